@@ -49,18 +49,11 @@ class InfoNceLoss(torch.nn.Module):
 
 
 def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
-    """Which texts of a batch are no negatives of which names.
+    """Which texts of a batch are no negatives of which names: ``(n, n)``, names in rows, true on the diagonal.
 
     The negatives of BioLORD 2022, section 3, are all other pairs of the batch. Here a text is no negative of a name
     where the two pairs are of one concept, or share a name or a text, or the text is the name; in any spelling that
     :func:`medlink.language.text.normalise` makes one.
-
-    Returns:
-        ``(n, n)`` bool, names in rows and texts in columns, true on the diagonal.
-
-    >>> cold, chill = Pair("A", "cold", "an illness", "definition"), Pair("B", "chill", "Cold", "name")
-    >>> no_negatives([cold, chill]).astype(int).tolist()
-    [[1, 1], [0, 1]]
     """
     numbers: dict[str, int] = {}
     ids, spelt = [pair.concept_id for pair in pairs], [normalise(text) for p in pairs for text in (p.name, p.text)]
@@ -98,8 +91,7 @@ def train_contrastive(
 ) -> None:
     """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
 
-    Raises:
-        ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
+    ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
     """
     encoder = load_encoder(start)
     for name in ("mini_batch", "max_tokens") if isinstance(encoder, StaticEncoder) else ():

@@ -301,11 +301,7 @@ def _entries(run: Run, alignments: Alignments, recipe: MultilingualRecipe, said:
 
 
 def fitted(student: SentenceTransformer, width: int, seed: int) -> SentenceTransformer:
-    """A student that embeds in ``width`` dimensions: itself, or with a random linear layer before its normalisation.
-
-    Raises:
-        EncoderError: the student says no width of its own.
-    """
+    """A student that embeds in ``width`` dimensions: itself, or with a random linear layer before its normalisation."""
     own = student.get_embedding_dimension()
     if own is None:
         raise EncoderError("the student does not say how wide its embeddings are", remedy="name another student")

@@ -68,11 +68,7 @@ class StsBatches:
 
 
 def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | Path, recipe: StsRecipe) -> None:
-    """Fine-tune on rated sentence pairs, before the contrastive phase and, as in 2023, after it.
-
-    Raises:
-        ConfigError: the tables teach nothing.
-    """
+    """Fine-tune on rated sentence pairs, before the contrastive phase and, as in 2023, after it."""
     batches = StsBatches(tables, recipe.batch_size, recipe.seed)
     data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
     model = transformer(start)

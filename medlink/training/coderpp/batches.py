@@ -20,22 +20,12 @@ _AT_ONCE = 8192
 
 
 def nearest_terms(vectors: NDArray[Any], count: int) -> NDArray[np.int32]:
-    """The terms nearest to each term, itself left out.
+    """The terms nearest to each of n terms, itself left out: ``(n, min(m, n - 1))``, nearest first, -1 for none.
 
     Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
     terms. GPUs compare all pairs, in 16 bits. A CPU does so up to 50,000 terms and searches near cells above, as many
-    as hold some .96 of the nearest or more (:func:`medlink.index.selfjoin.nearest`).
-
-    Args:
-        vectors: ``(n, d)`` unit vectors, float32 or float16; they may be memory-mapped.
-        count: m, neighbours wanted.
-
-    Returns:
-        ``(n, min(m, n - 1))`` rows, nearest first, -1 where fewer were found.
-
-    >>> points = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
-    >>> nearest_terms(points, 1).tolist()
-    [[1], [2], [1], [2]]
+    as hold some .96 of the nearest or more (:func:`medlink.index.selfjoin.nearest`). ``vectors (n, d)`` are unit
+    vectors, float32 or float16; they may be memory-mapped. ``count`` is m.
     """
     count = min(count, len(vectors) - 1)
     if not gpu_count():

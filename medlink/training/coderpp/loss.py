@@ -16,19 +16,11 @@ from torch.nn import functional
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
-    """Positive and negative pairs that still teach something.
+    """Positive and negative pairs that still teach something: ``(n, n)`` bool masks of those of each row.
 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
-    less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``.
-
-    ``similarities (n, n)`` are cosines; for the rest see :func:`multi_similarity`. Gives ``(n, n)`` bool masks of the
-    positives and of the negatives of each row.
-
-    >>> import torch
-    >>> cosines = torch.tensor([[1.0, 0.9, 0.2], [0.9, 1.0, 0.85], [0.2, 0.85, 1.0]])
-    >>> same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]]).bool()
-    >>> [mask.int().tolist() for mask in informative_pairs(cosines, same)]
-    [[[0, 0, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [0, 0, 0]]]
+    less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``. ``similarities
+    (n, n)`` are cosines; for the rest see :func:`multi_similarity`.
     """
     itself = torch.eye(len(same), dtype=torch.bool, device=same.device)
     positive, negative = same & ~itself, ~same & ~itself
@@ -47,15 +39,10 @@ def pair_loss(
     beta: float = 50.0,
     threshold: float = 0.5,
 ) -> Tensor:
-    """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i.
+    """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i, the mean over n terms.
 
     ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i, no pair is
-    in both; for the rest see :func:`multi_similarity`. Gives the mean over all n terms, a scalar; 0 for n = 0.
-
-    >>> import torch
-    >>> one, none = torch.tensor([[False, True], [False, False]]), torch.zeros(2, 2).bool()
-    >>> round(float(pair_loss(torch.full((2, 2), 0.5), one, none, 1.0, 1.0)), 4)  # log(2), over two rows
-    0.3466
+    in both; for the rest see :func:`multi_similarity`.
     """
     n = len(similarities)
     if not n:

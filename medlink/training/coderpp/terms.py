@@ -25,15 +25,8 @@ class Terms:
     language; it belongs to all the concepts that any of them belongs to. Its text is the first of its spellings by code
     point.
 
-    Args:
-        names: names with their concepts.
-
     Raises:
         ConfigError: there are fewer than two concepts, or none has two terms.
-
-    >>> terms = Terms([Name("A", "Cold"), Name("A", "low temperature"), Name("B", "cold"), Name("B", "coryza")])
-    >>> terms.texts(np.arange(3)), [terms.concepts_of(i).tolist() for i in range(3)]
-    (['Cold', 'coryza', 'low temperature'], [[0, 1], [1], [0]])
     """
 
     def __init__(self, names: Iterable[Name]) -> None:

@@ -29,16 +29,11 @@ class CoderPlusPlusTrainer(Trainer):
             case and accents.
         start: the encoder to start from: ``"builtin"``, a model folder, or ``hf:NAME``.
         recipe: how to train; the default is the paper's for a transformer and
-            :meth:`~medlink.training.recipes.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
-            before :meth:`train`.
+            :meth:`~medlink.training.recipes.CoderPlusPlusRecipe.static` for a static encoder.
 
     Raises:
         ConfigError: the names do not suffice.
         EncoderError: there is no encoder to start from.
-
-    >>> names = [Name("A", "kidney stone"), Name("A", "renal calculus"), Name("B", "stroke")]
-    >>> CoderPlusPlusTrainer(names).recipe.refresh
-    'epoch'
     """
 
     recipe: CoderPlusPlusRecipe

@@ -29,11 +29,7 @@ _REMEDY = "average runs of one start and recipe"
 
 
 def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
-    """Mean of the weights of static encoders of one shape, quantised anew.
-
-    Raises:
-        EncoderError: there is none, or their shapes differ.
-    """
+    """Mean of the weights of static encoders, quantised anew; EncoderError: there is none, or their shapes differ."""
     if not encoders:
         raise EncoderError("no encoders to average", remedy="name two or more")
     first = encoders[0]

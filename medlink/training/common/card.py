@@ -51,13 +51,10 @@ def write_card(
     """Write the card into the folder of an encoder, beside all that sentence-transformers writes.
 
     Args:
-        folder, encoder, title: the encoder's folder, the encoder, the heading.
         summary: the method and where it is from, without a full stop.
         command: what makes such an encoder, such as ``medlink train coderpp``.
-        data: what it was trained on: facts by name, hashes among them. Those that are ``None`` are left out.
+        data, figures: what it was trained on, and what came of it: facts by name; those that are ``None`` are left out.
         start: fingerprint of the encoder that it started from; empty if there was none.
-        recipe: how it was trained.
-        figures: what came of it, by name, as in ``data``.
     """
     last = str(read_json(folder / "modules.json")[-1]["type"])
     card = _CARD.format(

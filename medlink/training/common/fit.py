@@ -85,8 +85,7 @@ def step_of(folder: Path) -> int:
 def newest(work: Path) -> Path | None:
     """The checkpoint of the latest step; one that a killed process left unfinished lacks its state, or part of it.
 
-    Raises:
-        EncoderError: all that there are, are damaged.
+    An :class:`EncoderError` says that all that there are, are damaged.
     """
     found = [path for path in work.glob("checkpoint-*") if path.name[11:].isdigit() and (path / STATE).exists()]
     for folder in sorted(found, key=step_of, reverse=True):
@@ -115,9 +114,6 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
 
     ``work`` is the folder of the checkpoints, ``steps`` are those of the whole run, ``batches`` says how large batches
     are in the words of sentence-transformers' arguments, and ``options`` are those of its trainer.
-
-    Raises:
-        ConfigError: this machine has no such precision.
     """
 
     def __init__(
@@ -501,11 +497,7 @@ def processes_here() -> PartialState:
 
 
 def precision_here(name: str) -> str:
-    """The precision that ``"auto"`` stands for on this machine; any other stands for itself.
-
-    Raises:
-        ConfigError: this machine does not have it.
-    """
+    """The precision that ``"auto"`` stands for on this machine; ConfigError: the machine does not have it."""
     gpu = torch.cuda.is_available()
     bf16 = not gpu or torch.cuda.is_bf16_supported()
     if name == "fp16" and not gpu:

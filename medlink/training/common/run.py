@@ -68,9 +68,8 @@ class Run:
     def bind(self, recipe: Recipe, **facts: Any) -> None:
         """Write down what the run is made of; one that is resumed must have begun with the same.
 
-        Args:
-            recipe: how to train; numbers of another type would not lead to the same weights.
-            facts: hashes of ``data`` and of encoders by name.
+        ``facts`` are hashes of ``data`` and of encoders by name. Numbers of another precision would not lead to the
+        same weights.
 
         Raises:
             ConfigError: the run began with something else.
@@ -143,14 +142,10 @@ class Run:
     def write(
         self, save: SentenceTransformer | Callable[[Path], Any], folder: Path | None = None, /, **card: Any
     ) -> None:
-        """Write an encoder with its card (see :func:`write_card`) to a folder that appears whole.
+        """Write an encoder with its card (see :func:`write_card`) to a folder that appears whole; the default is
+        ``out``.
 
-        Args:
-            save: the trained transformer, or what writes the encoder into a folder.
-            folder: where; the default is what the run makes.
-
-        Raises:
-            EncoderError: the disk is full.
+        ``save`` is the trained transformer, or what writes the encoder into a folder. EncoderError: the disk is full.
         """
         if self.first:
             with new_folder(folder or self.out, "the encoder") as draft:
@@ -271,11 +266,7 @@ def neighbours(work: Path, number: int) -> Path:
 
 
 def write_neighbours(work: Path, number: int, lists: NDArray[np.int32]) -> None:
-    """Write the lists of a round.
-
-    Raises:
-        EncoderError: there is no room for them.
-    """
+    """Write the lists of a round; an :class:`EncoderError` says that there is no room for them."""
     path = neighbours(work, number)
     with whole_file(path, "the neighbours") as file, writing(path, "the neighbours"):
         np.save(file, lists, allow_pickle=False)

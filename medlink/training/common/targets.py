@@ -42,12 +42,9 @@ def keep_texts(run: Run, entries: Callable[[], Iterable[Entry]]) -> TextStore:
 
 
 def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
-    """Make the targets, or keep those that the run made before.
+    """Make the targets, or keep those that the run, bound to all that they are made of, made before.
 
-    Args:
-        run: bound to all that the targets are made of.
-        make: writes the vectors into an ``.npy`` file, and says what is worth knowing of them, which is returned.
-        name: of the folder that they are in.
+    ``make`` writes the vectors into an ``.npy`` file in the folder ``name``; what it says of them is returned.
     """
     folder = run.folder / name
     if run.first and not folder.exists():
@@ -64,10 +61,8 @@ def teach(
 ) -> tuple[int, dict[str, Any]]:
     """Embed the texts by a teacher, which is then let go; gives its width and facts for the card.
 
-    Args:
-        run: is bound to recipe, texts, teacher and ``facts``.
-        store, recipe, name: the texts, how to train, and the teacher.
-        components: principal components that the targets are reduced to.
+    The run is bound to recipe, texts, teacher and ``facts``. The targets are reduced to so many principal
+    ``components``.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than components, or the run began with something else.
@@ -152,11 +147,7 @@ def sum_embeddings(
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
     BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The ``(n, d)`` float32 that are
-    returned are mapped from the ``.npy`` file ``path``.
-
-    Raises:
-        EncoderError: an embedding is NaN or infinite.
-        OSError: the disk is full.
+    returned are mapped from the ``.npy`` file ``path``. EncoderError: an embedding is NaN or infinite.
     """
     rows = _new_rows(path, store.rows, dimension)
     for texts, numbers, of_row, share in store.taught(_ENCODED):

@@ -55,8 +55,7 @@ class Trainable:
 def trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
     """Make an encoder ready to be trained: a static one is copied, a transformer is trained itself, in 32 bits.
 
-    Raises:
-        ConfigError: features are to drop out of the names that a transformer reads.
+    ConfigError: features are to drop out of the names that a transformer reads.
     """
     if isinstance(encoder, StaticEncoder):
         module = TrainedEmbedding.of(encoder, feature_dropout)

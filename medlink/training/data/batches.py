@@ -52,11 +52,7 @@ class Batches(Protocol):
 
 
 def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items, the last of which may be shorter.
-
-    >>> list(in_parts("abc", 2))
-    [['a', 'b'], ['c']]
-    """
+    """Lists of ``size`` items, the last of which may be shorter."""
     source = iter(items)
     while part := list(islice(source, size)):
         yield part
@@ -64,11 +60,7 @@ def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @lru_cache(maxsize=6)  # two cycles of each of three streams may be in use at a time
 def order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.int32]:
-    """The order in which one cycle goes through ``count`` things: another one for each seed, stream and cycle.
-
-    >>> order(1, 0, 0, 5).tolist() == order(1, 0, 0, 5).tolist() != order(1, 0, 1, 5).tolist()
-    True
-    """
+    """The order in which one cycle goes through ``count`` things: another one for each seed, stream and cycle."""
     return np.random.default_rng([seed, stream, cycle]).permutation(count).astype(np.int32)
 
 
@@ -81,10 +73,6 @@ def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: 
     Yields:
         ``count`` batches of ``size`` items, in the order of the candidates; shorter ones where the candidates run out.
         Items that still wait then are dropped.
-
-    >>> items = [(frozenset("a"), 1), (frozenset("ab"), 2), (frozenset("c"), 3), (frozenset("d"), 4)]
-    >>> list(distinct_batches(items, 2, 2))
-    [[1, 3], [2, 4]]
     """
     coming, waiting = iter(candidates), list[tuple[frozenset[Hashable], T]]()
     for _ in range(count):
@@ -108,13 +96,7 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
     """``make(*task)`` of each task in order, made in ``workers`` processes; 0 makes each when it is asked for.
 
     The processes are forked, so ``make`` need not be one that can be pickled. No more than twice as many results as
-    workers wait, so that memory does not grow with the tasks.
-
-    Raises:
-        EncoderError: the system ended one of them.
-
-    >>> list(run_ahead(divmod, [(7, 2), (9, 4)], 0))
-    [(3, 1), (2, 1)]
+    workers wait, so that memory does not grow with the tasks. EncoderError: the system ended one of them.
     """
     if not workers:
         yield from (make(*task) for task in tasks)

@@ -309,13 +309,7 @@ def _descriptions(
 def described(graph: TrainingView, count: int, seed: int) -> Iterator[Definition]:
     """Descriptions of the concepts that have relations and no definition, as those of :class:`KnowledgeBasePairs`.
 
-    Args:
-        graph: the concepts.
-        count: draws for each concept, of which some may say the same.
-        seed: of the draws.
-
-    Yields:
-        Concepts in ascending order; each time the same.
+    Concepts are in ascending order, each with ``count`` draws, of which some may say the same; each time the same.
     """
     material, recipe = Material(graph), PairRecipe()
     concepts = np.setdiff1d(material.described, material.defined)
@@ -351,13 +345,11 @@ def draw_values(runs: Runs, owners: Numbers, uniform: NDArray[np.float64]) -> Nu
 
 
 def draw_ancestors(parents: Runs, start: Numbers, rng: np.random.Generator) -> Numbers:
-    """An ancestor of each concept: one of those on a random way up, each step of the way as likely as the others.
+    """An ancestor of each of n concepts, -1 where it has none; never the concept itself, also in a cycle.
 
-    The last of k steps is kept with probability 1/k (reservoir sampling, Vitter 1985, section 2), so that no way has to
-    be remembered. Remy et al. 2022, section 3.1, draw "the known names of the ancestors" and do not say how.
-
-    Returns:
-        ``(n,)`` ancestors, -1 where a concept has none; never the concept itself, also where the hierarchy has a cycle.
+    It is one of those on a random way up, each step of the way as likely as the others. The last of k steps is kept
+    with probability 1/k (reservoir sampling, Vitter 1985, section 2), so that no way has to be remembered. Remy et al.
+    2022, section 3.1, draw "the known names of the ancestors" and do not say how.
     """
     drawn = np.full(len(start), -1, dtype=np.int32)
     walking, here = np.arange(len(start)), start

@@ -25,21 +25,14 @@ _KNOWN = select(schema.concept.c.concept_id).where(schema.concept.c.concept_id.i
 
 
 class Selection:
-    """Names and definitions of some languages, without those of some concepts.
+    """Names and definitions of some languages, without those of some concepts: what every phase of training reads.
 
-    Every phase of training reads a knowledge base by this one rule. The file is opened again for each pass.
-
-    Args:
-        kb: the knowledge base; it may be closed afterwards.
-        languages: names and definitions of these languages only, regions included; ``None`` takes all. Those without
-            a language are always in.
-        without: ids of concepts to leave out.
+    The file is opened again for each pass; ``kb`` may be closed afterwards. ``languages`` are taken with all regions,
+    and what has no language is always in; ``None`` takes all.
 
     Attributes:
-        path: of the knowledge base.
         languages: the tags asked for, ``None`` for all.
-        left_out: those of ``without`` that are concepts.
-        unmatched: how many of ``without`` are none.
+        left_out: those of ``without`` that are concepts; ``unmatched`` is how many are none.
 
     Raises:
         ConfigError: a language is unknown or missing, or no id of ``without`` is a concept.

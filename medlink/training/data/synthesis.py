@@ -89,13 +89,7 @@ def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
 
 
 class Synthesiser:
-    """Makes names.
-
-    Args:
-        lexicon: whose words are taken.
-        language: of the names that are made: ``de``, ``es`` or ``en``.
-        seed: of what is drawn.
-    """
+    """Makes names in a ``language``, ``de``, ``es`` or ``en``, of the words of a lexicon."""
 
     def __init__(self, lexicon: Lexicon, language: str, seed: int = 1, forms: Forms | None = None) -> None:
         self.language = language
@@ -340,14 +334,11 @@ def made_names(
 
     Args:
         names: of a knowledge base, in ascending order of their concepts; the English ones are taken.
-        lexicon: whose words the names are made of.
-        languages: of the names.
         per_concept: English names of a concept that names are made of, drawn where it has more.
-        seed: of all that is drawn.
 
     Yields:
-        The words of the lexicon (:func:`lexicon_names`), then made names, each
-        once in a language of a concept, and none that is its English name to the letter.
+        The words of the lexicon (:func:`lexicon_names`), then made names, each once in a language of a concept, and
+        none that is its English name to the letter.
     """
     yield from lexicon_names(lexicon)
     forms = Forms.of(lexicon)

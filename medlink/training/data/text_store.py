@@ -130,9 +130,8 @@ class TextStore:
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
         """The texts that make the vectors, each once, shortest first, and what they add to which.
 
-        Yields:
-            Up to ``size`` texts, and for each of m additions the number of its text among these, its row and its share,
-            each ``(m,)``.
+        Yields up to ``size`` texts, and for each of m additions the number of its text among these, its row and its
+        share, each ``(m,)``.
         """
         from pyarrow import compute, table
 
@@ -187,11 +186,7 @@ class TargetBatches:
 
 
 def read_targets(path: Path) -> NDArray[np.float32]:
-    """Map a file of vectors ``(rows, d)``; nothing of it is read before it is used.
-
-    Raises:
-        EncoderError: the file is missing, damaged or holds something else.
-    """
+    """Map a file of vectors ``(rows, d)``; EncoderError: it is missing, damaged or holds something else."""
     try:
         vectors: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         if vectors.ndim != 2 or vectors.dtype != np.float32:

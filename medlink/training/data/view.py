@@ -67,20 +67,19 @@ def by_owner(owners: Numbers, values: Numbers, count: int) -> Runs:
 class TrainingView:
     """Concepts by number, with numbers for their names, definitions, relations, parents and semantic types.
 
-    A concept's number is its place among all ids of the knowledge base in ascending order. The view may be used after
-    a fork, and pickled: each process opens the file again.
+    A concept's number is its place among all ids of the knowledge base in ascending order. Those left out are still
+    walked through on the way to an ancestor. The view may be used after a fork, and pickled: each process opens the
+    file again.
 
     Args:
         kb: the knowledge base; it may be closed afterwards.
-        languages, without: see :class:`~medlink.training.data.selection.Selection`. Concepts left out are still walked
-            through on the way to an ancestor.
+        languages, without: see :class:`~medlink.training.data.selection.Selection`.
         definitions: more definitions than the knowledge base has, see :mod:`medlink.training.data.definitions`.
 
     Attributes:
-        concepts: number of concepts, those left out included.
-        kept: ``(concepts,)`` false where a concept is left out.
-        names: row numbers of names by concept, each form of a language once; ``name_languages`` and ``name_forms``
-            hold for each of them a place in ``languages`` and the number of its exact form.
+        concepts: number of concepts, those left out included; ``kept (concepts,)`` is false where one is.
+        names: row numbers of names by concept, each form of a language once; ``name_languages`` and ``name_forms`` hold
+            for each of them a place in ``languages`` and the number of its exact form.
         definitions: numbers of definitions by concept.
         relations: tails by head; ``relation_types`` holds for each a place in ``types``.
         parents: concepts above, by concept.
@@ -90,7 +89,6 @@ class TrainingView:
 
     Raises:
         ConfigError: as a selection and its :meth:`~Selection.added` say, or fewer than two concepts are left.
-        KnowledgeBaseError: the file is damaged.
     """
 
     def __init__(
@@ -141,11 +139,11 @@ class TrainingView:
     def definition_texts(self, numbers: Numbers) -> dict[int, str]:
         """Texts of definitions, by number; those of a table of definitions have numbers below 0."""
         asked = np.unique(numbers)
-        found = self._reader.rows(_DEFINITIONS_AT, rows=json.dumps(asked[asked > 0].tolist()))
-        return {
-            **{row: text for row, text in found},
-            **{row: self._added[-1 - row] for row in asked[asked < 0].tolist()},
-        }
+        rows = self._reader.rows(_DEFINITIONS_AT, rows=json.dumps(asked[asked > 0].tolist()))
+        texts: dict[int, str] = dict(rows)
+        for number in asked[asked < 0].tolist():
+            texts[number] = self._added[-1 - number]
+        return texts
 
     def _numbers(self, concept_ids: Iterable[str]) -> Numbers:
         """Numbers of concepts, -1 where there is no such concept."""

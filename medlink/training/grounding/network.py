@@ -51,11 +51,7 @@ class ConceptMap(NamedTuple):
 def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Floats:
     """Mean of the names of each concept, ``(concepts, d)``: u_p of Fivez et al. 2021, equation 2.
 
-    Raises:
-        EncoderError: an embedding is NaN or infinite.
-
-    >>> concept_means(np.array([[1, 0], [0, 1], [0, 4]], dtype=np.float32), np.array([0, 0, 1])).tolist()
-    [[0.5, 0.5], [0.0, 4.0]]
+    EncoderError: an embedding is NaN or infinite.
     """
     if not np.isfinite(vectors).all():
         raise EncoderError("an embedding of a name is NaN or infinite", remedy="start from another encoder")
@@ -65,25 +61,17 @@ def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Flo
 
 
 def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float = _RIDGE) -> ConceptMap:
-    """CCA of names and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and 5.3).
+    """CCA of names ``(n, d)`` and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and 5.3).
 
     The map keeps the full dimension, as the paper's does. The paper names neither the algorithm nor the scale of the
     variates. As the second variable is the mean of the first within each concept, the covariance of both is that of the
     second, and the axes are the eigenvectors of one symmetric problem: ``between a = s^2 total a``. Both variates of a
     pair, ``a x`` and ``a u / s``, have unit variance, and each is weighted here by its correlation s, so that what
-    names share with their concept counts most.
-
-    Args:
-        vectors: ``(n, d)`` names.
-        owner: ``(n,)`` number of the concept of each, from 0, none left out.
+    names share with their concept counts most. ``owner (n,)`` numbers the concept of each, from 0, none left out.
 
     Raises:
         ConfigError: there is one concept, or all are embedded alike.
         EncoderError: an embedding is NaN or infinite.
-
-    >>> names = np.array([[1, 3], [1, -3], [-1, 3], [-1, -3]], dtype=np.float32)
-    >>> fit_map(names, np.array([0, 0, 1, 1]), ridge=0).correlations.round(6).tolist()  # concepts differ in the first
-    [1.0, 0.0]
     """
     from scipy.linalg import eigh
 
@@ -106,10 +94,6 @@ def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: 
     """Mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows, d the cosine distance.
 
     Fivez et al. 2021, equation 3, for each triplet. (The authors' code has the hinge of the mean distances of a batch.)
-
-    >>> a, p, n = torch.tensor([[1.0, 0]]), torch.tensor([[3.0, 4]]), torch.tensor([[4.0, 3]])
-    >>> round(float(synonym_loss(a, p, n, 0.1)), 4)  # 0.4 - 0.2 + 0.1
-    0.3
     """
     return (cosine_similarity(anchors, negatives) - cosine_similarity(anchors, positives) + margin).clamp(min=0).mean()
 
@@ -117,14 +101,8 @@ def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: 
 def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
     """Mean cosine distance of prototypes, each the mean of encoded names, to their concepts (equation 4).
 
-    Args:
-        members, owner: ``(m, d)`` encoded names, ``(m,)`` the row of the prototype of each, none left out.
-        targets: ``(b, d)`` CCA(u_p) of the concept of each prototype.
-
-    >>> members = torch.tensor([[2.0, 0], [0, 2], [0, 5]])
-    >>> targets = torch.tensor([[1.0, 1], [5, 0]])
-    >>> round(float(prototype_loss(members, torch.tensor([0, 0, 1]), targets)), 4)  # distances 0 and 1
-    0.5
+    ``members (m, d)`` are encoded names, ``owner (m,)`` the row of the prototype of each, none left out; ``targets (b,
+    d)`` are CCA(u_p) of the concept of each prototype.
     """
     # a sum points where the mean does
     sums = torch.zeros_like(targets).index_add(0, owner, members)
@@ -159,15 +137,8 @@ def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.
 
     Fivez et al. 2021, section 3.2, names distance-weighted sampling (Wu et al. 2017) over all training names; as in the
     authors' code the chance of a name is proportional to ``1 / (1 - cos)``, among the nearest of each. A name whose
-    nearest are all of its own concept meets any name of another, each as likely.
-
-    Args:
-        rows, cosines: ``(n, k)`` nearest names of each, -1 where there are fewer.
-        owner: ``(n,)`` concept of each name; there are two or more.
-
-    >>> rows, cosines = np.array([[1, 2], [0, 2], [1, 0]]), np.zeros((3, 2), dtype=np.float32)
-    >>> draw_negatives(rows, cosines, np.array([0, 0, 1]), np.random.default_rng(1))[:2].tolist()  # 0 and 1 are one
-    [2, 2]
+    nearest are all of its own concept meets any name of another, each as likely. ``rows`` and ``cosines (n, k)`` are
+    the nearest names of each, -1 where there are fewer, ``owner (n,)`` the concept of each name; there are two or more.
     """
     other = (rows >= 0) & (owner[rows] != owner[:, None])
     sums = np.where(other, 1 / np.clip(1 - cosines.astype(np.float64), _LEAST, None), 0).cumsum(axis=1)

@@ -141,17 +141,13 @@ def retrieve_synonyms(
     """Average precision and rank of the first synonym of each query, all names ranked by cosine (section 5.1).
 
     The average precision of a query with synonyms at the ranks r_1 < r_2 < ... is the mean of i / r_i. Of names with
-    one cosine those that are no synonyms come first: an encoder that cannot tell names apart gains nothing by it.
+    one
+    cosine those that are no synonyms come first: an encoder that cannot tell names apart gains nothing by it.
 
     Args:
         queries, names: ``(q, d)`` and ``(n, d)`` unit vectors.
         synonyms: rows of the names that are right, one or more for each query.
         itself: ``(q,)`` rows that are the queries themselves and are not ranked.
-
-    >>> names = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
-    >>> precision, first = retrieve_synonyms(names[:1], names, [np.array([1, 3])], np.array([0]))  # ranks 1 and 3
-    >>> precision.round(4).tolist(), first.tolist()
-    ([0.8333], [1])
     """
     precision, first = np.zeros(len(queries)), np.zeros(len(queries), dtype=np.int64)
     for start in range(0, len(queries), _BLOCK):

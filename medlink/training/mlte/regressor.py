@@ -76,7 +76,7 @@ def _numbers(cells: Sequence[str]) -> Vectors:
 
 
 def extra_columns(extras: Sequence[Extra], rows: Sequence[Sequence[str]], count: int) -> Vectors:
-    """``(count, c)`` of the cells of each pair, one for each of the ``extras``; a ConfigError where some are missing."""
+    """``(count, c)`` of the cells of each pair, for each of the ``extras``; a ConfigError where some are missing."""
     if extras and (len(rows) != count or any(len(row) != len(extras) for row in rows)):
         names = ", ".join(extra.name for extra in extras)
         raise ConfigError(f"{len(rows)} rows of extra features, {count} of {names} expected")

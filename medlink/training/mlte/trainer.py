@@ -184,9 +184,6 @@ def order_penalty(predicted: Tensor, gold: Tensor) -> Tensor:
 
     Feng 2023, equation 3b, second term: with the batch sorted by gold, the sum of ``max(0, predicted_i -
     predicted_i+1)``. Pairs of one gold value are neighbours too, in the order of the batch.
-
-    >>> order_penalty(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0.0, 2.0, 1.0])).item()  # 3 before 2 before 1
-    2.0
     """
     ordered = predicted[..., torch.argsort(gold, stable=True)]
     return (ordered[..., :-1] - ordered[..., 1:]).clamp(min=0).sum(dim=-1)
@@ -197,9 +194,6 @@ def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> 
 
     Feng 2023, equation 3b. Of a classifier, whose loss the paper does not write, the error is the cross-entropy of the
     logits, and the order is that of the probabilities.
-
-    >>> head_loss(torch.tensor([2.0, 0.0]), torch.tensor([0.0, 1.0]), 0.5, "regressor").item()  # (4 + 1) / 2 + 0.5 * 2
-    3.5
     """
     if kind == "regressor":
         return ((output - gold) ** 2).mean(dim=-1) + beta * order_penalty(output, gold)
@@ -264,9 +258,6 @@ def quality(scores: Vectors, gold: Vectors, kind: str) -> float:
     """How good scores ``(n,)`` are: Pearson correlation, or macro F1 of a classifier's probabilities above 0.5.
 
     Feng 2023, section IV-A. NaN where the scores do not vary.
-
-    >>> quality(np.array([0.9, 0.2, 0.6]), np.array([1.0, 0.0, 0.0]), "classifier").__round__(4)
-    0.6667
     """
     if kind == "regressor":
         return float(np.corrcoef(scores, gold)[0, 1]) if np.ptp(scores) and np.ptp(gold) else float("nan")

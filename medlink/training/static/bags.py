@@ -20,17 +20,7 @@ _EMBEDDED_AT_ONCE = 4096
 
 
 class Bags:
-    """Table rows of many texts.
-
-    Args:
-        texts: n texts.
-        config: shape of the encoder.
-        forms: of the lexicon, where the shape has word families.
-
-    >>> bags = Bags(["liver", "type 2"], StaticConfig(families=False))
-    >>> len(bags), np.diff(bags.take(np.array([1, 0, 1])).marker_indptr).tolist()
-    (2, [2, 0, 2])
-    """
+    """Table rows of n texts, for the shape ``config``; ``forms`` are of the lexicon, if it has word families."""
 
     def __init__(self, texts: Sequence[str], config: StaticConfig, forms: Forms | None = None) -> None:
         reader = None if forms is None else MeaningReader(forms)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +36,7 @@ from medlink.training.common.targets import (
     sum_embeddings,
     to_unit,
 )
+from medlink.training.common.trainable import TrainedEmbedding
 from medlink.training.common.trainer import Trainer
 from medlink.training.data.text_store import Entry, TextStore
 from medlink.training.recipes import StaticStudentRecipe
@@ -49,8 +49,7 @@ CARD = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Accuracies:
+class Accuracies(NamedTuple):
     """Acc@1 on names kept from training: of the teacher, of the teacher reduced, and of the student."""
 
     queries: int
@@ -96,31 +95,26 @@ class StaticStudent(Trainer):
         facts = self._targets(run, store, split, module.shape.dimension, start)
         figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
         student = module.encoder()
-        queries = student.encode(split.texts)
         read = store.batches(np.arange(len(store), dtype=np.int32), _READ)
         dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in read)
-        accuracy = accuracy_at_1(queries, split.gold, dictionary)
-        self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
-        run.progress(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
-        run.write(
-            student.save,
-            **CARD,
-            start=start,
-            data={
-                "names": len(store),
-                "concepts": split.concepts,
-                "SHA-256 of the names": f"`{store.digest}`",
-                "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
-            },
-            recipe=recipe,
-            figures={
-                **figures.facts(),
-                "names kept from training, one of a concept, looked up among the others": len(split.texts),
-                "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
-                f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
-                "of this encoder": f"{accuracy:.4f}",
-            },
-        )
+        accuracy = accuracy_at_1(student.encode(split.texts), split.gold, dictionary)
+        count = len(split.texts)
+        self.accuracies = Accuracies(count, facts["teacher"], facts["reduced"], accuracy)
+        run.progress(f"Acc@1 on {count} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
+        data = {
+            "names": len(store),
+            "concepts": split.concepts,
+            "SHA-256 of the names": f"`{store.digest}`",
+            "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
+        }
+        measured = {
+            "names kept from training, one of a concept, looked up among the others": count,
+            "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
+            f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
+            "of this encoder": f"{accuracy:.4f}",
+        }
+        figures_of_run = {**figures.facts(), **measured}
+        run.write(student.save, **CARD, start=start, data=data, recipe=recipe, figures=figures_of_run)
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         dropout = self.recipe.feature_dropout
@@ -132,7 +126,7 @@ class StaticStudent(Trainer):
             if not isinstance(encoder, StaticEncoder):
                 remedy = f"name {BUILTIN!r} or the folder of a static encoder"
                 raise ConfigError("the student does not begin with a static encoder", path=start, remedy=remedy)
-            module, fingerprint = StaticEmbedding.of(encoder, dropout), encoder.fingerprint
+            module, fingerprint = TrainedEmbedding.of(encoder, dropout), encoder.fingerprint
         if module.shape.dimension > width:
             raise ConfigError(
                 f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}",
@@ -165,12 +159,10 @@ class StaticStudent(Trainer):
 
 
 class Split:
-    """The names to train on, and those that :func:`hold_out` kept from it.
+    """The names to train on, and those that :func:`hold_out` kept from it, in ``texts``.
 
-    Attributes:
-        texts: the names kept.
-        owners: ``(n,)``, number of the concept of each name to train on; known when :meth:`entries` has been read.
-        gold: ``(q,)``, number of the concept of each name kept; known then too.
+    When :meth:`entries` has been read, ``owners (n,)`` has the number of the concept of each name to train on, and
+    ``gold (q,)`` that of each name kept.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
@@ -198,8 +190,7 @@ class Split:
         self.gold = np.array(list(held.values()), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """A name of a concept; all names of one exact form (:func:`medlink.language.text.normalise`) are one."""
 
     concept_id: str
@@ -207,11 +198,7 @@ class Synonym:
 
 
 def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
-    """The different names of one concept after the other, the first spelling of each.
-
-    >>> [[s.text for s in one] for one in synonyms([Name("A", "Cold"), Name("A", "cold"), Name("A", "coryza")])]
-    [['Cold', 'coryza']]
-    """
+    """The different names of one concept after the other, the first spelling of each."""
     for concept_id, of_concept in groupby(names, key=lambda name: name.concept_id):
         forms: dict[str, str] = {}
         for name in of_concept:
@@ -220,16 +207,12 @@ def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
 
 
 def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
-    """Draw names that another name of their concept remains for, at most one of a concept.
+    """Draw up to ``count`` names that another name of their concept remains for, at most one of a concept.
 
-    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone. There
-    are fewer than ``count`` where there are fewer such concepts.
+    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone.
 
     Raises:
         ConfigError: no concept has two names.
-
-    >>> hold_out(lambda: [Name("A", "cold"), Name("A", "coryza"), Name("B", "rash")], 5, seed=1)
-    [Synonym(concept_id='A', text='cold')]
     """
     rng = np.random.default_rng(seed)
     held: list[Synonym] = []
@@ -251,16 +234,8 @@ def accuracy_at_1(
     """Share of queries whose nearest name belongs to their concept.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
-    Of names equally near the first counts. The dictionary is read once, a part at a time.
-
-    Args:
-        queries: ``(q, d)`` unit vectors, at least one.
-        gold: ``(q,)`` concept of each.
-        dictionary: parts of it: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
-
-    >>> eye = np.eye(2, dtype=np.float32)
-    >>> accuracy_at_1(eye, np.array([0, 7]), [(eye[:1], np.array([0])), (eye[1:], np.array([1]))])
-    0.5
+    Of names equally near the first counts. ``queries (q, d)`` are unit vectors, ``gold (q,)`` the concept of each; the
+    ``dictionary`` is read once, in parts: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
     """
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
     found = np.full(len(queries), -1, dtype=np.int64)
@@ -276,7 +251,7 @@ def accuracy_at_1(
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
     """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
     torch.manual_seed(seed)
-    module = StaticEmbedding(config, dropout, shipped_forms() if config.families else None)
+    module = TrainedEmbedding(config, dropout, shipped_forms() if config.families else None)
     with torch.no_grad():
         module.table.weight.mul_(0.1)
         torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)

@@ -216,14 +216,6 @@ def test_neighbours_of_earlier_rounds_are_deleted(
     assert [seen["step 8"], seen["step 12"]] == kept
 
 
-KILLED = """
-from tests.training.coderpp.test_trainer import NAMES, RECIPE
-from medlink.training import CoderPlusPlusTrainer
-
-CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=5, progress=kill)
-"""
-
-
 def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
     start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,14 +146,6 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
 
 
-KILLED = """
-from tests.training.grounding.test_trainer import RECIPE, SETS
-from medlink.training import ConceptualGroundingTrainer
-
-ConceptualGroundingTrainer(SETS, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=4, progress=kill)
-"""
-
-
 def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
     short = RECIPE.replace(epochs=1, validation=0.0)
     made = [
