@@ -29,8 +29,6 @@ from typing import Any, get_args
 import click
 import numpy as np
 from biolord_data import FOREIGN, OpenData, Tasks
-from medlink.training.biolord.multilingual import Alignments
-from medlink.training.common.run import new_folder
 from open_data import BENCHMARKS
 
 from medlink.files.problems import Problems
@@ -40,8 +38,10 @@ from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries
+from medlink.training.biolord.multilingual import Alignments
 from medlink.training.biolord.phases import TrainingData
 from medlink.training.common.averaging import soup
+from medlink.training.common.run import new_folder
 from medlink.training.common.targets import Projection, principal_components, sum_embeddings, to_unit
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.rated import read_pairs

@@ -18,8 +18,6 @@ from typing import Any, get_args
 import click
 import torch
 from datasets import Dataset
-from medlink.training.common.fit import BatchTrainer
-from medlink.training.common.fit import precision_here
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch.utils.data import BatchSampler, SequentialSampler
@@ -27,6 +25,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
+from medlink.training.common.fit import BatchTrainer, precision_here
 from medlink.training.common.run import Run
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.view import TrainingView

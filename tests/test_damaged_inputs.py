@@ -43,7 +43,7 @@ from medlink.notes.learned import read_learned
 from medlink.notes.reading import read_notes
 from medlink.reading.learned import Forms, decided
 from medlink.records import Concept, Definition, Name, Record, Relation, Retired, SemanticType
-from medlink.training.data.definitions import read_definitions
+from medlink.training.data.selection import read_definitions
 from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb import writers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import ConfigError, InputError, needs_extra
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb import KnowledgeBase
@@ -61,7 +61,7 @@ class TrainingData:
 
     def further(self, selection: Selection) -> list[Definition]:
         """The definitions of the tables that are trained on, by concept; says how many are not."""
-        from medlink.training.data.definitions import definitions_by_code, read_definitions
+        from medlink.training.data.selection import definitions_by_code, read_definitions
 
         problems = Problems(adjustable=False)
         read: Iterable[Definition] = (
@@ -214,7 +214,8 @@ def run_multilingual(
     job: Job, data: TrainingData, start: str, recipe: MultilingualRecipe, teacher: str, alignments: Path | None = None
 ) -> str:
     """Run the cross-lingual distillation; says what was made."""
-    from medlink.training.biolord.multilingual import Alignments
+    with needs_extra("train", "training"):
+        from medlink.training.biolord.multilingual import Alignments
 
     # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
     names = replace(data, languages=()).selection().names

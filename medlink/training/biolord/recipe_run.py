@@ -48,6 +48,18 @@ FOLDERS = {
     "multilingual": "5-multilingual",
 }
 """Phases in their order, and the folder of each."""
+RECORD = "recipe.json"
+LOCK = "lock"  # as medlink.training.common.run has it, which needs torch
+Made = dict[str, dict[str, Any]]
+"""What the base and each phase are made of: values of the recipe, hashes of files and fingerprints, by name."""
+
+_BASE = "base"
+_OF_DATA = {
+    "contrastive": ("definitions", "system", "languages", "without"),
+    "distill": ("definitions", "system", "languages", "without"),
+    "multilingual": ("without",),
+}
+"""What of the section of data each phase uses that reads the knowledge base."""
 
 R = TypeVar("R", bound=PhaseRecipe)
 Names = Annotated[list[str], Field(min_length=1)]
@@ -218,20 +230,6 @@ def _inside(path: Path, where: str = "") -> Iterator[None]:
     except ConfigError as error:
         message = f"in {where}, {error.message}" if where else error.message
         raise ConfigError(message, path=path, remedy=error.remedy or "mend the value") from error
-
-
-RECORD = "recipe.json"
-LOCK = "lock"  # as medlink.training.common.run has it, which needs torch
-Made = dict[str, dict[str, Any]]
-"""What the base and each phase are made of: values of the recipe, hashes of files and fingerprints, by name."""
-
-_BASE = "base"
-_OF_DATA = {
-    "contrastive": ("definitions", "system", "languages", "without"),
-    "distill": ("definitions", "system", "languages", "without"),
-    "multilingual": ("without",),
-}
-"""What of the section of data each phase uses that reads the knowledge base."""
 
 
 def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:

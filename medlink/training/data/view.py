@@ -74,7 +74,7 @@ class TrainingView:
     Args:
         kb: the knowledge base; it may be closed afterwards.
         languages, without: see :class:`~medlink.training.data.selection.Selection`.
-        definitions: more definitions than the knowledge base has, see :mod:`medlink.training.data.definitions`.
+        definitions: more definitions than the knowledge base has, see :mod:`medlink.training.data.selection`.
 
     Attributes:
         concepts: number of concepts, those left out included; ``kept (concepts,)`` is false where one is.

@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader
 
 from medlink.models import load_encoder
 from medlink.records import Name
-from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
-from medlink.training.coderpp.loop import Tokens
+from medlink.training.coderpp.loop import Collator, RoundSampler, Tokens, nearest_terms
 from medlink.training.coderpp.terms import Terms
 from medlink.training.common.losses import reader
 from medlink.training.recipes import CoderPlusPlusRecipe

@@ -11,7 +11,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.records import Definition
-from medlink.training.data.definitions import definitions_by_code, read_definitions
+from medlink.training.data.selection import definitions_by_code, read_definitions
 from tests.kb.writers import conso, write_lines
 
 
