@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from pickle import UnpicklingError
+from struct import error as StructError
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,9 @@ _EMBEDDED_TO_CHECK = 64
 _LOSSES_AT_ONCE = {"cpu": 1, "cuda": 16}
 STATE = "trainer_state.json"
 """The file of a checkpoint that transformers writes last."""
-_DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, UnpicklingError)
+# torch's unpickler, which runs no code, makes any of these of a damaged file
+_DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError)
+_DAMAGED = (*_DAMAGE, UnpicklingError, StructError, SafetensorError)
 Measure = Callable[[SentenceTransformer], float]
 """Development measure of a model, higher is better."""
 
@@ -57,7 +60,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn whatever a damaged or missing file of a checkpoint leads to into one :class:`EncoderError` that names it."""
     try:
         yield
-    except (*_DAMAGE, SafetensorError) as error:
+    except _DAMAGED as error:
         detail = f"no {error}" if isinstance(error, KeyError) else shorten(str(error), 200)
         remedy = "delete the folder of checkpoints and train from the start"
         raise EncoderError(f"the checkpoint cannot be read: {detail}", path=path, remedy=remedy) from error
@@ -73,7 +76,7 @@ def writing(path: Path, what: str) -> Iterator[None]:
         if isinstance(error, BrokenPipeError) or (type(error) is RuntimeError and "inline_container" not in str(error)):
             raise
         detail = getattr(error, "strerror", None) or shorten(str(error), 200)
-        remedy = "make room, or mend the folder, and resume the run"
+        remedy = "make room, or mend the folder, and go on with --resume"
         raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=remedy) from error
 
 
@@ -413,10 +416,6 @@ class BatchTrainer(ResumableTrainer):
             multiprocessing_context="fork" if workers else None,
             pin_memory=self.args.dataloader_pin_memory,
         )
-
-    def num_examples(self, dataloader: DataLoader[Any]) -> int:
-        """Rows of an epoch, each batch counted as full."""
-        return len(self._sampler) * self._rows
 
     def probe(self) -> dict[str, Tensor]:
         """Features of some texts of the first batch, always the same."""

@@ -246,21 +246,6 @@ def test_the_folder_holds_the_student_and_a_card(student: Path, teacher: Path, w
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
 
-def test_every_option_changes_the_weights(student: Path, teacher: Path, whole: Path, tmp_path: Path) -> None:
-    base = load_encoder(whole).fingerprint
-    assert distil(student, teacher, tmp_path / "again") == base
-    filtered = RECIPE.replace(filter="builtin", low=-1.0, high=1.0)
-    seen = {base, distil(student, teacher, tmp_path / "filtered", filtered)}
-    card = (tmp_path / "filtered" / "README.md").read_text("utf-8")
-    assert load_encoder("builtin").fingerprint in card
-    assert "its cosines of weights 0 and 1: -1.000 and 1.000" in card
-    seen.add(distil(student, teacher, tmp_path / "out", filtered.replace(low=-0.5)))
-    seen.add(distil(student, teacher, tmp_path / "out", filtered.replace(high=0.8)))
-    seen.add(distil(student, teacher, tmp_path / "out", filtered.replace(filter=str(teacher))))
-    seen.add(distil(student, teacher, tmp_path / "out", RECIPE.replace(seed=4)))
-    assert len(seen) == 6
-
-
 def test_thresholds_are_found_where_none_are_given(student: Path, teacher: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     names = [Name(str(i), f"{w} x", "en") for i, w in enumerate(WORDS)] + []

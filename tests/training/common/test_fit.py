@@ -149,29 +149,6 @@ def test_a_run_killed_twice_ends_in_the_same_weights(
     assert train(start, tmp_path, log=kill_at("step"), resume=True)[0] == whole[0]
 
 
-class Seekable(Pairs):
-    """The same, which notes where it was begun."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun: list[tuple[int, int]] = []
-
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        self.begun.append((epoch, start))
-        yield from super().epoch(epoch, start)
-
-
-def test_what_was_trained_on_is_not_made_again(
-    start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path
-) -> None:
-    with pytest.raises(Killed):
-        train(start, tmp_path, batches=Seekable(), log=kill_at("step 4"), checkpoint_steps=2)
-    batches = Seekable()
-    assert train(start, tmp_path, batches=batches, resume=True)[0] == whole[0]
-    # the first batch is looked at to see whether the model embeds by numbers
-    assert batches.begun == [(0, 2), (1, 0), (0, 0)]
-
-
 def test_how_often_checkpoints_are_written_may_change(
     start: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

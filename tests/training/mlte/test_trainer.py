@@ -113,15 +113,6 @@ def test_a_killed_run_goes_on_to_the_same_weights(start: Path, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
 
 
-def test_fine_tuning_options_change_the_encoder(start: Path, tmp_path: Path) -> None:
-    recipe = TUNED.replace(epochs=1, beta=(0.0,))
-    made = {}
-    for name, changed in {"same": {}, "dropout": {"dropout": 0.5}, "rate": {"learning_rate": 5e-3}}.items():
-        made[name] = MlteTrainer(PAIRS, start, recipe.replace(**changed)).train(tmp_path / name).encoder.fingerprint
-    labels = MlteTrainer(LABELLED, start, recipe.replace(kind="classifier")).train(tmp_path / "labels")
-    assert len({*made.values(), labels.encoder.fingerprint}) == 4
-
-
 def test_the_losses_of_the_fine_tuning_by_hand() -> None:
     embeddings = [torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.6, 0.8], [1.0, 0.0]])]
     labels = torch.tensor([1.0, 0.0])

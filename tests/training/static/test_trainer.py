@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,20 +42,6 @@ def test_it_learns_names_that_share_no_letter(tmp_path: Path) -> None:
     for fact in (encoder.fingerprint, "names: 13", "concepts: 5", "`medlink train static`", "- steps: "):
         assert fact in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
-
-
-def test_every_option_changes_the_weights(tmp_path: Path) -> None:
-    short = RECIPE.replace(epochs=4, hard_epochs=2)
-    one, again = (StaticTrainer(names(), CONFIG, short).train(tmp_path / "out") for _ in range(2))
-    assert one.fingerprint == again.fingerprint
-    seen = {one.fingerprint}
-    changes: dict[str, Any] = {
-        "epochs": 5, "hard_epochs": 1, "hard_neighbours": 1, "batch_size": 3, "temperature": 0.1, "warmup": 0.2,
-        "learning_rate": 0.02, "feature_dropout": 0.1, "foreign": 0.9, "seed": 4,
-    }  # fmt: skip
-    for name, value in changes.items():
-        seen.add(StaticTrainer(names(), CONFIG, short.replace(**{name: value})).train(tmp_path / "out").fingerprint)
-    assert len(seen) == 1 + len(changes)
 
 
 def test_small_languages_are_anchors_more_often() -> None:
@@ -140,23 +125,6 @@ def test_coarse_names_are_drawn_near_each_other(tmp_path: Path) -> None:
         other = StaticTrainer(names(), CONFIG, RECIPE.replace(**change), COARSE).train(tmp_path / str(i))
         seen.add(other.fingerprint)
     assert len(seen) == 4
-
-
-def test_the_share_of_coarse_batches() -> None:
-    trainer = StaticTrainer(names(), CONFIG, RECIPE.replace(batch_size=3, coarse_share=0.5), COARSE)
-    batches = list(trainer._epoch(0, np.random.default_rng(1)))
-    coarse = [(anchors, partners) for data, anchors, partners in batches if data is trainer.coarse]
-    assert len(coarse) == len(batches) / 2 == 4
-    for anchors, partners in coarse:
-        assert trainer.coarse
-        # no two names of one code are negatives of each other
-        codes = trainer.coarse.concept
-        assert (codes[anchors] == codes[partners]).all()
-        np.testing.assert_array_equal(
-            trainer.coarse.same(anchors, partners), codes[anchors][:, None] == codes[partners]
-        )
-    with pytest.raises(ConfigError, match=r"fewer than two coarse concepts have two names\. Remedy: give each name"):
-        StaticTrainer(names(), CONFIG, RECIPE, COARSE[:4])
 
 
 @pytest.mark.parametrize(
