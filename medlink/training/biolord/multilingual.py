@@ -257,7 +257,7 @@ def train_multilingual(
 ) -> None:
     """Train a student on the teacher's embeddings of English names, for those names and their translations.
 
-    Memory grows by 4 bytes for each text; the texts and the teacher's embeddings of the English names lie on disk.
+    Memory grows by 20 bytes for each text; the texts and the teacher's embeddings of the English names lie on disk.
 
     Raises:
         ConfigError: a language is missing, the filter knows none of the languages, or the student is of another width.

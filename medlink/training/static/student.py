@@ -61,7 +61,7 @@ class Accuracies(NamedTuple):
 class StaticStudent(Trainer):
     """Distil an encoder into a static one, and measure what was lost; ``accuracies`` says it too.
 
-    Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk.
+    Memory grows by 24 bytes for each name; the names and the teacher's embeddings of them lie on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.

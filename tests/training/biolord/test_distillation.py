@@ -68,11 +68,7 @@ def prints(folders: Sequence[Path]) -> list[str]:
 def test_names_and_definitions_are_joined_by_concept() -> None:
     names = [Name("A", "x", "en"), Name("A", "x", "de"), Name("A", " "), Name("B", "y"), Name("D", "")]
     found = list(concept_texts(names, [Definition("B", "of y"), Definition("C", "of z")], [Definition("A", "x")]))
-    assert found == [
-        ConceptTexts("A", ("x",)),
-        ConceptTexts("B", ("y",), ("of y",)),
-        ConceptTexts("C", (), ("of z",)),
-    ]
+    assert found == [ConceptTexts("A", ("x",)), ConceptTexts("B", ("y",), ("of y",)), ConceptTexts("C", (), ("of z",))]
 
 
 def test_shares_by_hand() -> None:

@@ -25,7 +25,6 @@ from medlink.training.biolord.multilingual import (
     first_source,
     fitted,
     read_alignments,
-    sample,
     sense_weights,
     thresholds,
 )
@@ -107,9 +106,7 @@ def test_names_are_aligned_by_concept_and_language() -> None:
         Name("C", "hand", "en"),
         Name("C", "hand", "de"),
     ]
-    assert list(aligned_names(names, ["de", "es"])) == [
-        Aligned(("heart", "Cor"), ("Herz", "corazón"), ("de", "es")),
-    ]
+    assert list(aligned_names(names, ["de", "es"])) == [Aligned(("heart", "Cor"), ("Herz", "corazón"), ("de", "es"))]
     assert list(aligned_names(names, ["en"], source="de")) == [Aligned(("Herz", "Cor"), ("heart",), ("en",))]
 
 
@@ -199,16 +196,6 @@ def test_thresholds_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         thresholds(Plane(**angles), groups[:1])
 
 
-def test_a_sample_is_even_and_seeded() -> None:
-    groups = [Aligned((str(i),), (), ()) for i in range(20)]
-    assert sample(groups, 30, seed=1) == groups
-    assert sample(groups, 5, seed=1) == sample(iter(groups), 5, seed=1) != sample(groups, 5, seed=2)
-    counts = np.zeros(20)
-    for seed in range(2000):
-        counts[[int(one.sources[0]) for one in sample(groups, 5, seed)]] += 1
-    np.testing.assert_allclose(counts / 2000, 0.25, atol=0.05)
-
-
 def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medlink.training.biolord.multilingual._AT_ONCE", 1)
     rash = Aligned(("rash",), ("Ausschlag", "Hast"), ("de", "de"))
@@ -244,25 +231,6 @@ def test_the_folder_holds_the_student_and_a_card(student: Path, teacher: Path, w
         assert fact in card
     assert "similarity filter" not in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
-
-
-def test_thresholds_are_found_where_none_are_given(student: Path, teacher: Path, tmp_path: Path) -> None:
-    lines: list[str] = []
-    names = [Name(str(i), f"{w} x", "en") for i, w in enumerate(WORDS)] + []
-    names += [Name(str(i), f"x {w}", "de") for i, w in enumerate(WORDS)]
-    names.sort(key=lambda name: name.concept_id)
-    alignments = Alignments(["de"], names=lambda: names)
-    distil(
-        student,
-        teacher,
-        tmp_path / "out",
-        RECIPE.replace(filter="builtin"),
-        alignments=alignments,
-        progress=lines.append,
-    )
-    low, high = thresholds(load_encoder("builtin"), sample(alignments, 5000, 3))
-    assert f"similarity filter: weight 0 up to cosine {low:.3f}, 1 from {high:.3f}" in lines
-    assert low < high
 
 
 @pytest.mark.parametrize("at", ["embedding", "step 3/"])

@@ -33,12 +33,7 @@ def test_each_row_comes_once_and_with_its_table() -> None:
             for one, other, label in zip(*batch.columns, batch.labels, strict=True):
                 assert one[1:] == other[1:]
                 seen[one] = float(label)
-        assert seen == {
-            **{f"a{i}": pytest.approx(i / 5) for i in range(6)},
-            "c0": 0.0,
-            "c1": 0.5,
-            "c2": 1.0,
-        }
+        assert seen == {**{f"a{i}": pytest.approx(i / 5) for i in range(6)}, "c0": 0.0, "c1": 0.5, "c2": 1.0}
 
 
 def test_the_order_is_of_the_epoch_and_the_seed() -> None:

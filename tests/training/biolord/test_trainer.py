@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,24 +85,6 @@ def test_a_killed_phase_goes_on_to_the_same_weights(start: Path, pairs: Knowledg
     assert resumed.fingerprint == alone.fingerprint
     other = BioLordTrainer(pairs, start, RECIPE.replace(temperature=0.1)).train(tmp_path / "other")
     assert other.fingerprint != alone.fingerprint
-
-
-def test_a_disk_that_is_full_at_the_end(
-    start: Path, pairs: KnowledgeBasePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(SentenceTransformer, "save", full)
-    with pytest.raises(EncoderError, match=r"out: the encoder cannot be written: No space left on device"):
-        BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out")
-    monkeypatch.undo()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
-    lines: list[str] = []
-    resumed = BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out", resume=True, progress=lines.append)
-    # nothing is trained again
-    assert not lines
-    assert resumed.fingerprint == BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "alone").fingerprint
 
 
 def test_sts_keeps_the_best_by_a_measure(start: Path, tmp_path: Path) -> None:

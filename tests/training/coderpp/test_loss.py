@@ -50,12 +50,7 @@ def test_against_the_double_loop(seed: int, numbers: tuple[float, float, float, 
     embeddings, concepts = batch(seed)
     alpha, beta, threshold, epsilon = numbers
     got = multi_similarity(
-        torch.from_numpy(embeddings),
-        relation(concepts),
-        alpha=alpha,
-        beta=beta,
-        threshold=threshold,
-        epsilon=epsilon,
+        torch.from_numpy(embeddings), relation(concepts), alpha=alpha, beta=beta, threshold=threshold, epsilon=epsilon
     )
     assert float(got) == pytest.approx(naive(embeddings, concepts, *numbers), rel=1e-9)
 

@@ -165,29 +165,6 @@ def test_tensors_must_agree(value: torch.Tensor | None, message: str, pair: list
         soup(pair, tmp_path / "out")
 
 
-def test_whole_numbers_must_agree_and_weights_be_numbers(pair: list[Path], tmp_path: Path) -> None:
-    name, value = first(pair[1])
-    change(pair[0], "count", torch.tensor([1, 2]))
-    change(pair[1], "count", torch.tensor([1, 3]))
-    with pytest.raises(EncoderError, match="count holds other whole numbers than in"):
-        soup(pair, tmp_path / "out")
-    change(pair[1], "count", torch.tensor([1, 2]))
-    change(pair[1], name, torch.full_like(value, torch.nan))
-    with pytest.raises(EncoderError, match=rf"{pair[1]}/{WEIGHTS}: {name} holds NaN or infinite weights"):
-        soup(pair, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(folder.name for folder in pair)
-
-
-def test_files_must_agree(pair: list[Path], tmp_path: Path) -> None:
-    shutil.copyfile(pair[1] / WEIGHTS, pair[1] / "second.safetensors")
-    with pytest.raises(EncoderError, match="its files of weights are not those of"):
-        soup(pair, tmp_path / "out")
-    for path in pair[1].glob("*.safetensors"):
-        path.unlink()
-    with pytest.raises(EncoderError, match=r"no weights in safetensors\. Remedy: open it"):
-        soup(pair, tmp_path / "out")
-
-
 def test_damage_is_named(pair: list[Path], tmp_path: Path) -> None:
     (pair[1] / "config.json").write_text("{")
     with pytest.raises(EncoderError, match=r"config\.json: no JSON"):

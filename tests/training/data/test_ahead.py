@@ -10,7 +10,7 @@ from itertools import count, islice
 
 import pytest
 
-from medlink.errors import ConfigError, EncoderError
+from medlink.errors import EncoderError
 from medlink.training.data.batches import run_ahead
 
 # from Python 3.12 on
@@ -44,14 +44,6 @@ def test_only_a_few_are_made_ahead() -> None:
     assert len(given) <= 10 + 2 * 2
     results.close()  # type: ignore[attr-defined]  # a generator
     assert not multiprocessing.active_children()
-
-
-def test_an_error_keeps_its_place_and_remedy() -> None:
-    def fail(number: int) -> int:
-        raise ConfigError("does not fit", path="kb", line=number, remedy="mend it")
-
-    with pytest.raises(ConfigError, match=r"kb:3: does not fit\. Remedy: mend it\."):
-        list(run_ahead(fail, [(3,)], 1))
 
 
 def test_a_process_that_the_system_ends_is_named() -> None:

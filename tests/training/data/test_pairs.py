@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -236,25 +235,6 @@ def test_concepts_left_out_are_nowhere(kb: KnowledgeBase) -> None:
         assert not any(pair.text.endswith(f" {text}") or pair.text.startswith(f"{text} which") for pair in pairs)
 
 
-def test_languages(kb: KnowledgeBase) -> None:
-    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, languages=["en", "de"]), RECIPE))
-    german = {name.text for name in kb.iter_names(languages=["de"])}
-    spanish = {name.text for name in kb.iter_names(languages=["es"])}
-    named = {pair.name for pair in pairs}
-    assert named & german
-    assert not named & spanish
-    # descriptions are English
-    assert not [pair for pair in pairs if re.search(r"\bName \d", pair.text)]
-
-
-def test_added_definitions_are_used(kb: KnowledgeBase) -> None:
-    more = [Definition(f"C{number:04}", f"Text {number}.", "en") for number in range(1, 300, 2)]
-    source = KnowledgeBasePairs(TrainingView(kb, definitions=more), RECIPE)
-    assert source.counts()["definitions"] == 300
-    texts = {pair.text for pair in epoch_of(source) if pair.kind == "definition"}
-    assert len(texts & {definition.text for definition in more}) > 100
-
-
 def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
     kb = build(
         tmp_path,
@@ -266,14 +246,6 @@ def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
     pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb), recipe), size=1)
     # C4 is a kind of fever, but fever is its own name
     assert {pair.text for pair in pairs} == {"something which is a kind of Finding"}
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
-def test_a_fork_reads_the_file_on_its_own(view: TrainingView) -> None:
-    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=64))
-    here = epoch_of(source)
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(epoch_of, (source,)) == here
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on

@@ -128,8 +128,7 @@ def test_coarse_names_are_drawn_near_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [([], "no names"), ([Name("C1", "a"), Name("C2", "b")], "fewer than two concepts")],
+    ("given", "message"), [([], "no names"), ([Name("C1", "a"), Name("C2", "b")], "fewer than two concepts")]
 )
 def test_nothing_to_learn(given: list[Name], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
