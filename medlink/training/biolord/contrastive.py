@@ -21,7 +21,7 @@ from medlink.training.common.losses import info_nce
 from medlink.training.common.run import Run
 from medlink.training.common.trainable import trainable
 from medlink.training.data.batches import Batch
-from medlink.training.data.pairs import Pair, PairSource
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair
 from medlink.training.recipes import ContrastiveRecipe
 
 CARD = {
@@ -72,7 +72,7 @@ def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
 class PairBatches:
     """Batches of ``size`` pairs: a column of names, one of texts, and :func:`no_negatives` as the label."""
 
-    def __init__(self, source: PairSource, size: int) -> None:
+    def __init__(self, source: KnowledgeBasePairs, size: int) -> None:
         self._source, self._size = source, size
         self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
 
@@ -87,7 +87,12 @@ class PairBatches:
 
 
 def train_contrastive(
-    run: Run, pairs: PairSource, start: str | Path, recipe: ContrastiveRecipe, *, about: Mapping[str, Any] | None = None
+    run: Run,
+    pairs: KnowledgeBasePairs,
+    start: str | Path,
+    recipe: ContrastiveRecipe,
+    *,
+    about: Mapping[str, Any] | None = None,
 ) -> None:
     """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
 

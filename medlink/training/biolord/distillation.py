@@ -48,7 +48,7 @@ def distill(
 ) -> None:
     """Train several copies of a transformer on the concept targets of a teacher; ``run-1``, ``run-2`` and so on.
 
-    Memory grows by 20 bytes for each text. While the texts are written, the first process holds what ``concepts`` holds,
+    Memory grows by 20 bytes for each text. While texts are written, the first process holds what ``concepts`` holds,
     such as names and relations that descriptions are made of. On disk lie the texts, and 4 bytes for each concept and
     dimension of the teacher while the targets are made, then for each concept and component.
 

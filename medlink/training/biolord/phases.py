@@ -142,16 +142,20 @@ def development_measure(path: Path | None, progress: Progress) -> Measure | None
     """
     if path is None:
         return None
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-
     pairs = rated_pairs(path, progress)
     if len({pair.rating for pair in pairs}) < 2:
         raise ConfigError("the ratings do not differ", path=path, remedy="measure on pairs with different ratings")
-    ones, others = [pair.one for pair in pairs], [pair.other for pair in pairs]
-    evaluator = EmbeddingSimilarityEvaluator(
-        ones, others, [pair.rating for pair in pairs], batch_size=32, similarity_fn_names=["cosine"], write_csv=False
-    )
-    return lambda model: float(evaluator(model)["spearman_cosine"])
+    return correlation_of_cosines(pairs, "spearman")
+
+
+def correlation_of_cosines(pairs: Sequence[RatedPair], kind: str) -> Measure:
+    """The ``"pearson"`` or ``"spearman"`` correlation of the cosines of pairs with their ratings."""
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    ones, others, ratings = zip(*((pair.one, pair.other, float(pair.rating)) for pair in pairs), strict=True)
+    options: dict[str, Any] = {"batch_size": 32, "similarity_fn_names": ["cosine"], "write_csv": False}
+    evaluator = EmbeddingSimilarityEvaluator(list(ones), list(others), list(ratings), **options)
+    return lambda model: float(evaluator(model)[f"{kind}_cosine"])
 
 
 def _say(problems: Problems, progress: Progress) -> None:

@@ -17,11 +17,11 @@ from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, Mult
 if TYPE_CHECKING:
     from medlink.training.biolord.multilingual import Alignments
     from medlink.training.common.run import Run
-    from medlink.training.data.pairs import PairSource
+    from medlink.training.data.pairs import KnowledgeBasePairs
     from medlink.training.data.rated import RatedPair
     from medlink.training.data.text_store import ConceptTexts
 
-    Source = Mapping[str, Sequence[RatedPair]] | PairSource | Callable[[], Iterable[ConceptTexts]] | Alignments
+    Source = Mapping[str, Sequence[RatedPair]] | KnowledgeBasePairs | Callable[[], Iterable[ConceptTexts]] | Alignments
 
 
 class BioLordTrainer(Trainer):

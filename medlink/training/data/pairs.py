@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,20 +65,6 @@ class Pair(NamedTuple):
 _Candidate = tuple[frozenset[Hashable], Pair]
 _Made = tuple[int, str, str, str, str, str]
 """Number of a concept, name with its form, text with its form, kind."""
-
-
-class PairSource(Protocol):
-    """Pairs by epoch, in batches; ``digest`` is a hash of data and settings that binds checkpoints to both."""
-
-    digest: str
-    pairs_per_epoch: int
-
-    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """The ``pairs_per_epoch // size`` batches of an epoch, from number ``start`` on.
-
-        In one no pairs share a concept, a name or a text.
-        """
-        ...
 
 
 class KnowledgeBasePairs:

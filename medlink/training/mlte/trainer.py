@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 from torch import Tensor
 from torch.nn import functional
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
+from medlink.training.biolord.phases import correlation_of_cosines
 from medlink.training.biolord.sts import StsBatches
-from medlink.training.common.fit import Measure
 from medlink.training.common.run import Run, training_run
 from medlink.training.data.rated import RatedPair
 from medlink.training.mlte import HOLDS
@@ -112,7 +111,8 @@ class MlteTrainer:
         made_of = {"data": self._digest(), "start": encoder.fingerprint}
         run.bind(recipe, **made_of)
         pairs, dev = _translated(self.pairs, translate), _translated(self.dev or (), translate)
-        run.evaluate = _pearson_of_cosines(dev) if recipe.fine_tune and dev else None
+        # what chooses the epoch of the fine-tuning, of a classifier too
+        run.evaluate = correlation_of_cosines(dev, "pearson") if recipe.fine_tune and dev else None
         figures: dict[str, Any] = {}
         if recipe.fine_tune:
             batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
@@ -147,14 +147,6 @@ class MlteTrainer:
 def _translated(pairs: Sequence[RatedPair], translate: Callable[[Sequence[str]], list[str]]) -> list[RatedPair]:
     ones, others = (translate([getattr(pair, side) for pair in pairs]) for side in ("one", "other"))
     return [replace(pair, one=one, other=two) for pair, one, two in zip(pairs, ones, others, strict=True)]
-
-
-def _pearson_of_cosines(pairs: Sequence[RatedPair]) -> Measure:
-    ones, others = [pair.one for pair in pairs], [pair.other for pair in pairs]
-    evaluator = EmbeddingSimilarityEvaluator(
-        ones, others, _gold(pairs).tolist(), batch_size=32, similarity_fn_names=["cosine"], write_csv=False
-    )
-    return lambda model: float(evaluator(model)["pearson_cosine"])
 
 
 def _read(model: Any, pairs: Sequence[RatedPair], extras: Sequence[Extra]) -> tuple[Vectors, Vectors]:

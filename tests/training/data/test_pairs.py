@@ -15,7 +15,7 @@ from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
-from medlink.training.data.pairs import KnowledgeBasePairs, Material, Pair, PairSource, described
+from medlink.training.data.pairs import KnowledgeBasePairs, Material, Pair, described
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import PairRecipe
 
@@ -52,7 +52,7 @@ def drugs(tmp_path: Path) -> KnowledgeBase:
     )
 
 
-def epoch_of(source: PairSource, epoch: int = 0, size: int = 16) -> list[Pair]:
+def epoch_of(source: KnowledgeBasePairs, epoch: int = 0, size: int = 16) -> list[Pair]:
     return [pair for batch in source.batches(epoch, size) for pair in batch]
 
 
