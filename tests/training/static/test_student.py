@@ -58,7 +58,7 @@ def test_a_name_is_one_in_all_its_spellings() -> None:
 def test_the_split_is_one(tmp_path: Path) -> None:
     split = Split(lambda: NAMES, 5, seed=1)
     store = TextStore.build(tmp_path / "t", split.entries())
-    texts, rows, _ = store.read(range(len(store)))
+    ((texts, rows, _),) = store.batches(np.arange(len(store)), len(store))
     assert rows.tolist() == list(range(len(store)))
     assert sorted([*texts, *split.texts]) == sorted(s.text for some in synonyms(NAMES) for s in some)
     ids = sorted({name.concept_id for name in NAMES})
