@@ -1,13 +1,23 @@
-"""Terms, their concepts, and which of them share one."""
+"""Terms with their concepts, neighbours and batches: against plain loops."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
 from medlink.errors import ConfigError
+from medlink.models import load_encoder
 from medlink.records import Name
+from medlink.training.coderpp.loop import Collator, RoundSampler, Tokens, nearest_terms
 from medlink.training.coderpp.terms import Terms
+from medlink.training.common.losses import reader
+from medlink.training.recipes import CoderPlusPlusRecipe
+from tests.index.gpus import stand_in
+from tests.training.small_bert import small_bert
 
 
 def random_names(seed: int, count: int = 60) -> list[Name]:
@@ -58,3 +68,114 @@ def test_nothing_to_learn(names: list[Name], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         Terms(names)
     assert message in str(error.value)
+
+
+RECIPE = CoderPlusPlusRecipe(positives=2, neighbours=3, anchors=4, seed=5)
+
+
+def points(n: int, seed: int = 0) -> np.ndarray:
+    vectors = np.random.default_rng(seed).standard_normal((n, 16)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+@pytest.fixture(scope="module")
+def terms() -> Terms:
+    return Terms([Name(f"C{i % 7}", f"word {i}") for i in range(30)] + [Name("C0", "word 1"), Name("C9", "alone")])
+
+
+def test_nearest_against_all_pairs() -> None:
+    vectors = points(200)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    np.testing.assert_array_equal(nearest_terms(vectors, 5), np.argsort(-cosines, axis=1)[:, :5])
+
+
+def test_a_term_is_no_neighbour_of_itself_even_among_twins() -> None:
+    vectors = np.ones((6, 1), np.float32)
+    found = nearest_terms(vectors, 3)
+    assert not (found == np.arange(6)[:, None]).any()
+    assert all(len(set(row)) == 3 for row in found.tolist())
+
+
+def test_gpus_are_used_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = points(50).astype(np.float16)
+    on_cpu = nearest_terms(vectors, 5)
+    shares = stand_in(monkeypatch, 2)
+    found = nearest_terms(vectors, 5)
+    assert [(gpu, share.ntotal) for gpu, share in shares] == [(0, 25), (1, 25)]
+    np.testing.assert_array_equal(found, on_cpu)
+
+
+def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> RoundSampler:
+    made = RoundSampler(terms, recipe, batches)
+    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours)
+    return made
+
+
+def test_a_batch_is_anchors_with_positives_and_neighbours(terms: Terms) -> None:
+    made = sampler(terms)
+    for number in range(8):
+        batch, anchors = made.compose(number).tolist(), made.anchors(number)
+        assert batch == sorted(set(batch))
+        near = set(made.neighbours[anchors].reshape(-1).tolist())
+        assert set(batch) >= near | set(anchors.tolist())
+        rest = set(batch) - near - set(anchors.tolist())
+        for term in rest:
+            assert terms.same(np.array([term, *anchors]))[0, 1:].any()
+        for anchor in anchors:
+            possible = terms.positives(int(anchor), 99, np.random.default_rng(0))
+            assert len(set(possible.tolist()) & set(batch)) >= min(2, len(possible))
+
+
+def test_every_term_is_an_anchor_once_an_epoch(terms: Terms) -> None:
+    made = sampler(terms)
+    drawn = np.concatenate([made.anchors(number) for number in range(2 * len(terms))])
+    n = len(terms)
+    first, second = drawn[:n], drawn[n : 2 * n]
+    assert sorted(first) == sorted(second) == list(range(n))
+    assert first.tolist() != second.tolist()
+
+
+def test_rounds_follow_one_another(terms: Terms) -> None:
+    made = sampler(terms)
+    batches = [made.compose(number).tolist() for number in range(12)]
+    assert list(made) == batches[:6]
+    made.round = 1
+    assert list(made) == batches[6:]
+    assert len(made) == 6
+
+
+def test_every_option_changes_the_batches(terms: Terms) -> None:
+    base = list(sampler(terms))
+    for option in ({"positives": 1}, {"neighbours": 1}, {"anchors": 3}, {"seed": 6}):
+        assert list(sampler(terms, RECIPE.replace(**option))) != base, option
+    assert list(sampler(terms)) == base
+
+
+def encode(terms: np.ndarray) -> dict[str, torch.Tensor]:
+    return {"input_ids": torch.from_numpy(terms)}
+
+
+def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
+    made = Collator(terms, encode)([{"term": 1}, {"term": 0}, {"term": 8}])
+    assert made["term_input_ids"].tolist() == [1, 0, 8]
+    np.testing.assert_array_equal(made["label"].numpy(), terms.same(np.array([1, 0, 8])))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
+@pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
+def test_workers_change_nothing(method: str, workers: int, terms: Terms, tmp_path: Path) -> None:
+    model = load_encoder(small_bert(tmp_path), device="cpu").model  # type: ignore[attr-defined]  # a transformer
+    tokens = Tokens(reader(model), terms)
+    seen = []
+    for used in (0, workers):
+        loader = DataLoader(
+            [{"term": i} for i in range(len(terms))],  # type: ignore[arg-type]  # a list is a dataset
+            batch_sampler=sampler(terms, batches=2),
+            collate_fn=Collator(terms, tokens),
+            num_workers=used,
+            multiprocessing_context=method if used else None,
+        )
+        seen.append([{name: value.tolist() for name, value in batch.items()} for batch in loader])
+    assert seen[0] == seen[1]

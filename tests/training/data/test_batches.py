@@ -1,13 +1,18 @@
-"""Batches whose items share no key."""
+"""Batches of distinct items, and making things ahead in other processes."""
 
 from __future__ import annotations
 
-from itertools import count
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from itertools import count, islice
 
 import numpy as np
 import pytest
 
-from medlink.training.data.batches import distinct_batches
+from medlink.errors import EncoderError
+from medlink.training.data.batches import distinct_batches, run_ahead
 
 Item = tuple[frozenset[str], int]
 
@@ -45,3 +50,47 @@ def test_only_as_many_are_read_as_are_needed() -> None:
     endless = ((frozenset([str(number)]), number) for number in count())
     assert list(distinct_batches(endless, 2, 2)) == [[0, 1], [2, 3]]
     assert next(endless)[1] == 4
+
+
+# from Python 3.12 on
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_results_come_in_order(workers: int) -> None:
+    # a function that cannot be pickled
+    offset = 5
+    assert list(run_ahead(lambda a, b: a * b + offset, [(i, 2) for i in range(20)], workers)) == list(range(5, 45, 2))
+    assert list(run_ahead(divmod, [], workers)) == []
+
+
+def test_other_processes_make_them() -> None:
+    assert set(run_ahead(os.getpid, [()] * 3, 0)) == {os.getpid()}
+    assert os.getpid() not in set(run_ahead(os.getpid, [()] * 3, 2))
+
+
+def test_only_a_few_are_made_ahead() -> None:
+    given: list[int] = []
+
+    def tasks() -> Iterator[tuple[int, int]]:
+        """Endless, with a note of how many were taken."""
+        for number in count():
+            given.append(number)
+            yield number, 1
+
+    results = run_ahead(divmod, tasks(), 2)
+    assert [one for one, _ in islice(results, 10)] == list(range(10))
+    assert len(given) <= 10 + 2 * 2
+    results.close()  # type: ignore[attr-defined]  # a generator
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_the_system_ends_is_named() -> None:
+    def die(number: int) -> int:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    with pytest.raises(EncoderError, match=r"ended a process that made pairs.*pair_workers.*--resume"):
+        list(run_ahead(die, [(i,) for i in range(9)], 2))
+    assert not multiprocessing.active_children()

@@ -1,4 +1,4 @@
-"""Bags: the same embeddings as the encoder gives, and dropout of whole n-grams."""
+"""Bags embed as the encoder does, and the steps are those of SparseAdam."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding, _sums
 from medlink.training.static.bags import Bags
+from medlink.training.static.trainer import RowAdam
 
 CONFIG = StaticConfig(families=False, rows=512, dimension=16, hidden=8)
 TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone 2b", "x"]
@@ -75,3 +76,22 @@ def test_markers_drop_out_half_as_often(encoder: StaticEncoder) -> None:
     assert float((m == 0).all(dim=1).float().mean()) == pytest.approx(0.3, abs=0.03)
     # dropout of n-grams alone moves what the markers are added to: both parts are drawn anew for each term
     assert not torch.allclose(module(features)["sentence_embedding"][0], module(features)["sentence_embedding"][0])
+
+
+def test_the_steps_are_those_of_sparse_adam() -> None:
+    torch.manual_seed(1)
+    start = torch.randn(50, 8)
+    mine, theirs = start.clone(), start.clone()
+    rows, reference = RowAdam(mine), torch.optim.SparseAdam([theirs])
+    for step in range(20):
+        index = torch.randperm(50)[: 1 + step % 7]
+        gradient = torch.randn(len(index), 8)
+        leaf = rows.rows(index)
+        assert leaf.requires_grad
+        assert torch.equal(leaf, mine[index])
+        reference.param_groups[0]["lr"] = rate = 0.01 * (step + 1)
+        theirs.grad = torch.sparse_coo_tensor(index[None], gradient, theirs.shape, check_invariants=False).coalesce()
+        rows.step(gradient, rate)
+        reference.step()
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+    assert not torch.equal(mine, start)
