@@ -134,7 +134,7 @@ def more() -> list[Definition]:
     ]
 
 
-def test_added_definitions(kb: KnowledgeBase, more: list[Definition], own_temp: Path) -> None:
+def test_added_definitions(kb: KnowledgeBase, more: list[Definition]) -> None:
     view = TrainingView(kb, definitions=more)
     found = facts(view)
     assert found["H:3"][1] == ["A seizure with fever.", "Ein Krampf bei Fieber."]
