@@ -17,7 +17,7 @@ from medlink.training.data.pairs import KnowledgeBasePairs, Pair
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PairRecipe, PhaseRecipe, StsRecipe
 from medlink.training.static.student import random_student
-from tests.training.biolord.test_sts import Row
+from tests.training.biolord.test_contrastive import Row
 from tests.training.data.pairs_kb import random_kb
 from tests.training.small_bert import Killed, small_bert
 
