@@ -100,7 +100,7 @@ class RunOptions(Settings):
 
     checkpoint_steps: CheckpointSteps = 1000
     workers: Workers = 0
-    resume: bool = Field(False, description="Go on from the newest checkpoint of OUT.")
+    resume: bool = Field(default=False, description="Go on from the newest checkpoint of OUT.")
 
 
 class PairRecipe(Settings):
@@ -113,15 +113,17 @@ class PairRecipe(Settings):
     without a semantic type or an ancestor gets "something". Two shares that are more than 1 together are refused.
     """
 
-    pairs: Annotated[int, Field(ge=1)] | None = Field(None, description="Pairs in an epoch.")
-    definition_share: float = Field(0.15, ge=0, le=1, description="Share of pairs with a definition.")
-    name_share: float = Field(0.0, ge=0, le=1, description="Share of pairs of two names of a concept.")
+    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
+    definition_share: float = Field(default=0.15, ge=0, le=1, description="Share of pairs with a definition.")
+    name_share: float = Field(default=0.0, ge=0, le=1, description="Share of pairs of two names of a concept.")
     definition_repeats: int = Field(
-        50, ge=1, description="How often a definition comes in an epoch where --pairs does not say it."
+        default=50, ge=1, description="How often a definition comes in an epoch where --pairs does not say it."
     )
-    open_share: float = Field(1 / 3, ge=0, le=1, description="Share of descriptions that begin with 'something'.")
+    open_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with 'something'."
+    )
     semantic_type_share: float = Field(
-        1 / 3, ge=0, le=1, description="Share of descriptions that begin with a semantic type."
+        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with a semantic type."
     )
     seed: Seed = 1
 
@@ -150,7 +152,7 @@ class StsRecipe(PhaseRecipe):
     epochs: Epochs = 10
     learning_rate: LearningRate = 6e-6
     loss: Literal["cosine", "cosent"] = Field(
-        "cosine", description="Squared error of the cosines, or CoSENT on their order."
+        default="cosine", description="Squared error of the cosines, or CoSENT on their order."
     )
 
 
@@ -160,7 +162,7 @@ class ContrastiveRecipe(PhaseRecipe):
     Neither paper names the temperature; 0.05 is the library's default (a scale of 20).
     """
 
-    temperature: float = Field(0.05, ge=SMALLEST, le=LARGEST, description="Temperature of InfoNCE.")
+    temperature: float = Field(default=0.05, ge=SMALLEST, le=LARGEST, description="Temperature of InfoNCE.")
     feature_dropout: FeatureDropout = 0.0
 
     @classmethod
@@ -185,13 +187,13 @@ class DistillationRecipe(PhaseRecipe):
     command and the recipe file make the ``descriptions``; a trainer that is given concepts takes these as they are.
     """
 
-    dimension: int = Field(64, ge=1, description="Principal components of the targets.")
-    runs: int = Field(3, ge=1, description="Encoders to train, each by a seed of its own.")
+    dimension: int = Field(default=64, ge=1, description="Principal components of the targets.")
+    runs: int = Field(default=3, ge=1, description="Encoders to train, each by a seed of its own.")
     head_start: Literal["random", "ridge"] = Field(
-        "ridge", description="Where the head begins: drawn by the seed, or fitted to the targets on the start."
+        default="ridge", description="Where the head begins: drawn by the seed, or fitted to the targets on the start."
     )
     descriptions: int = Field(
-        1, ge=0, description="Descriptions made of relations for each concept without a definition."
+        default=1, ge=0, description="Descriptions made of relations for each concept without a definition."
     )
     head_rate: Annotated[LearningRate | None, Field(description="Peak of the head's own learning rate.")] = None
 
@@ -216,17 +218,19 @@ class MultilingualRecipe(PhaseRecipe):
 
     epochs: Epochs = 5
     filter: str = Field(
-        BUILTIN,
+        default=BUILTIN,
         description="Encoder that tells which pairs align: folder, hf:NAME such as the paper's "
         "hf:sentence-transformers/LaBSE, or 'builtin', which knows clinical names in de, en, es alone; '': none.",
     )
     low: Annotated[float, Field(ge=-1, le=1)] | None = Field(
-        None, description="Cosine of the filter below which a pair counts nothing."
+        default=None, description="Cosine of the filter below which a pair counts nothing."
     )
     high: Annotated[float, Field(ge=-1, le=1)] | None = Field(
-        None, description="Cosine of the filter above which a pair counts fully."
+        default=None, description="Cosine of the filter above which a pair counts fully."
     )
-    project: bool = Field(False, description="Add a linear layer to an encoder of another width than the teacher's.")
+    project: bool = Field(
+        default=False, description="Add a linear layer to an encoder of another width than the teacher's."
+    )
 
     @model_validator(mode="after")
     def _thresholds(self) -> Self:
@@ -246,22 +250,22 @@ class CoderPlusPlusRecipe(Recipe):
     :func:`~medlink.training.coderpp.loss.multi_similarity`.
     """
 
-    positives: int = Field(30, ge=1, description="Terms of its concept that join an anchor: k of the paper.")
-    neighbours: int = Field(30, ge=1, description="Nearest terms that join an anchor: m of the paper.")
-    anchors: int = Field(16, ge=1, description="Anchors in a batch of one process.")
-    accumulation: int = Field(8, ge=1, description="Batches in a step.")
+    positives: int = Field(default=30, ge=1, description="Terms of its concept that join an anchor: k of the paper.")
+    neighbours: int = Field(default=30, ge=1, description="Nearest terms that join an anchor: m of the paper.")
+    anchors: int = Field(default=16, ge=1, description="Anchors in a batch of one process.")
+    accumulation: int = Field(default=8, ge=1, description="Batches in a step.")
     mini_batch: MiniBatch = 0
     epochs: Epochs = 20
     refresh: Annotated[int, Field(ge=1)] | Literal["epoch", "never"] = Field(
-        "epoch", description="Find the neighbours anew each 'epoch', 'never', or every N steps."
+        default="epoch", description="Find the neighbours anew each 'epoch', 'never', or every N steps."
     )
-    max_tokens: int = Field(32, ge=1, description="Tokens of a term that a transformer reads.")
+    max_tokens: int = Field(default=32, ge=1, description="Tokens of a term that a transformer reads.")
     learning_rate: LearningRate = 4e-5
     warmup: Warmup = 1 / 120
-    alpha: float = Field(2.0, ge=SMALLEST, le=LARGEST, description="Sharpness of the loss on positives.")
-    beta: float = Field(50.0, ge=SMALLEST, le=LARGEST, description="Sharpness of the loss on negatives.")
-    threshold: float = Field(0.5, ge=-1, le=1, description="Lambda of the loss, a cosine.")
-    epsilon: float = Field(0.1, ge=0, le=2, description="Margin of the pair mining, in cosine.")
+    alpha: float = Field(default=2.0, ge=SMALLEST, le=LARGEST, description="Sharpness of the loss on positives.")
+    beta: float = Field(default=50.0, ge=SMALLEST, le=LARGEST, description="Sharpness of the loss on negatives.")
+    threshold: float = Field(default=0.5, ge=-1, le=1, description="Lambda of the loss, a cosine.")
+    epsilon: float = Field(default=0.1, ge=0, le=2, description="Margin of the pair mining, in cosine.")
     feature_dropout: FeatureDropout = 0.0
 
     @classmethod
@@ -291,25 +295,27 @@ class StaticRecipe(Settings):
 
     epochs: Epochs = 8
     hard_epochs: int = Field(
-        _HARD_EPOCHS, ge=0, description="Last epochs, whose batches hold near neighbours; by default 3 or all of fewer."
+        default=_HARD_EPOCHS,
+        ge=0,
+        description="Last epochs, whose batches hold near neighbours; by default 3 or all of fewer.",
     )
-    hard_neighbours: int = Field(8, ge=1, description="Near neighbours that join a name in such a batch.")
-    batch_size: int = Field(512, ge=2, description="Pairs in a batch.")
-    temperature: float = Field(0.04, gt=0, description="What cosines are divided by in the loss.")
+    hard_neighbours: int = Field(default=8, ge=1, description="Near neighbours that join a name in such a batch.")
+    batch_size: int = Field(default=512, ge=2, description="Pairs in a batch.")
+    temperature: float = Field(default=0.04, gt=0, description="What cosines are divided by in the loss.")
     learning_rate: LearningRate = 2e-3
-    warmup: float = Field(0.05, gt=0, lt=1, description="Share of the steps that warm up.")
+    warmup: float = Field(default=0.05, gt=0, lt=1, description="Share of the steps that warm up.")
     feature_dropout: FeatureDropout = 0.3
     language_boost: int = Field(
-        4, ge=1, description="How often a name of a language with few is an anchor per epoch, at most."
+        default=4, ge=1, description="How often a name of a language with few is an anchor per epoch, at most."
     )
     foreign: float = Field(
-        0.5, ge=0, le=1, description="Chance of a name to meet one in another language where there is one."
+        default=0.5, ge=0, le=1, description="Chance of a name to meet one in another language where there is one."
     )
     coarse_share: float = Field(
-        0.2, ge=0, lt=1, description="Share of the batches that are of coarse names, where there are some."
+        default=0.2, ge=0, lt=1, description="Share of the batches that are of coarse names, where there are some."
     )
     coarse_temperature: float = Field(
-        0.1, gt=0, description="What their cosines are divided by; the higher, the weaker they are drawn."
+        default=0.1, gt=0, description="What their cosines are divided by; the higher, the weaker they are drawn."
     )
     seed: Seed = 1
 
@@ -339,7 +345,9 @@ class StaticStudentRecipe(PhaseRecipe):
     mini_batch: Annotated[int, Field(ge=0, le=0)] = 0
     max_tokens: Annotated[int, Field(ge=0, le=0)] = 0
     feature_dropout: FeatureDropout = 0.0
-    held_out: int = Field(1000, ge=1, description="Names kept from training to measure on, at most one of a concept.")
+    held_out: int = Field(
+        default=1000, ge=1, description="Names kept from training to measure on, at most one of a concept."
+    )
 
 
 class GroundingRecipe(PhaseRecipe):
@@ -356,20 +364,24 @@ class GroundingRecipe(PhaseRecipe):
     evaluate_steps: Literal["epoch"] = "epoch"
     schedule: ClassVar[str] = "constant_with_warmup"
 
-    cca: bool = Field(True, description="Whether names and concepts pass the linear map first.")
-    hidden: int = Field(38_400, ge=0, description="Width of the hidden layer; 0: no network, the map alone.")
-    dropout: float = Field(0.5, ge=0, lt=1, description="Dropout of the hidden layer.")
-    pairs: int = Field(0, ge=0, description="Synonym pairs of an epoch, in whole batches; 0: all there are.")
-    margin: float = Field(0.1, ge=0, le=2, description="Margin of the triplet loss, in cosine.")
-    synonym_dropout: float = Field(0.5, ge=0, lt=1, description="Share of its names left out of a concept's prototype.")
-    neighbours: int = Field(200, ge=1, le=10_000, description="Nearest names that a negative is drawn from.")
-    validation: float = Field(0.1, ge=0, le=1, description="Share of the concepts with synonyms that validate by one.")
+    cca: bool = Field(default=True, description="Whether names and concepts pass the linear map first.")
+    hidden: int = Field(default=38_400, ge=0, description="Width of the hidden layer; 0: no network, the map alone.")
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="Dropout of the hidden layer.")
+    pairs: int = Field(default=0, ge=0, description="Synonym pairs of an epoch, in whole batches; 0: all there are.")
+    margin: float = Field(default=0.1, ge=0, le=2, description="Margin of the triplet loss, in cosine.")
+    synonym_dropout: float = Field(
+        default=0.5, ge=0, lt=1, description="Share of its names left out of a concept's prototype."
+    )
+    neighbours: int = Field(default=200, ge=1, le=10_000, description="Nearest names that a negative is drawn from.")
+    validation: float = Field(
+        default=0.1, ge=0, le=1, description="Share of the concepts with synonyms that validate by one."
+    )
     epochs: Epochs = 100
     learning_rate: LearningRate = 1e-3
     warmup: Warmup = 0.0
     weight_decay: WeightDecay = 0.0
-    max_grad_norm: float = Field(0.0, ge=0, le=1e6, description="Longest gradient; 0: any length.")
-    patience: int = Field(1, ge=0, description="Epochs without a better mAP that end training; 0: none.")
+    max_grad_norm: float = Field(default=0.0, ge=0, le=1e6, description="Longest gradient; 0: any length.")
+    patience: int = Field(default=1, ge=0, description="Epochs without a better mAP that end training; 0: none.")
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -393,22 +405,26 @@ class MlteRecipe(PhaseRecipe):
     """
 
     kind: Literal["regressor", "classifier"] = Field(
-        "regressor", description="What is learned: ratings, or labels 0 and 1."
+        default="regressor", description="What is learned: ratings, or labels 0 and 1."
     )
-    fine_tune: bool = Field(False, description="Fine-tune the encoder first; else it is frozen.")
+    fine_tune: bool = Field(default=False, description="Fine-tune the encoder first; else it is frozen.")
     epochs: Epochs = 10
     batch_size: BatchSize = 8
     learning_rate: LearningRate = 1e-5
     weight_decay: WeightDecay = 1e-4
     warmup: Warmup = 0.1
-    dropout: float = Field(0.1, ge=0, lt=1, description="Share of the sentence embedding left out in fine-tuning.")
-    head_epochs: int = Field(30, ge=1, description="Passes of the prediction model over the data.")
-    head_batch_size: int = Field(24, ge=2, description="Pairs of a step of the prediction model.")
-    head_learning_rate: float = Field(0.02, gt=0, le=LARGEST, description="Learning rate of the prediction model.")
-    head_weight_decay: float = Field(
-        0.001, ge=0, le=LARGEST, description="Weight decay of the prediction model, by Adam."
+    dropout: float = Field(
+        default=0.1, ge=0, lt=1, description="Share of the sentence embedding left out in fine-tuning."
     )
-    hidden: int = Field(8, ge=1, description="Width between its two layers.")
+    head_epochs: int = Field(default=30, ge=1, description="Passes of the prediction model over the data.")
+    head_batch_size: int = Field(default=24, ge=2, description="Pairs of a step of the prediction model.")
+    head_learning_rate: float = Field(
+        default=0.02, gt=0, le=LARGEST, description="Learning rate of the prediction model."
+    )
+    head_weight_decay: float = Field(
+        default=0.001, ge=0, le=LARGEST, description="Weight decay of the prediction model, by Adam."
+    )
+    hidden: int = Field(default=8, ge=1, description="Width between its two layers.")
     beta: Annotated[
         tuple[float, ...],
         Field(strict=False, min_length=1, description="Weight of pairs out of order; of several --dev chooses."),
@@ -425,18 +441,18 @@ class RankerRecipe(Settings):
     """The numbers of :class:`~medlink.training.ranker.trainer.RankerTrainer`; the same ones give the same ranker."""
 
     candidates: int = Field(
-        8, ge=2, le=64, description="First candidates of the linker that are read, in training and in use."
+        default=8, ge=2, le=64, description="First candidates of the linker that are read, in training and in use."
     )
-    negatives: int = Field(3, ge=1, le=63, description="Wrong candidates that a right one is set against.")
-    context: bool = Field(False, description="Also read the text around a mention.")
-    definitions: bool = Field(False, description="Also read definitions of the candidates.")
+    negatives: int = Field(default=3, ge=1, le=63, description="Wrong candidates that a right one is set against.")
+    context: bool = Field(default=False, description="Also read the text around a mention.")
+    definitions: bool = Field(default=False, description="Also read definitions of the candidates.")
     epochs: Epochs = 2
-    batch_size: int = Field(8, ge=1, description="Mentions of a step.")
+    batch_size: int = Field(default=8, ge=1, description="Mentions of a step.")
     learning_rate: LearningRate = 5e-5
     warmup: Warmup = 0.1
     weight_decay: WeightDecay = 0.01
-    max_tokens: int = Field(64, ge=8, le=512, description="Tokens of mention and candidate that are read.")
+    max_tokens: int = Field(default=64, ge=8, le=512, description="Tokens of mention and candidate that are read.")
     held_share: float = Field(
-        0.2, gt=0, lt=1, description="Share of the mentions that is held back to fit weights and curves."
+        default=0.2, gt=0, lt=1, description="Share of the mentions that is held back to fit weights and curves."
     )
     seed: Seed = 1

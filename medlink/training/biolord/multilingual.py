@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,7 +134,8 @@ def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Alig
             yield Aligned((source,), (target,), (language,))
 
 
-class SenseFilter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SenseFilter:
     """How far two names mean the same, by an encoder that knows both languages.
 
     BioLORD-2023, section "Cross-lingual distillation", takes an aligned corpus found with LaBSE; how the similarity

@@ -10,7 +10,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,8 @@ _EMBEDDED_TO_CHECK = 64
 _EMBEDDED_AT_ONCE = 65_536
 
 
-class Tokens(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tokens:
     """Terms as a transformer reads them, in processes of their own too, however these are started."""
 
     model: SentenceTransformer

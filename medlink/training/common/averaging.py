@@ -166,7 +166,7 @@ def _average_file(paths: list[Path], out: Path) -> None:
             opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
             metadata = opened[0].metadata()
             for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # a file, no dictionary
-                tensors = [
+                tensors: list[Any] = [
                     one.get_tensor(name) if name in one.keys() else None  # noqa: SIM118  # a file, no dictionary
                     for one in opened
                 ]

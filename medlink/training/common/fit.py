@@ -128,7 +128,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         work: Path,
         *,
         steps: int,
-        batches: Mapping[str, int],
+        batches: Mapping[str, Any],
         **options: Any,
     ) -> None:
         self._work, self._log, self._measure = work, run.progress, run.evaluate

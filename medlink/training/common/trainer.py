@@ -12,7 +12,8 @@ from medlink.models.encoders import Encoder, load_encoder
 from medlink.training.recipes import Recipe, RunOptions
 
 if TYPE_CHECKING:
-    from medlink.training.common.run import Measure, Run
+    from medlink.training.common.fit import Measure
+    from medlink.training.common.run import Run
 
 
 class Trainer(ABC):

@@ -224,7 +224,7 @@ class KnownVectors(Module):
         """Write nothing: the vectors are made anew when a run is resumed."""
 
     @classmethod
-    def load(cls, *_: Any, **__: Any) -> KnownVectors:  # type: ignore[override]  # there is nothing to read
+    def load(cls, *_: Any, **__: Any) -> KnownVectors:
         """A module without vectors, of which a checkpoint only has the weights above."""
         return cls({}, np.zeros((0, 1), dtype=np.float32))
 
@@ -269,8 +269,7 @@ class GroundedEncoder:
         )
         self._kept = KnownVectors({text: row for row, text in enumerate(texts)}, vectors)
         self._network = SentenceTransformer(modules=[self._kept, *network])
-        static = isinstance(encoder, StaticEncoder)
-        read = [StaticEmbedding.of(encoder)] if static else trainable(encoder).model
+        read = [StaticEmbedding.of(encoder)] if isinstance(encoder, StaticEncoder) else trainable(encoder).model
         below = [*read, Normalize()]
         self.model = SentenceTransformer(modules=[*below, *head, *network], device=str(self._network.device))
 

@@ -130,7 +130,7 @@ def kernels(one: NDArray[Any], other: NDArray[Any]) -> Vectors:
     scaled = product / x.shape[2] + 1
     distances = np.abs(x - y).sum(axis=2), np.linalg.norm(x - y, axis=2)
     found = np.stack((cosines, *distances, scaled**3, np.tanh(scaled)), axis=2)
-    return found.reshape(len(x), x.shape[1] * len(KERNELS))
+    return np.asarray(found.reshape(len(x), x.shape[1] * len(KERNELS)))
 
 
 def pair_features(model: SentenceTransformer, ones: Sequence[str], others: Sequence[str]) -> Vectors:
