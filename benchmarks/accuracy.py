@@ -36,7 +36,7 @@ from open_data import (
     write_dictionary,
 )
 
-from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.measures import calibration_error
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention

@@ -18,7 +18,7 @@ from typing import Any
 
 from open_data import BENCHMARKS, DATA, GOLD, TERMINOLOGIES
 
-from medlink.evaluation.findings import Finding, GoldText
+from medlink.evaluation.notes import Finding, GoldText
 from medlink.records import Qualifiers
 
 _HPO = TERMINOLOGIES / "hpo/hp.v2024-08-13.json.gz"

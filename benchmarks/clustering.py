@@ -31,7 +31,7 @@ from open_data import TERMINOLOGIES, hpo_dictionary, ordo_dictionary
 
 from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.guards import COMPARED, Guards
-from medlink.evaluation.partition import PartitionMeasures, measure_partition
+from medlink.evaluation.clusters import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
 from medlink.index.selfjoin import nearest
 from medlink.kb import Input, build_kb

@@ -22,7 +22,7 @@ from typing import Literal
 import click
 import numpy as np
 
-from medlink.evaluation.clustering import sweep
+from medlink.evaluation.clusters import sweep
 from medlink.models import load_encoder
 from medlink.models.encoders import Encoder
 from medlink.records import Name

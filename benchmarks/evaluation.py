@@ -1,4 +1,4 @@
-"""Encoders, the linker and programs of others on all development sets, by ``medlink evaluate all``, in one report.
+"""Encoders, the linker and programs of others on all development sets, by ``suite.py``, in one report.
 
     python benchmarks/evaluation.py --work FOLDER [--encoder NAME=FOLDER] [--peers FOLDER] [--sample 300]
 
@@ -24,9 +24,9 @@ from accuracy import SETS as MENTIONS
 from annotated import SETS as TEXTS
 from open_data import BENCHMARKS, DATA, write_dictionary
 from rivals import LANGUAGES, PROGRAMS
+from suite import Entry, Peer, Suite, evaluate
 
-from medlink.evaluation.findings import GoldText
-from medlink.evaluation.report import evaluate_all
+from medlink.evaluation.notes import GoldText
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 
@@ -97,13 +97,6 @@ def tasks(
     }
 
 
-def toml(value: Any) -> str:
-    """A value as TOML."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {toml(one)}' for key, one in value.items())} }}"
-    return f"[{', '.join(map(toml, value))}]" if isinstance(value, list) else json.dumps(value, ensure_ascii=False)
-
-
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for bundles, sets and the report.")
 @click.option("--encoder", "further", multiple=True, help="NAME=FOLDER of an encoder beside the built-in one.")
@@ -128,27 +121,22 @@ def main(work: Path, further: tuple[str, ...], peers: Path | None, sample: int, 
     bundles = {
         name: bundle(work, name) for name in DICTIONARIES if any(name in one.get("systems", ()) for one in every)
     }
-    lines = [f"[encoders]\n{''.join(f'{toml(name)} = {toml(path)}' + chr(10) for name, path in encoders.items())}"]
-    lines += [f"[bundles]\n{''.join(f'{toml(name)} = {toml(path)}' + chr(10) for name, path in bundles.items())}"]
-    lines += [f"[peers.{toml(name)}]\ncommand = {toml(words)}\nlimit = {_SLOW}\n" for name, words in commands.items()]
-    lines += ["[[tasks]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in one.items()) for one in every]
-    (work / "evaluation.toml").write_text("\n".join(lines), "utf-8")
+    peers = {name: Peer(command=tuple(words), limit=_SLOW) for name, words in commands.items()}
+    entries = tuple(Entry(**one) for one in every)
     shutil.rmtree(work / "report", ignore_errors=True)
-    evaluate_all(work / "evaluation.toml", work / "report", say=lambda line: click.echo(line, err=True))
+    suite = Suite(folder=work.absolute(), encoders=encoders, bundles=bundles, peers=peers, tasks=entries)
+    outcomes, rows = evaluate(suite, work / "report")
     click.echo("| set | measure | items | system | value | 95 % | p |\n|---|---|---:|---|---:|---|---:|")
-    with open(work / "report/report.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
     last = {row["title"]: row["group"] for row in rows}
     first = {row["title"]: row["measure"] for row in reversed(rows)}
     for row in rows:
         if (row["measure"], row["group"]) == (first[row["title"]], last[row["title"]]):
-            value, low, high = (f"{float(row[name]):.3f}" for name in ("value", "low", "high"))
-            cells = row["title"], row["measure"], row["items"], row["system"], value, f"{low} to {high}"
-            shown = f"{float(row['p']):.3f}" if row["p"] else ""
-            click.echo(f"| {' | '.join(cells)} | {shown} |")
-    failed = [one for one in json.loads((work / "report/report.json").read_text("utf-8"))["outcomes"] if one["error"]]
-    for one in failed:
-        click.echo(f"\n{one['title']}, {one['system']}: {one['error']}")
+            value, low, high = (f"{row[name]:.3f}" for name in ("value", "low", "high"))
+            cells = row["title"], row["measure"], str(row["items"]), row["system"], value, f"{low} to {high}"
+            click.echo(f"| {' | '.join(cells)} | {'' if row['p'] is None else format(row['p'], '.3f')} |")
+    for one in outcomes:
+        if one.error:
+            click.echo(f"\n{one.entry.title}, {one.system}: {one.error}")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,9 @@ from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches
 from open_data import TERMINOLOGIES
 from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
-from medlink.evaluation.calibration import calibration_error
-from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates
-from medlink.evaluation.findings import links as found_in
-from medlink.evaluation.notes import SHARES
+from medlink.evaluation.measures import calibration_error
+from medlink.evaluation.notes import SHARES, GoldText, Linked, count, is_affirmed, judged, rates
+from medlink.evaluation.notes import links as found_in
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.pipeline import LinkedNote, NotePipeline

@@ -27,7 +27,7 @@ from open_data import hpo_dictionary, write_dictionary
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from medlink.evaluation.findings import GoldText, is_right
+from medlink.evaluation.notes import GoldText, is_right
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.scan import ScannedText

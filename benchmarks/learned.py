@@ -19,7 +19,7 @@ from annotated import SETS
 from finding import Result, linked, links
 from fit_choice import FOLDS, fold_of, hpo_bundle, in_batches
 
-from medlink.evaluation.findings import GoldText
+from medlink.evaluation.notes import GoldText
 from medlink.index import Bundle
 from medlink.notes.learning import learn
 from medlink.notes.pipeline import NotePipeline

@@ -23,7 +23,7 @@ import numpy as np
 from accuracy import DICTIONARIES, SETS, Dictionary
 from open_data import Query, alpha_id_held_out, bc5cdr, in_dictionary, ncbi
 
-from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.measures import calibration_error
 from medlink.linking import Linker, Mention
 from medlink.linking.fit import Example, gather_groups
 from medlink.records import Link

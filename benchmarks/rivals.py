@@ -21,7 +21,7 @@ from typing import NamedTuple
 from annotated import labels, phenotypes
 from open_data import hpo_dictionary
 
-from medlink.evaluation.findings import GoldText
+from medlink.evaluation.notes import GoldText
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 LANGUAGES = {"quickumls": ("de", "es", "en"), "tfidf": ("de", "es", "en"), "fasthpocr": ("en",)}

@@ -17,7 +17,7 @@ import click
 from annotated import gold_notes, written_texts
 from open_data import DATA
 
-from medlink.evaluation.findings import FIELDS, HEADING, GoldText, Said, read_findings, value_rates
+from medlink.evaluation.notes import FIELDS, HEADING, GoldText, Said, read_findings, value_rates
 from medlink.reading.status import StatusReader
 
 LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}

@@ -24,10 +24,9 @@ from medlink.training.biolord.multilingual import read_alignments
 from medlink.clustering.terms import read_terms
 from medlink.curation.decisions import COLUMNS, read_decisions
 from medlink.errors import MedlinkError
-from medlink.evaluation.findings import read_texts
 from medlink.evaluation.names import read_clusters, read_dictionary
+from medlink.evaluation.notes import read_texts
 from medlink.evaluation.retrieval import read_queries
-from medlink.evaluation.suite import read_suite
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
@@ -526,10 +525,6 @@ OTHERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "queries": (lambda path: read_queries([path], Problems(0.5)), b"concept_id,mention\nX:1,hot\nX:2,cold\n"),
     "queries of BioSyn": (lambda path: read_queries([path], Problems(0.5)), b"1||0|3||Disease||hot||X:1|X:2\n" * 3),
     "dictionary": (lambda path: read_dictionary(path, Problems(0.5)), b"X:1||hot\nX:2|X:3||cold\n"),
-    "evaluation file": (
-        read_suite,
-        b'[peers.p]\ncommand = ["x"]\n[[tasks]]\ntask = "retrieval"\ninputs = ["a", "b"]\n',
-    ),
     "clusters": (read_clusters, b"term\tcluster\tlanguage\nhot\t1\ten\ncold\t2\ten\n"),
     "alignments": (lambda path: list(read_alignments(path, ["de"])), b"source\ttarget\tlanguage\nhot\tHitze\tde\n"),
     "decisions": (

@@ -71,7 +71,6 @@ GOLD = {
     "text": "No fever.",
     "findings": [{"pieces": [[3, 8]], "concepts": ["DEMO:0001"], "presence": "absent"}],
 }
-SUITE = '[encoders]\nbuiltin = "builtin"\n[[tasks]]\ntask = "similarity"\ninputs = ["pairs.tsv"]\n'
 COMMANDS = [
     "demo -o demo",
     "kb build house --table terminology.tsv",
@@ -105,7 +104,6 @@ COMMANDS = [
     "lexicon show Fieber",
     "lexicon info",
     "lexicon check own",
-    "evaluate all evaluation.toml -o report",
     "evaluate clustering terminology.tsv --sample 100",
     "evaluate leaf-to-parent house --sample 20",
     "evaluate linking house terminology.tsv --sample 20",
@@ -174,7 +172,6 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "terminology.tsv").write_bytes((demo_folder() / "terminology.tsv").read_bytes())
     (tmp_path / "more.tsv").write_text("concept_id\tname\tlanguage\nX:1\tHausbegriff\tde\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
-    (tmp_path / "evaluation.toml").write_text(SUITE, encoding="utf-8")
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD) + "\n", encoding="utf-8")
     (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
     (tmp_path / "codes.csv").write_text("code,name,language\n1,Fieber,de\n", encoding="utf-8")

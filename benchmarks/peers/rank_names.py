@@ -1,4 +1,4 @@
-"""Peers of ``medlink evaluate all`` made of programs that find names in texts, and of rapidfuzz.
+"""Peers of ``suite.py`` made of programs that find names in texts, and of rapidfuzz.
 
     python rank_names.py quickumls|tfidf|fasthpocr|rapidfuzz DICTIONARY QUERIES
 

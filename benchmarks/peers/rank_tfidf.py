@@ -1,4 +1,4 @@
-"""A peer of ``medlink evaluate all``: exact TF-IDF over characters, two to four in a row (scikit-learn).
+"""A peer of ``suite.py``: exact TF-IDF over characters, two to four in a row (scikit-learn).
 
     python rank_tfidf.py DICTIONARY QUERIES
 

@@ -1,12 +1,17 @@
-"""Published protocols for names, pairs and clusters, linked mentions and notes, and one report of all systems."""
+"""Published protocols for names, pairs and clusters, linked mentions and notes."""
 
-from medlink.evaluation.clustering import ClusteringTask, Sweep, sweep
+from medlink.evaluation.clusters import (
+    ClusteringTask,
+    PartitionMeasures,
+    PartitionTask,
+    Sweep,
+    measure_partition,
+    sweep,
+)
 from medlink.evaluation.linking import LinkingTask
+from medlink.evaluation.measures import Estimate, RankMeasures, measure_ranks
 from medlink.evaluation.names import Dictionary
 from medlink.evaluation.notes import NotesTask
-from medlink.evaluation.partition import PartitionMeasures, PartitionTask, measure_partition
-from medlink.evaluation.ranking import RankMeasures, measure_ranks
-from medlink.evaluation.resampling import Estimate
 from medlink.evaluation.retrieval import (
     Answer,
     LeafToParentTask,
@@ -32,7 +37,7 @@ TASKS: dict[str, type[Task]] = {
     "sts": StsTask,
     "synonyms": SynonymsTask,
 }
-"""The tasks of ``medlink evaluate``, by name: a new one is a class of its own and a line here."""
+"""The tasks by name, each a command too: a new one is a class of its own and a line here."""
 
 __all__ = [
     "TASKS", "Answer", "Dictionary", "Estimate", "Leaves", "PartitionMeasures", "Query", "RankMeasures", "Report",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from medlink.errors import ConfigError
-from medlink.evaluation.calibration import calibration_error
-from medlink.evaluation.names import Dictionary
-from medlink.evaluation.ranking import measure_ranks
-from medlink.evaluation.retrieval import Answer, Query, QueryOptions, RetrievalTask, known_gold, query_row, rank_scores
+from medlink.evaluation.measures import calibration_error, measure_ranks
+from medlink.evaluation.retrieval import Query, QueryOptions, known_gold, query_row
 from medlink.evaluation.task import Report, Row, Run, by_language
 from medlink.index import Bundle
 from medlink.linking import LinkOptions
@@ -30,7 +26,6 @@ class LinkingTask(LinkOptions, QueryOptions):
 
     inputs: ClassVar = ("bundle", "gold...")
     encodes: ClassVar[bool] = False
-    systems: ClassVar = ("bundles", "encoders", "peers")
 
     k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention; further down is not found.")] = (
         10
@@ -56,40 +51,9 @@ class LinkingTask(LinkOptions, QueryOptions):
         languages = [query.language for query in queries]
         own = by_language(languages)
         table = [_row(tag, [items[row] for row in rows]) for tag, rows in own.items()]
-        scores = rank_scores(languages, [int(item["rank"] or 0) for item in items])
         around = ", linked in their contexts" * with_context
         head = f"{len(queries)} mentions, {len(linker.kb)} concepts of {linker.bundle.folder.name}{around}"
-        return Report(head, table, items, run.problems, scores=scores)
-
-    def by_name(self) -> RetrievalTask:
-        """The same mentions as queries, for encoders and peers: among the names of the bundle, to the same depth.
-
-        Raises:
-            ConfigError: the bundle is to be looked at in part, which only its linker does.
-        """
-        if self.sources or self.semantic_types:
-            remedy = "leave sources and semantic_types out, or measure bundles alone"
-            raise ConfigError("encoders and peers look among all names of a bundle", remedy=remedy)
-        return _ByName(
-            rank_by="concepts",
-            language=self.language or "",
-            dictionary_languages=",".join(self.languages) or None,
-            distinct=self.distinct,
-            sample=self.sample,
-            seed=self.seed,
-            last=self.k,
-        )
-
-
-class _ByName(RetrievalTask):
-    """Retrieval in which ranks below the ``last`` count as not found, as they do where a linker is measured."""
-
-    last: int
-
-    def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
-        """What the encoder or the peer of a run finds."""
-        found = super().answers(dictionary, queries, run)
-        return [replace(one, rank=one.rank if one.rank <= self.last else 0) for one in found]
+        return Report(head, table, items, run.problems)
 
 
 def _item(query: Query, links: Sequence[Link], known: Container[str]) -> Row:

@@ -12,16 +12,15 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
+from medlink.evaluation.clusters import from_rows
+from medlink.evaluation.measures import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
 from medlink.evaluation.names import MARK, SEVERAL, Dictionary, Ids, as_known, plain, read_dictionary, split_ids, usable
-from medlink.evaluation.partition import from_rows
-from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
-from medlink.evaluation.resampling import Scores
 from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, StrPath, by_language, embed, step
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
@@ -33,6 +32,7 @@ from medlink.language.tags import language_filter, language_tag
 from medlink.notes.gold import find_gold, pubtator, read_gold
 from medlink.notes.reading import ending
 
+Ranked = Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")]
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
 _TAGGED = re.compile(r"([a-z]{2})_")
 _ID_COLUMNS = ("concept_id", "id")
@@ -46,9 +46,8 @@ class Query:
     """What is looked up.
 
     ``parts`` is the text; a composite mention that was taken apart has several, and all must be right. ``gold`` are the
-    ids of the concepts that are right, ``source`` the file it comes from, or the id of the concept whose name it is,
-    and ``row`` its line, from 1; 0 where it comes from no file. ``context`` is the text around it, where that is known;
-    only the linker looks at it.
+    ids of the concepts that are right, ``source`` its file with the line in ``row`` (from 1), or the concept whose name
+    it is. Only the linker looks at ``context``, the text around it.
     """
 
     parts: Ids
@@ -65,7 +64,7 @@ class Answer:
 
     ``known`` says whether one of its concepts is in the dictionary; ``rank`` is that of the first of them, from 1, and
     0 where none is among the names looked at; ``concept`` are the ids of the concept of rank 1, of each part, and
-    ``cosine`` that of the query with its best name, NaN where a peer found it.
+    ``cosine`` that of the query with its best name, NaN where it was not compared.
     """
 
     query: Query
@@ -76,18 +75,13 @@ class Answer:
 
 
 def retrieve(
-    encode: Encode,
-    dictionary: Dictionary,
-    queries: Sequence[Query],
-    *,
-    depth: int = DEPTH,
-    rank_by: RankBy = "concepts",
-    progress: Progress | None = None,
-) -> list[Answer]:
+    encode: Encode, dictionary: Dictionary, queries: Sequence[Query], *,
+    depth: int = DEPTH, rank_by: RankBy = "concepts", progress: Progress | None = None,
+) -> list[Answer]:  # fmt: skip
     """An answer for each query from the names of a dictionary, in their order; each distinct text is embedded once.
 
     ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
-    :func:`medlink.evaluation.ranking.rank_gold`. The parts of a composite query are ranked each.
+    :func:`medlink.evaluation.measures.rank_gold`. The parts of a composite query are ranked each.
 
     Raises:
         ConfigError: the dictionary has no name, or an option is outside its range.
@@ -122,28 +116,14 @@ def retrieve(
 
 
 def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
-    """Measures for each language of the queries, by tag, and for all (``"all"``) where there is more than one.
-
-    Raises:
-        ConfigError: there is no answer.
-    """
+    """Measures for each language of the queries, by tag, and for all (``"all"``) where there is more than one."""
     ranks = np.array([answer.rank for answer in answers], dtype=np.int64)
     own = by_language([answer.query.language for answer in answers])
     return {tag: measure_ranks(ranks[rows]) for tag, rows in own.items()}
 
 
-def rank_scores(languages: Sequence[str], ranks: Sequence[int]) -> list[Scores]:
-    """What Acc@1, Acc@5 and MRR are made of, for each language and for all, from languages and ranks (0: not found)."""
-    rank, found = np.array(ranks, dtype=np.float64), list[Scores]()
-    each = np.divide(1.0, rank, out=np.zeros_like(rank), where=rank > 0)
-    columns = {"Acc@1": rank == 1, "Acc@5": (rank > 0) & (rank <= 5), "MRR": each}
-    for tag, rows in by_language(languages).items():
-        found += [Scores(name, tag or "-", (values[rows].astype(np.float64),)) for name, values in columns.items()]
-    return found
-
-
 def query_row(query: Query, known: bool, rank: int) -> Row:
-    """A query, and at which rank it found a concept, as ids and numbers: its text may come from a note."""
+    """A query and the rank of its gold as ids and numbers: its text may come from a note."""
     return {
         "source": query.source,
         "row": query.row or None,
@@ -258,11 +238,8 @@ def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query
 class RankedTask(Sampled):
     """Base of the tasks in which queries are looked up among the names of a dictionary."""
 
-    systems: ClassVar = ("encoders", "peers")
-
-    sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
     depth: Annotated[int, Field(ge=1, le=10_000, description="Names looked at for each query.")] = DEPTH
-    rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = "names"
+    rank_by: Ranked = "names"
 
     def report(self, head: str, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> Report:
         """Measures for each language, and every query as ids and numbers."""
@@ -270,43 +247,29 @@ class RankedTask(Sampled):
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
         table: list[Row] = [
-            {
-                "language": tag or "-",
-                "queries": found.queries,
-                "in dictionary": known[tag],
-                "Acc@1": found.acc1,
-                "Acc@5": found.acc5,
-                "MRR": found.mrr,
-                "not found": found.unfound,
-            }
+            {"language": tag or "-", "queries": found.queries, "in dictionary": known[tag]}
+            | {"Acc@1": found.acc1, "Acc@5": found.acc5, "MRR": found.mrr, "not found": found.unfound}
             for tag, found in measure_answers(answers).items()
         ]
-        scores = rank_scores([one.query.language for one in answers], [one.rank for one in answers])
-        first = (" ".join("|".join(ids) for ids in one.concept) for one in answers)
         items = [
             {
                 **query_row(one.query, one.known, one.rank),
-                "first": ids,
+                "first": " ".join("|".join(ids) for ids in one.concept),
                 "cosine": None if isnan(one.cosine) else one.cosine,
             }
-            for one, ids in zip(answers, first, strict=True)
+            for one in answers
         ]
-        return Report(head, table, items, run.problems, scores=scores)
+        return Report(head, table, items, run.problems)
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
-        """What the encoder or the peer of a run finds."""
-        if run.peer is None:
-            rank_by, progress = self.rank_by, run.progress
-            return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=rank_by, progress=progress)
-        if self.rank_by == "names":
-            raise ConfigError("a peer ranks concepts, not names", remedy='set rank_by = "concepts"')
-        return run.peer.answers(dictionary, queries, self.depth)
+        """What is found for the queries."""
+        options: Any = {"depth": self.depth, "rank_by": self.rank_by, "progress": run.progress}
+        return retrieve(run.encode, dictionary, queries, **options)
 
 
 class QueryOptions(Sampled):
     """Which of the queries of files are asked."""
 
-    sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
     distinct: Annotated[bool, Field(description="Ask queries of the same words, ids and language once.")] = False
 
     def asked(self, paths: Iterable[StrPath], run: Run, language: str) -> tuple[Query, ...]:
@@ -321,11 +284,7 @@ class QueryOptions(Sampled):
 
 
 def known_gold(queries: Iterable[Query], known: Container[str], run: Run) -> tuple[Query, ...]:
-    """The queries with their gold as the dictionary of a run writes it.
-
-    Raises:
-        InputError: none of the ids is in the dictionary.
-    """
+    """The queries with their gold as the dictionary of a run writes it; InputError where it has none of their ids."""
     found = tuple(replace(query, gold=as_known(query.gold, known)) for query in queries)
     if not any(one in known for query in found for one in query.gold):
         remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
@@ -350,7 +309,6 @@ class RetrievalTask(QueryOptions, RankedTask):
     language: Annotated[str, Field(description="Language of queries that name none.")] = ""
 
     def measure(self, run: Run) -> Report:
-        """Look the queries up among the names of the dictionary."""
         languages = language_filter(self.dictionary_languages)
         asked = self.asked(run.paths[1:], run, self.language)
         names = read_dictionary(run.paths[0], run.problems, languages=languages)
@@ -389,8 +347,7 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
     if not leaves:
         remedy = "build it from a source with is-a relations"
         raise InputError("there is no concept with a parent and without a child", path=store.path, remedy=remedy)
-    entries: list[tuple[tuple[str, ...], str]] = []
-    queries: dict[Query, None] = {}  # each once, in their order
+    entries, queries = list[tuple[Ids, str]](), dict[Query, None]()  # each once, in their order
     for name in usable(store.iter_names(), languages):
         if name.concept_id in inner:
             entries.append(((name.concept_id,), name.text))
@@ -413,13 +370,10 @@ class LeafToParentTask(RankedTask):
 
     inputs: ClassVar = ("kb",)
 
-    rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = (
-        "concepts"
-    )
+    rank_by: Ranked = "concepts"
     languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
 
     def measure(self, run: Run) -> Report:
-        """Rank the concepts with children for each name of a leaf."""
         languages = language_filter(self.languages)
         with KnowledgeBase(run.paths[0]) as store:
             found = read_leaves(store, languages=languages)

@@ -6,7 +6,7 @@ of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.resampling import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Scores, Vector, estimate
-from medlink.evaluation.task import Cell, Report, Row, Run, Sampled, StrPath
+from medlink.evaluation.measures import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Vector, estimate
+from medlink.evaluation.task import Report, Row, Run, Sampled, StrPath
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 MEASURES = ("spearman", "pearson")
@@ -35,26 +35,15 @@ def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArra
 
 
 def correlate(
-    ratings: ArrayLike,
-    scores: ArrayLike,
-    *,
-    measure: str = "spearman",
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-    seed: int = 1,
-) -> Estimate:
-    """Correlation of ratings with scores, and its interval by resampling pairs.
+    ratings: ArrayLike, scores: ArrayLike, *,
+    measure: str = "spearman", resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
+) -> Estimate:  # fmt: skip
+    """Correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling pairs.
 
     Spearman is Pearson on ranks, equal values sharing the mean of their ranks (SciPy's ``spearmanr``). BioLORD 2022,
     table 1 (Spearman) and table 3 (Pearson), where no interval is given; here it is the percentile interval of the
     bootstrap (Efron 1979): resamples in which one side does not vary define no correlation and are left out.
-
-    Args:
-        ratings, scores: ``(n,)`` what people said, on any scale, and what the embeddings say.
-        measure: ``spearman`` or ``pearson``.
-        resamples: how often n pairs are drawn with replacement.
-        confidence: share of the resamples inside the interval.
-        seed: seed of the draws.
+    ``resamples`` says how often n pairs are drawn with replacement, ``confidence`` their share inside the interval.
 
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
@@ -63,12 +52,7 @@ def correlate(
     if measure not in MEASURES:
         raise ConfigError(f"unknown measure {measure!r}", remedy=f"one of {', '.join(MEASURES)}")
     columns = _columns(ratings, scores, "ratings", "scores")
-    _check_rated(*columns)
-    return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
-
-
-def _check_rated(ratings: Vector, scores: Vector) -> None:
-    for name, values in (("ratings", ratings), ("scores", scores)):
+    for name, values in zip(("ratings", "scores"), columns, strict=True):
         if not np.isfinite(values).all():
             raise ConfigError(f"the {name} hold NaN or infinite values", remedy="give finite numbers")
         if len(values) < 2:
@@ -76,16 +60,13 @@ def _check_rated(ratings: Vector, scores: Vector) -> None:
         if (values == values[0]).all():
             remedy = "give pairs that differ"
             raise ConfigError(f"the {name} are all equal, so no correlation is defined", remedy=remedy)
+    return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
 
 
 def triplet_accuracy(
-    entailed: ArrayLike,
-    contradicted: ArrayLike,
-    *,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-    seed: int = 1,
-) -> Estimate:
+    entailed: ArrayLike, contradicted: ArrayLike, *,
+    resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
+) -> Estimate:  # fmt: skip
     """Share of n triplets in which the cosine ``(n,)`` of the premise with the entailed text is the higher one.
 
     BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options are those of
@@ -121,7 +102,6 @@ class SimilarityTask(Sampled):
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 
     def measure(self, run: Run) -> Report:
-        """Each measure of each file with its interval; a row of the items for each pair or triplet."""
         read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
         for path in run.paths:
             if self.triplets and has_triplets(path):
@@ -129,42 +109,36 @@ class SimilarityTask(Sampled):
             else:
                 extras = [] if run.regressor is None else [extra.name for extra in run.regressor.extras]
                 read.append((path, self.drawn(read_pairs(path, run.problems, extras))))
-        table, items, scores = list[Row](), list[Row](), list[Scores]()
+        table, items = list[Row](), list[Row]()
         for path, of_file in read:
             name = Path(path).name
-            rows, made = self._measured(path, of_file, run)
+            rows, found = self._measured(path, of_file, run)
             items += [{"file": name, **row} for row in rows]
-            for measure, (columns, statistic) in made.items():
-                scores.append(Scores(measure, name, columns, statistic))
-                found = scores[-1].estimate(self.resamples, self.seed)
-                interval = {"value": found.value, "low": found.low, "high": found.high}
-                table.append({"file": name, "items": found.items, "measure": measure, **interval})
+            for measure, one in found.items():
+                interval = {"value": one.value, "low": one.low, "high": one.high}
+                table.append({"file": name, "items": one.items, "measure": measure, **interval})
         count = sum(len(of_file) for _, of_file in read)
-        head = f"{count} items of {len(read)} file{'s' * (len(read) != 1)}"
-        return Report(head, table, items, run.problems, scores=scores)
+        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
 
-    def _measured(
-        self, path: StrPath, items: Sequence[Any], run: Run
-    ) -> tuple[list[dict[str, Cell]], dict[str, tuple[tuple[Vector, ...], str]]]:
-        """A row for each item of a file, without its texts, and what each measure is made of."""
-        pairs = isinstance(items[0], RatedPair)
+    def _measured(self, path: StrPath, items: Sequence[Any], run: Run) -> tuple[list[Row], Mapping[str, Estimate]]:
+        """A row for each item of a file, without its texts, and the measures."""
+        pairs, options = isinstance(items[0], RatedPair), {"resamples": self.resamples, "seed": self.seed}
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
-        cosines = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
+        scores = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
         if not pairs:
-            both = zip(items, *(column.tolist() for column in cosines), strict=True)
-            rows = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
-            return rows, {"accuracy": (((cosines[0] > cosines[1]).astype(np.float64),), "mean")}
+            both = zip(items, *(column.tolist() for column in scores), strict=True)
+            found = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
+            return found, {"accuracy": triplet_accuracy(*scores, **options)}
         name = "cosine" if run.regressor is None else "score"
         rows = [
             {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
-            for item, near in zip(items, cosines[0].tolist(), strict=True)
+            for item, near in zip(items, scores[0].tolist(), strict=True)
         ]
-        columns = np.array([item.rating for item in items], dtype=np.float64), cosines[0].astype(np.float64)
+        ratings = [item.rating for item in items]
         try:
-            _check_rated(*columns)
+            return rows, {one: correlate(ratings, scores[0], measure=one, **options) for one in self.measures}
         except ConfigError as error:
             raise InputError(error.message, path=path, remedy=error.remedy) from error
-        return rows, {measure: (columns, measure) for measure in self.measures}
 
     @staticmethod
     def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:
@@ -186,5 +160,4 @@ class StsTask(SimilarityTask):
     """
 
     measures: ClassVar[tuple[str, ...]] = ("pearson", "spearman")
-    # scores of sentences have no triplets among them
-    triplets: ClassVar[bool] = False
+    triplets: ClassVar[bool] = False  # scores of sentences have none among them

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from medlink.evaluation.resampling import Scores
 from medlink.evaluation.task import Report, Row, Run, Sampled
 from medlink.training.grounding.synonyms import SetOptions, Sets, read_sets, retrieve_synonyms, split
 
@@ -17,8 +16,8 @@ from medlink.training.grounding.synonyms import SetOptions, Sets, read_sets, ret
 class SynonymsTask(Sampled, SetOptions):
     """How well a name finds the other names of its concept, of unseen names and of unseen concepts (Fivez et al. 2021).
 
-    KB is a knowledge base or a bundle. Its concepts are split as section 5.1 of the paper does; 'medlink train
-    grounding' and 'map' leave the same names out with --hold-out and the same options.
+    KB is a knowledge base or a bundle. Its concepts are split as section 5.1 of the paper does; the trainers of
+    grounding leave the same names out where they are told to hold them out by the same options.
     """
 
     inputs: ClassVar = ("kb",)
@@ -27,32 +26,26 @@ class SynonymsTask(Sampled, SetOptions):
     trained: Annotated[bool, Field(description="Whether names to train on are queries too.")] = False
 
     def measure(self, run: Run) -> Report:
-        """Rank the names of training concepts for names kept of them, and those of zero-shot concepts for each other.
-
-        A training name is ranked among the others, too, if asked for. A name without a synonym among the names is no
-        query; the paper does not say what it does with such.
-        """
         train, test, zero_shot = split(read_sets(run.paths[0], self), self)
+        # a training name is a query among the other ones; None: each name is
         asked = {"train": (train, None), "test": (train, test), "zero-shot": (zero_shot, None)}
-        table, items, scores = list[Row](), list[Row](), list[Scores]()
+        table, items = list[Row](), list[Row]()
         for kind, (sets, queries) in asked.items():
             if kind != "train" or self.trained:
                 row, each = self._ranked(kind, sets, queries, run)
                 table.append(row)
                 items += each
-                precision, first = (
-                    np.array([one[name] for one in each], dtype=float) for name in ("precision", "first")
-                )
-                measures = {"mAP": precision, "Acc": (first == 1).astype(float), "MRR": 1 / first}
-                scores += [Scores(measure, kind, (values,)) for measure, values in measures.items() if len(values)]
         names, apart = (sum(map(len, sets.values())) for sets in (train, zero_shot))
         head = f"{names} names of {len(train)} concepts, {len(test)} kept of these, {apart} of {len(zero_shot)} others"
-        return Report(head, table, items, run.problems, scores=scores)
+        return Report(head, table, items, run.problems)
 
     def _ranked(
         self, kind: str, sets: Sets, test: Sequence[tuple[str, str]] | None, run: Run
     ) -> tuple[Row, Sequence[Row]]:
-        """The measures of one kind, and each query by its concept, without its text; all names if there is no test."""
+        """The measures of one kind, and each query by its concept, without its text.
+
+        A name without a synonym among the names is no query; the paper does not say what it does with such.
+        """
         names = [(text, concept) for concept, texts in sets.items() for text in texts]
         rows: dict[str, list[int]] = defaultdict(list)
         for row, (_, concept) in enumerate(names):

@@ -1,8 +1,4 @@
-"""An evaluation: its options, what it reads, and the report that it gives.
-
-A task is a group of options (:class:`medlink.settings.Settings`) with one method, :meth:`Task.run`. ``medlink
-evaluate`` makes a command of each task in :data:`medlink.evaluation.TASKS`.
-"""
+"""An evaluation: a group of options (:class:`medlink.settings.Settings`) whose :meth:`Task.run` gives a report."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +22,10 @@ from medlink.files.problems import Problems
 from medlink.settings import Settings
 
 if TYPE_CHECKING:
-    from medlink.evaluation.clustering import Sweep
-    from medlink.evaluation.peers import Peer
-    from medlink.evaluation.resampling import Scores
     from medlink.models import Encoder
     from medlink.training import MlteRegressor
 
-    System: TypeAlias = str | Encoder | MlteRegressor | Peer
+    System: TypeAlias = str | Encoder | MlteRegressor
 
 StrPath = str | PathLike[str]
 Cell = float | int | str | None
@@ -52,17 +45,14 @@ class Report:
 
     ``head`` says what was measured, in one line. ``table`` has a row of measures for each file, language or kind,
     ``None`` for one that is not defined; ``items`` one for each query, pair or threshold, without texts, which may come
-    from notes. ``problems`` are rows of the input that were left out, ``sweep`` the counts at each threshold, for a
-    picture. ``further`` are tables of another kind, by title, and ``scores`` what measures are made of, item by item.
+    from notes. ``problems`` are rows of the input that were left out, ``further`` tables of another kind, by title.
     """
 
     head: str
     table: Sequence[Row]
     items: Sequence[Row] = ()
     problems: Problems = field(default_factory=Problems)
-    sweep: Sweep | None = None
     further: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    scores: Sequence[Scores] = ()
 
     def text(self) -> str:
         """The head, and the tables with their columns aligned and three decimals."""
@@ -115,11 +105,10 @@ def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
 
 
 class Run:
-    """What a task is given when it runs; ``problems`` is where readers count the rows that they leave out.
+    """What a task is given when it runs; readers count in ``problems`` the rows that they leave out.
 
-    ``paths`` are a file or folder for each of the inputs of the task. ``encoder`` is an encoder, or what
-    :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs (:class:`medlink.MlteRegressor`),
-    or its folder; for those that look names up also a peer. ``progress`` is called as each step goes on.
+    ``encoder`` is an encoder, or what :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs
+    (:class:`medlink.MlteRegressor`), or its folder.
     """
 
     def __init__(self, paths: Sequence[StrPath], encoder: System, progress: Progress | None) -> None:
@@ -134,29 +123,23 @@ class Run:
         if self.regressor is not None:
             remedy = "name an encoder, such as the folder 'encoder' in that of the regressor"
             raise ConfigError("a regressor of pairs gives no embeddings, which this task needs", remedy=remedy)
-        if self.peer is not None:
-            raise ConfigError("a peer ranks concepts, this task needs embeddings", remedy="name an encoder")
-        encoder = load_encoder(self._encoder) if isinstance(self._encoder, str) else cast("Encoder", self._encoder)
-        return encoder.encode
-
-    @property
-    def peer(self) -> Peer | None:
-        """The program of others, where one stands in the place of the encoder."""
-        return cast("Peer", self._encoder) if hasattr(self._encoder, "answers") else None
+        encoder: Any = self._encoder
+        return (load_encoder(encoder) if isinstance(encoder, str) else encoder).encode
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:
         """The regressor of pairs, where one stands in the place of the encoder."""
-        if not isinstance(self._encoder, str):
-            return None if hasattr(self._encoder, "encode") or self.peer else cast("MlteRegressor", self._encoder)
-        from medlink.training.mlte import is_mlte
+        encoder: Any = self._encoder
+        if not isinstance(encoder, str):
+            return None if hasattr(encoder, "encode") else encoder
+        from medlink.training.mlte.recipe import is_mlte
 
-        if not is_mlte(self._encoder):
+        if not is_mlte(encoder):
             return None
         with needs_extra("train", "a regressor of pairs"):
             from medlink.training import MlteRegressor
 
-        return MlteRegressor.load(self._encoder)
+        return MlteRegressor.load(encoder)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings ``(n, d)`` of one or more texts."""
@@ -167,15 +150,12 @@ class Task(Settings, ABC):
     """Base of all tasks: the fields are the options, the docstring is the help of the command.
 
     ``inputs`` are names of the files that it reads; one that ends in ``...`` stands for one or more. ``encodes`` says
-    whether an encoder is measured, ``itemised`` whether the report has a row for each item, and ``draws`` whether it
-    has a :class:`medlink.evaluation.Sweep` that can be drawn. ``systems`` are the kinds of what it can measure.
+    whether an encoder is measured, ``itemised`` whether the report has a row for each item.
     """
 
     inputs: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
-    systems: ClassVar[tuple[str, ...]] = ("encoders",)
     itemised: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
 
     def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
         """Read the files, measure, and report; the arguments are those of :class:`Run`.

@@ -1,4 +1,4 @@
-"""``medlink evaluate``."""
+"""``medlink evaluate``: what a task of the library says, what is left out, and what is refused before the work."""
 
 from __future__ import annotations
 
@@ -10,51 +10,140 @@ import pytest
 
 import medlink
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation import TASKS, sweep
-from medlink.evaluation.names import read_dictionary
-from medlink.files.problems import Problems
+from medlink.evaluation import TASKS, correlate, pair_cosines, triplet_accuracy
+from medlink.kb import Input, build_kb
 from medlink.models import load_encoder
 from tests.evaluation.commands import noise, rows, run
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
+GOLD = "concept_id\tname\tlanguage\nA\tasthma\ten\nA\tAsthma\tde\nB\tcough\ten\nC\tfever\ten\n"
+PAIRS = [
+    ("A", "fever", "B", "pyrexia", 3.0),
+    ("A", "fever", "C", "fracture of the arm", 0.0),
+    ("C", "fracture of the arm", "D", "broken arm", 2.5),
+    ("E", "asthma", "F", "bronchial asthma", 2.0),
+    ("H", "cough", "F", "bronchial asthma", 1.0),
+]
+TRIPLETS = [("He has fever.", "His temperature is high: fever.", "No illness."), ("cough", "He coughs", "a cough")]
 
 
-def test_clustering_says_what_the_library_says(tmp_path: Path) -> None:
-    result = run("clustering", TABLE, "-o", tmp_path / "out.tsv")
-    assert result.exit_code == 0, result.output
-    names = read_dictionary(TABLE, Problems())
-    found = sweep(names.owners, load_encoder().encode(names.texts))
-    best = found.to_dicts()[found.best]
-    head, columns, values = result.stdout.splitlines()
-    assert head == (
-        f"{len(names)} names of 479 concepts, {found.true_pairs} true pairs, "
-        f"{found.listed_true_pairs / found.true_pairs:.1%} of them among the 50 nearest"
-    )
-    assert columns.split() == ["theta0", "P", "R", "F1", "TP", "FP", "FN", "TN"]
-    assert values.split() == [
-        *(f"{best[name]:.3f}" for name in ("threshold", "precision", "recall", "f1")),
-        *(str(best[name]) for name in ("tp", "fp", "fn", "tn")),
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small inputs of every task."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    names = TABLE.read_text("utf-8").splitlines()[:300]
+    (folder / "names.tsv").write_text("\n".join(names) + "\n", "utf-8")
+    cut = [[row["concept_id"], row["name"][: len(row["name"]) // 2 + 1], row["language"]] for row in rows(TABLE)]
+    queries = ["concept_id\tname\tlanguage", *map("\t".join, cut[:240:6]), "X:1\tHausbegriff\tde", "-1\tnothing\tde"]
+    (folder / "queries.tsv").write_text("\n".join(queries) + "\n", "utf-8")
+    pairs = ["id_1\ttext_1\tid_2\ttext_2\tscore", *("\t".join(map(str, row)) for row in PAIRS)]
+    (folder / "pairs.tsv").write_text("\n".join(pairs) + "\n", "utf-8")
+    lines = ["premise\tentailed\tcontradicted", *map("\t".join, TRIPLETS)]
+    (folder / "triplets.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    (folder / "gold.tsv").write_text(GOLD, "utf-8")
+    (folder / "clusters.tsv").write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("task", "inputs", "options"),
+    [
+        ("clustering", ["names.tsv"], {"neighbours": 2, "thresholds": "0.1:0.9:0.1", "sample": 200, "seed": 2}),
+        ("retrieval", ["names.tsv", "queries.tsv"], {"depth": 5, "rank_by": "concepts", "sample": 30}),
+        ("similarity", ["pairs.tsv", "triplets.tsv"], {"resamples": 9, "seed": 3}),
+        ("sts", ["pairs.tsv"], {"sample": 4}),
+        ("partition", ["clusters.tsv", "gold.tsv"], {}),
+    ],
+)
+def test_a_command_says_what_its_task_says(
+    task: str, inputs: list[str], options: dict[str, object], files: Path, tmp_path: Path
+) -> None:
+    paths = [files / name for name in inputs]
+    report = TASKS[task](**options).run(paths)
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    out = ["-o", tmp_path / "out.tsv"] if TASKS[task].itemised else []
+    done = run(task, *paths, *words, *out)
+    assert (done.exit_code, done.stdout) == (0, report.text() + "\n")
+    assert run(task, *paths, *words, "--format", "csv").stdout == report.csv() + "\n"
+    assert json.loads(run(task, *paths, *words, "--format", "json").stdout) == json.loads(report.json())
+    if out:
+        assert len(rows(tmp_path / "out.tsv")) == len(report.items)
+        # no text of an item, which may come from a note
+        assert not any(word in (tmp_path / "out.tsv").read_text("utf-8") for word in ("Hausbegriff", "pyrexia"))
+
+
+def test_each_option_of_a_task_changes_what_it_says(files: Path, demo_path: Path, tmp_path: Path) -> None:
+    encoder = noise(tmp_path)
+    small = {
+        ("clustering", files / "names.tsv", "--sample", 100): [("--neighbours", 2), ("--seed", 2)],
+        ("retrieval", files / "names.tsv", files / "queries.tsv", "--sample", 20): [
+            ("--depth", 1), ("--dictionary-languages", "en"), ("--rank-by", "concepts"),
+        ],
+        ("leaf-to-parent", demo_path, "--sample", 60): [("--languages", "en,es"), ("--rank-by", "names")],
+        ("sts", files / "pairs.tsv", "--sample", 4): [("--resamples", 9)],
+    }  # fmt: skip
+    for words, options in small.items():
+        base = run(*words).stdout
+        assert run(*words).stdout == base
+        for more in (*options, ("--encoder", encoder)):
+            assert run(*words, *more).stdout != base, (words, more)
+
+
+def test_similarity_is_that_of_the_library(files: Path, tmp_path: Path) -> None:
+    encode = load_encoder().encode
+    near = pair_cosines(encode([row[1] for row in PAIRS]), encode([row[3] for row in PAIRS]))
+    one = correlate([row[4] for row in PAIRS], near)
+    sides = [encode([row[at] for row in TRIPLETS]) for at in range(3)]
+    other = triplet_accuracy(*(pair_cosines(sides[0], side) for side in sides[1:]))
+    said = run("similarity", files / "pairs.tsv", files / "triplets.tsv", "-o", tmp_path / "out.tsv").stdout
+    head, columns, *lines = said.splitlines()
+    assert (head, columns.split()) == ("7 items of 2 files", ["file", "items", "measure", "value", "low", "high"])
+    wanted = [("pairs.tsv", "5", "spearman", one), ("triplets.tsv", "2", "accuracy", other)]
+    for line, (*cells, found) in zip(lines, wanted, strict=True):
+        assert line.split() == [*cells, *(f"{value:.3f}" for value in (found.value, found.low, found.high))]
+    cosines = [float(row["cosine"]) for row in rows(tmp_path / "out.tsv")[:5]]
+    np.testing.assert_allclose(cosines, near, atol=1e-5)
+
+
+def test_partition(files: Path, tmp_path: Path) -> None:
+    predicted = files / "clusters.tsv"
+    assert run("partition", predicted, files / "gold.tsv").stdout.splitlines() == [
+        "3 terms in 1 clusters, 1.000 of those of several terms mixed; "
+        "1 without a concept and 1 without a cluster left out",
+        "measure                 P      R      F1",
+        "pairs                   0.333  1.000  0.500",
+        "B-cubed                 0.556  1.000  0.714",
+        "pairs of two languages  -      1.000  -",
     ]
-    table = rows(tmp_path / "out.tsv")
-    assert len(table) == 70
-    assert [int(row["tp"]) for row in table] == found.tp.tolist()
-    np.testing.assert_allclose([float(row["f1"]) for row in table], found.f1, rtol=1e-5)
-    assert [p.name for p in tmp_path.iterdir()] == ["out.tsv"]
+    gold, parted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
+    gold.write_text("id\tname\tlanguage\nA\tgift\ten\nA\tleft  arm\ten\nB\tgift\tde\nB\tVenenum\tde\n", "utf-8")
+    lines = "1\tgift\ten\n1\tleft arm\ten\n2\tVenenum\tde\n"
+    parted.write_text("cluster\tterm\tlanguage\n" + lines + "2\tgift\tde\n", "utf-8")
+    head, _, pairs, _, across = run("partition", parted, gold).stdout.splitlines()
+    assert head.startswith("4 terms in 2 clusters, 0.000 of those of several terms mixed; 0 without a concept and 0 ")
+    assert pairs.split() == ["pairs", "1.000", "1.000", "1.000"]
+    assert across.split()[-2:] == ["-", "-"]
+    gold.write_text("id\tname\nA\tgift\n", "utf-8")
+    with pytest.raises(InputError, match=r"a cluster for each language, and .*gold\.tsv names no language\. Remedy"):
+        run("partition", parted, gold)
+    gold.write_text("id\tname\nA\tASTHMA\n", "utf-8")
+    with pytest.raises(InputError, match=r"clusters\.tsv: none of its terms is a name in .*gold\.tsv\. Remedy: give"):
+        run("partition", predicted, gold)
 
 
-def test_each_option_of_clustering_changes_the_output() -> None:
-    small = ("clustering", TABLE, "--sample", 200)
-    base = run(*small).stdout
-    assert run(*small).stdout == base
-    for options in (("--neighbours", 2), ("--thresholds", "0.1:0.2:0.1"), ("--sample", 300), ("--seed", 2)):
-        assert run(*small, *options).stdout != base, options
-
-
-def test_clustering_with_another_encoder(tmp_path: Path) -> None:
-    options = ("--sample", 300, "--encoder", noise(tmp_path), "--plot", tmp_path / "a.svg")
-    pytest.importorskip("matplotlib")
-    assert run("clustering", TABLE, *options).stdout != run("clustering", TABLE, "--sample", 300).stdout
-    assert "noise: F1 " in (tmp_path / "a.svg").read_text("utf-8")
+def test_rows_that_are_left_out_are_said(files: Path, tmp_path: Path) -> None:
+    assert "rows left out: 1 (query without a concept)" in run("retrieval", TABLE, files / "queries.tsv").stderr
+    (tmp_path / "dictionary.txt").write_text("D1||asthma\nD2||\nD3||cough\n", "utf-8")
+    (tmp_path / "q.concept").write_text("1||0|6||D||asthma||D1\n1||0|6||D||cough\n", "utf-8")
+    result = run("retrieval", tmp_path / "dictionary.txt", tmp_path / "q.concept")
+    for what, file in (("no id||name", "dictionary.txt"), ("no mention between ||", "q.concept")):
+        assert f"rows that cannot be used: 1 ({what}, the first at {tmp_path / file}:2)" in result.stderr
+    assert result.stdout.splitlines()[-1].split() == ["-", "1", "1", "1.000", "1.000", "1.000", "0.000"]
+    table = "concept_id\tname\tlanguage\tparent\nA\tdisease\tde\t\nB\tasthma\ten\tA\nC\tHusten\tde\tA\n"
+    (tmp_path / "tree.tsv").write_text(table, "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "tree.tsv")])
+    result = run("leaf-to-parent", tmp_path, "--languages", "de")
+    assert "rows left out: 1 (leaf without a name)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -66,93 +155,29 @@ def test_thresholds_that_are_none(bad: str) -> None:
         run("clustering", TABLE, "--thresholds", bad)
 
 
-def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the folder of the table does not exist\. Remedy: make it"):
-        run("clustering", "missing.tsv", "-o", tmp_path / "nowhere" / "a.tsv")
-    with pytest.raises(ConfigError, match="unknown format of a picture"):
-        run("clustering", "missing.tsv", "--plot", tmp_path / "a.doc")
-    (tmp_path / "a.tsv").mkdir()
-    for name in (tmp_path / "a.tsv", "."):
-        with pytest.raises(ConfigError, match=r"the table is a folder\. Remedy: name a file"):
-            run("clustering", "missing.tsv", "-o", name)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.tsv"]
-
-
-def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
-    names = tmp_path / "names.tsv"
-    names.write_text("concept_id\tname\nA\tasthma\nA\tAsthma\n", "utf-8")
-    with pytest.raises(ConfigError, match=r"names\.tsv: the table is the input\. Remedy: name another file"):
-        run("clustering", names, "-o", names)
-    with pytest.raises(ConfigError, match=r"a\.svg: the picture and the table are one file"):
-        run("clustering", names, "-o", tmp_path / "a.svg", "--plot", tmp_path / "a.svg")
-    with pytest.raises(ConfigError, match="seed is -1, at least 0 expected"):
-        run("clustering", names, "--seed", -1)
-    assert names.read_text("utf-8").startswith("concept_id")
-
-
-GOLD = "concept_id\tname\tlanguage\nA\tasthma\ten\nA\tAsthma\tde\nB\tcough\ten\nC\tfever\ten\n"
-
-
-def test_partition(tmp_path: Path) -> None:
-    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
-    gold.write_text(GOLD, "utf-8")
-    predicted.write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
-    assert run("partition", predicted, gold).stdout.splitlines() == [
-        "3 terms in 1 clusters, 1.000 of those of several terms mixed; "
-        "1 without a concept and 1 without a cluster left out",
-        "measure                 P      R      F1",
-        "pairs                   0.333  1.000  0.500",
-        "B-cubed                 0.556  1.000  0.714",
-        "pairs of two languages  -      1.000  -",
-    ]
-    predicted.write_text("cluster\tterm\n1\tcough\n2\tfever\n", "utf-8")
-    assert run("partition", predicted, gold).stdout.splitlines()[-1] == "pairs of two languages  -      -      -"
-    predicted.write_text("cluster\tterm\n1\tCOUGH\n", "utf-8")
-    with pytest.raises(InputError, match=r"clusters\.tsv: none of its terms is a name in .*gold\.tsv\. Remedy: give"):
-        run("partition", predicted, gold)
-
-
-def test_rows_that_cannot_be_used_are_said(tmp_path: Path) -> None:
-    gold, predicted = tmp_path / "gold.csv", tmp_path / "clusters.tsv"
-    names = [f"A,name {n}" for n in range(20)]
-    gold.write_text("\n".join(["id,name", *names, 'B,"x', 'B,y"', "C,z", ""]), "utf-8")
-    predicted.write_text("cluster\tterm\n1\tname 1\n1\tname 2\n2\t\n", "utf-8")
-    said = run("partition", predicted, gold).stderr
-    assert "rows that cannot be used: 2 (swallowed by a quote, the first at " in said
-    assert "rows that cannot be used: 1 (empty term or cluster, the first at " in said
-    assert "rows that cannot be used: 2 (swallowed by a quote, the first at " in run("clustering", gold).stderr
-
-
-def test_partition_by_language(tmp_path: Path) -> None:
-    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
-    gold.write_text("id\tname\tlanguage\nA\tgift\ten\nA\tleft  arm\ten\nB\tgift\tde\nB\tVenenum\tde\n", "utf-8")
-    rows = "1\tgift\ten\n1\tleft arm\ten\n2\tVenenum\tde\n"
-    predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
-    head, _, pairs, _, across = run("partition", predicted, gold).stdout.splitlines()
-    assert head.startswith("4 terms in 2 clusters, 0.000 of those of several terms mixed; 0 without a concept and 0 ")
-    assert pairs.split() == ["pairs", "1.000", "1.000", "1.000"]
-    assert across.split()[-2:] == ["-", "-"]
-    predicted.write_text("cluster\tterm\tlanguage\n" + rows, "utf-8")
-    assert run("partition", predicted, gold).stdout.startswith("3 terms in 2 clusters, 0.000 of")
-    predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
-    gold.write_text("id\tname\nA\tgift\n", "utf-8")
-    with pytest.raises(
-        InputError, match=r"a cluster for each language, and .*gold\.tsv names no language\. Remedy: give"
-    ):
-        run("partition", predicted, gold)
-
-
-def test_measures_as_csv_and_json(tmp_path: Path) -> None:
-    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
-    gold.write_text(GOLD, "utf-8")
-    predicted.write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
-    assert run("partition", predicted, gold, "--format", "csv").stdout.splitlines()[:2] == [
-        "measure,P,R,F1",
-        "pairs,0.333333,1,0.5",
-    ]
-    found = json.loads(run("partition", predicted, gold, "--format", "json").stdout)
-    assert found["head"].startswith("3 terms in 1 clusters")
-    assert found["table"][2] == {"measure": "pairs of two languages", "P": None, "R": 1.0, "F1": None}
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("clustering missing.tsv -o nowhere/a.tsv", r"the folder of the table does not exist\. Remedy: make it"),
+        ("clustering missing.tsv -o .", r"the table is a folder\. Remedy: name a file"),
+        ("clustering names.tsv -o names.tsv", r"names\.tsv: the table is the input\. Remedy: name another file"),
+        ("clustering names.tsv --seed -1", "seed is -1, at least 0 expected"),
+        ("retrieval names.tsv queries.tsv --language klingon", r"unknown language 'klingon'\. Remedy: give a BCP 47"),
+        ("retrieval names.tsv queries.tsv --dictionary-languages klingon", "unknown language 'klingon'"),
+        ("retrieval names.tsv queries.tsv --depth 0", "depth is 0, at least 1 and at most 10000 expected"),
+        ("retrieval names.tsv missing.tsv", r"missing\.tsv: no such file"),
+        ("sts triplets.tsv", r"triplets\.tsv:1: looked for the columns of rated pairs; found 3 columns"),
+        ("sts pairs.tsv --sample 1", "sample is 1, at least 2 expected"),
+        ("similarity one.tsv", r"one\.tsv: 1 rated pairs, two or more expected\. Remedy: give more pairs"),
+        ("sts equal.tsv", r"equal\.tsv: the ratings are all equal, so no correlation is defined"),
+    ],
+)
+def test_refusals(words: str, said: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files)
+    (files / "one.tsv").write_text("text_1\ttext_2\tscore\na\tb\t1\n", "utf-8")
+    (files / "equal.tsv").write_text("text_1\ttext_2\tscore\na\tb\t1\na\tc\t1\n", "utf-8")
+    with pytest.raises((ConfigError, InputError), match=said):
+        run(*words.split())
 
 
 def test_every_task_says_what_it_reads_and_what_each_option_means() -> None:

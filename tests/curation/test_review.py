@@ -24,7 +24,7 @@ from medlink.curation.review import Review
 from medlink.curation.server import ReviewServer
 from medlink.curation.work import read_work
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.findings import read_texts
+from medlink.evaluation.notes import read_texts
 from medlink.files.problems import Problems
 from medlink.index import Bundle
 from medlink.kb.decided import Decision, cells

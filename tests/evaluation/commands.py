@@ -1,4 +1,4 @@
-"""``medlink evaluate`` in this process, what it writes, and an encoder that knows nothing."""
+"""``medlink evaluate`` in this process, what it writes, an encoder that knows nothing, and random groups."""
 
 from __future__ import annotations
 
@@ -29,3 +29,9 @@ def noise(folder: Path) -> Path:
     return StaticEncoder(encoder.config, {**encoder.tensors, "table": table}, forms=encoder.forms).save(
         folder / "noise"
     )
+
+
+def random_groups(n: int, concepts: int, seed: int) -> list[tuple[str, ...]]:
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 1, 1, 2, 4], n)
+    return [tuple(f"C{c}" for c in rng.choice(concepts, size, replace=False)) for size in sizes]

@@ -8,18 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
-from sklearn.calibration import calibration_curve
 
-from medlink.errors import ConfigError, InputError
-from medlink.evaluation import TASKS
-from medlink.evaluation.calibration import calibration_error
+from medlink.errors import InputError
+from medlink.evaluation.measures import calibration_error
 from medlink.evaluation.retrieval import Query, read_queries
 from medlink.files.problems import Problems
 from medlink.linking import Linker, Mention
 from medlink.records import LINKED
 from tests.evaluation import commands
 from tests.evaluation.commands import rows
-from tests.scripts import benchmark
 
 GOLD = (
     "concept_id\tmention\tlanguage\tcontext\n"
@@ -156,29 +153,3 @@ def test_gold_of_another_terminology_is_refused(demo_path: Path, tmp_path: Path)
     (tmp_path / "gold.tsv").write_text("id\tname\nX:1\tfever\n", "utf-8")
     with pytest.raises(InputError, match=r"gold\.tsv: none of the concepts of its queries is in .*Remedy: give"):
         run(demo_path, tmp_path / "gold.tsv")
-
-
-@pytest.mark.parametrize("option", ["sources", "semantic_types"])
-def test_a_part_of_a_bundle_is_for_its_linker_alone(option: str) -> None:
-    with pytest.raises(ConfigError, match=r"look among all names of a bundle\. Remedy: leave sources"):
-        TASKS["linking"](**{option: ("A",)}).by_name()
-    TASKS["linking"]().by_name()
-
-
-def test_calibration_error_is_that_of_scikit_learn() -> None:
-    rng = np.random.default_rng(3)
-    scores = rng.uniform(size=400)
-    right = rng.uniform(size=400) < scores**2
-    share, mean = calibration_curve(right, scores, n_bins=10)
-    sizes = np.histogram(scores, bins=np.linspace(0, 1, 11))[0]
-    assert calibration_error(scores, right) == pytest.approx((abs(share - mean) * sizes).sum() / 400)
-    assert calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
-    assert np.isnan(calibration_error(np.zeros(0), np.zeros(0, dtype=bool)))
-
-
-def test_share_at_a_precision_is_that_of_a_loop() -> None:
-    rng = np.random.default_rng(4)
-    scores = rng.integers(0, 20, 100) / 20
-    right = rng.uniform(size=100) < scores
-    wanted = [np.mean(scores >= at) for at in set(scores.tolist()) if right[scores >= at].mean() >= 0.8]
-    assert benchmark("accuracy").share_at_precision(scores, right, 0.8) == pytest.approx(max(wanted, default=0))

@@ -6,8 +6,66 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError
-from medlink.evaluation.names import Dictionary, read_clusters
+from medlink.errors import InputError, KnowledgeBaseError
+from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary, split_ids
+from medlink.files.problems import Problems
+from medlink.kb import Input, build_kb
+
+NAMES = (
+    "concept_id\tname\tlanguage\ttype\nA:1\tasthma\ten\t\nA:1\tasthma (disorder)\ten\tfsn\nA:1\tAsthma\tde\t\n"
+    "A:2\tcough\t\t\n"
+)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
+def test_ids() -> None:
+    assert split_ids("D1|D2") == ("D1", "D2")
+    assert split_ids(" D1 + D2|D1") == ("D1", "D2")
+    for none in ("", "-1", "-", "None", "CUI-less", "cui-less"):
+        assert split_ids(none) == ()
+    assert split_ids("D1|-1") == ("D1",)
+
+
+def test_dictionaries_of_a_table_and_of_a_knowledge_base_are_the_same(tmp_path: Path) -> None:
+    table = write(tmp_path, "names.tsv", NAMES)
+    found = read_dictionary(table, Problems())
+    assert found == Dictionary(("Asthma", "asthma", "cough"), ((0,), (0,), (1,)), (("A:1",), ("A:2",)))
+    assert found.languages == (("de",), ("en",), ("",))
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    for path in (tmp_path / "kb.sqlite", tmp_path):
+        same = read_dictionary(path, Problems())
+        assert (same, same.languages) == (found, found.languages)
+    german = Dictionary(("Asthma", "cough"), ((0,), (1,)), (("A:1",), ("A:2",)))
+    for path in (table, tmp_path):
+        assert read_dictionary(path, Problems(), languages=frozenset({"de"})) == german
+
+
+def test_dictionary_of_biosyn(tmp_path: Path) -> None:
+    text = "D1|OMIM:5||breast cancer\nD2||asthma\nD2||asthma\n\ncui-less||nothing\nD3||\nD4\n"
+    problems = Problems(adjustable=False)
+    found = read_dictionary(write(tmp_path, "dictionary.txt", text), problems)
+    assert found == Dictionary(("asthma", "breast cancer"), ((1,), (0,)), (("D1", "OMIM:5"), ("D2",)))
+    assert problems.bad == {"no id||name": 2}
+    assert problems.skipped == {"name without a concept": 1}
+
+
+def test_refusals_of_dictionaries(tmp_path: Path) -> None:
+    table = write(tmp_path, "names.tsv", "concept_id\tname\tlanguage\nA\tasthma\ten\n")
+    with pytest.raises(InputError, match=r"names\.tsv: there are no names of de in it\. Remedy: give a source"):
+        read_dictionary(table, Problems(), languages=frozenset({"de"}))
+    with pytest.raises(InputError, match=r"none\.tsv: there are no names in it"):
+        read_dictionary(write(tmp_path, "none.tsv", "concept_id\tname\n"), Problems())
+    with pytest.raises(InputError, match=r"d\.txt: its names have no language to choose by\. Remedy: leave"):
+        read_dictionary(write(tmp_path, "d.txt", "D1||asthma\n"), Problems(), languages=frozenset({"de"}))
+    with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
+        read_dictionary(tmp_path, Problems())
+    with pytest.raises(InputError, match="no such file"):
+        read_dictionary(tmp_path / "missing.txt", Problems())
 
 
 def test_a_sample_is_of_whole_concepts() -> None:

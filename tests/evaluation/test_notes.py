@@ -12,7 +12,7 @@ from click.testing import Result
 from sklearn.metrics import precision_recall_fscore_support
 
 from medlink.errors import InputError
-from medlink.evaluation.findings import (
+from medlink.evaluation.notes import (
     Finding,
     GoldText,
     Linked,

@@ -1,17 +1,20 @@
-"""Looking queries up in a dictionary with an encoder of letters, whose cosines can be counted by hand."""
+"""Queries of every layout, looked up with an encoder of letters, whose cosines can be counted by hand; leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.evaluation import task
-from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, retrieve
+from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, read_leaves, read_queries, retrieve
 from medlink.evaluation.task import draw, embed
+from medlink.files.problems import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
 
 
 def letters(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -115,3 +118,146 @@ def test_refusals() -> None:
         embed(letters, [])
     with pytest.raises(ConfigError, match="rank_by is 'rows'"):
         ranks(Query(("a",), ("A",)), rank_by="rows")
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
+def test_queries_of_biosyn(tmp_path: Path) -> None:
+    folder = tmp_path / "dev"
+    written(
+        folder,
+        "2.concept",
+        "2||0|9||DiseaseClass||left  arm||D1\n\n2||9|12||CompositeMention||breast cancer|ovarian cancer||D2|D3\n"
+        "2||12|19||Modifier||cd4+ cells||D4\n2||20|29||Modifier||one+two||D5+D6\n2||3|4||Modifier||no||CUI-less\n",
+    )
+    written(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
+    written(folder, "notes.txt", "left alone")
+    problems = Problems()
+    found = read_queries([folder], problems)
+    assert problems.skipped == {"query without a concept": 1}
+    assert found == (
+        Query(("asthma",), ("D5", "D6"), "", "1.concept", 1),
+        Query(("left arm",), ("D1",), "", "2.concept", 1),
+        Query(("breast cancer", "ovarian cancer"), ("D2", "D3"), "", "2.concept", 3),
+        Query(("cd4+ cells",), ("D4",), "", "2.concept", 4),
+        Query(("one", "two"), ("D5", "D6"), "", "2.concept", 5),
+    )
+    assert read_queries([folder / "1.concept"], Problems(), language="en")[0].language == "en"
+
+
+def test_queries_of_xl_bel(tmp_path: Path) -> None:
+    german = written(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
+    context = written(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
+    found = read_queries([german, context], Problems(), language="es")
+    assert found == (
+        Query(('"Armeria"',), ("C1", "C2"), "de", "de_1k_test_query.txt", 1),
+        Query(("Fuß+Knie",), ("C3",), "de", "de_1k_test_query.txt", 2),
+        Query(("asma",), ("C1",), "es", "xx_context.txt", 1),
+    )
+
+
+def test_queries_of_a_table(tmp_path: Path) -> None:
+    text = "mention\tconcept_id\tlanguage\nleft  arm\tA|B\tGER\nfever\tC+D\t\ncough\t-1\ten\n"
+    problems = Problems()
+    found = read_queries([written(tmp_path, "queries.tsv", text)], problems, language="en")
+    assert problems.skipped == {"query without a concept": 1}
+    assert found == (
+        Query(("left arm",), ("A", "B"), "de", "queries.tsv", 2),
+        Query(("fever",), ("C", "D"), "en", "queries.tsv", 3),
+    )
+    for column in ("name", "text"):
+        table = written(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
+        assert read_queries([table], Problems()) == (Query(("left, arm",), ("A",), "", "queries.csv", 2),)
+
+
+def test_bad_queries_are_counted(tmp_path: Path) -> None:
+    problems = Problems(adjustable=False)
+    marked = written(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
+    two = written(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
+    table = written(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
+    assert len(read_queries([marked, two, table], problems)) == 6
+    assert problems.bad == {"no mention between ||": 4, "empty name": 1, "unknown language": 1}
+
+
+def test_refusals_of_queries(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"there is no \*\.concept file or annotated note in the folder\. Remedy: name a file"
+    ):
+        read_queries([tmp_path], Problems())
+    with pytest.raises(InputError, match=r"q\.tsv:1: looked for the columns concept_id and name, or lines with \|\|"):
+        read_queries([written(tmp_path, "q.tsv", "Erika Mustermann\tfever\n")], Problems())
+    with pytest.raises(InputError, match=r"q\.txt: there is no query with a concept in it\. Remedy: give other"):
+        read_queries([written(tmp_path, "q.txt", "-1||fever\n")], Problems())
+    with pytest.raises(InputError, match="the column name is there twice"):
+        read_queries([written(tmp_path, "q.tsv", "id\tname\tname\nA\ta\tb\n")], Problems())
+
+
+TREE = """\
+concept_id\tname\tlanguage\ttype\tparent
+T:1\tdisease\ten\tpreferred\t
+T:1\tKrankheit\tde\tpreferred\t
+T:2\tlung disease\ten\tpreferred\tT:1
+T:2\tpulmonary disease\ten\tsynonym\t
+T:2\tlung disease (disorder)\ten\tfsn\t
+T:3\theart disease\ten\tpreferred\tT:1
+T:4\tasthma\ten\tpreferred\tT:2|T:4
+T:4\tasthma (disorder)\ten\tfsn\t
+T:4\tAsthma\tde\tpreferred\t
+T:5\tcor  pulmonale\ten\tpreferred\tT:2|T:3
+T:6\tfever\ten\tpreferred\t
+"""
+
+
+def store(folder: Path, table: str = TREE) -> KnowledgeBase:
+    (folder / "tree.tsv").write_text(table, "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "tree.tsv")])
+    return KnowledgeBase(folder)
+
+
+def test_leaves_by_hand(tmp_path: Path) -> None:
+    with store(tmp_path) as kb:
+        task = read_leaves(kb)
+        german = read_leaves(kb, languages=frozenset({"de"}))
+    assert task.dictionary == Dictionary.of(
+        [
+            (("T:1",), "disease"),
+            (("T:1",), "Krankheit"),
+            (("T:2",), "lung disease"),
+            (("T:2",), "pulmonary disease"),
+            (("T:3",), "heart disease"),
+        ]
+    )
+    assert task.queries == (
+        Query(("Asthma",), ("T:2",), "de", "T:4"),
+        Query(("asthma",), ("T:2",), "en", "T:4"),
+        Query(("cor pulmonale",), ("T:2", "T:3"), "en", "T:5"),
+    )
+    assert task.nameless == 0
+    assert german.dictionary.texts == ("Krankheit",)
+    assert german.queries == (Query(("Asthma",), ("T:2",), "de", "T:4"),)
+    assert german.nameless == 1
+
+
+def test_refusals_of_leaves(tmp_path: Path) -> None:
+    with (
+        store(tmp_path, "concept_id\tname\nA\tasthma\nB\tcough\n") as kb,
+        pytest.raises(
+            InputError, match=r"no concept with a parent and without a child\. Remedy: build it from a source"
+        ),
+    ):
+        read_leaves(kb)
+    with (
+        store(tmp_path) as kb,
+        pytest.raises(InputError, match=r"leaves have no name of es\. Remedy: name other languages"),
+    ):
+        read_leaves(kb, languages=frozenset({"es"}))
+    inner = "concept_id\tname\tlanguage\tparent\nA\tasthma\ten\tB\nB\tKrankheit\tde\t\n"
+    with (
+        store(tmp_path, inner) as kb,
+        pytest.raises(InputError, match="concepts with a child have no name of en"),
+    ):
+        read_leaves(kb, languages=frozenset({"en"}))

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from medlink.errors import ConfigError
-from medlink.evaluation import resampling
+from medlink.evaluation import measures
 from medlink.evaluation.similarity import correlate, pair_cosines, triplet_accuracy
 
 
@@ -43,7 +43,7 @@ def test_correlations_against_scipy(seed: int) -> None:
 
 
 def test_the_interval_is_that_of_a_loop_over_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "_CELLS", 100)
+    monkeypatch.setattr(measures, "_CELLS", 100)
     rng = np.random.default_rng(1)
     ratings, scores = rng.integers(0, 5, 25).astype(float), rng.normal(size=25)
     found = correlate(ratings, scores, resamples=40, seed=7, confidence=0.9)

@@ -21,7 +21,6 @@ from tests.index.test_bundle import refer
 HIDDEN = [
     "accelerate",
     "datasets",
-    "matplotlib",
     "nmslib",
     "pyarrow",
     "pyspark",

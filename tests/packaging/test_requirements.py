@@ -96,7 +96,7 @@ def test_base_imports_are_required() -> None:
 def test_requirements_are_imported() -> None:
     imported = set().union(*(DISTRIBUTIONS[library] for _, library, _ in libraries()))
     assert requirements()[""] <= imported
-    assert {"sentence-transformers", "scispacy", "matplotlib"} <= imported
+    assert {"sentence-transformers", "scispacy"} <= imported
 
 
 def test_imports_of_extras_are_in_the_extra_that_is_named() -> None:

@@ -1,12 +1,13 @@
-"""The rank at which a query finds what it should among the names of a dictionary, and the measures made of ranks.
+"""Measures of items: intervals by resampling, calibration, and the ranks at which queries find their gold.
 
-Search is exact: every query is compared with every name by Faiss, some queries at a time, so that memory beyond the
-embeddings does not grow with either.
+Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name,
+some queries at a time, so that memory beyond the embeddings does not grow with either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -18,20 +19,100 @@ from medlink.errors import ConfigError
 from medlink.index.selfjoin import Neighbours, best_first, exact_cosines
 from medlink.index.vectors.library import faiss
 
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+_CELLS = 1 << 20  # cells drawn at a time, so that memory does not grow with the number of resamples
+
+Vector = NDArray[np.float64]
+Statistic = Callable[..., Any]
+"""Columns ``(..., n)`` to values ``(...)``, along ``axis``."""
 DEPTH = 1000
 """Names looked at for each query: BioLORD 2022, section 5.1, speaks of the 1000 nearest neighbours."""
 RankBy = Literal["concepts", "names"]
 """What is ranked."""
-NONE = -1
 _BLOCK = 256  # queries compared at a time: with 1000 names each, some megabytes
 _SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the middle
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Record):
+    """A measure of so many items with its interval, NaN where no resample defines the measure."""
+
+    items: int
+    value: float
+    low: float
+    high: float
+
+
+def pearson(x: Vector, y: Vector, axis: int = -1) -> Any:
+    """Pearson correlation along an axis, NaN where a side does not vary."""
+    from scipy.stats import pearsonr
+
+    return pearsonr(x, y, axis=axis).statistic
+
+
+def spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
+    """Spearman correlation along an axis: Pearson on ranks, equal values sharing the mean of theirs."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
+
+
+STATISTICS: Mapping[str, Statistic] = {"pearson": pearson, "spearman": spearman}
+
+
+def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, confidence: float, seed: int) -> Estimate:
+    """A statistic of columns ``(n,)`` with the percentile interval of its bootstrap.
+
+    Raises:
+        ConfigError: there are no items, or an option is outside its range.
+    """
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence {confidence}, above 0 and below 1 expected")
+    drawn = resampled(statistic, columns, resamples, seed)
+    n, value = len(columns[0]), float(statistic(*columns))
+    if n == 1:
+        return Estimate(n, value, value, value)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, (tail, 1 - tail)).tolist() if len(drawn) else (np.nan, np.nan)
+    return Estimate(n, value, low, high)
+
+
+def resampled(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
+    """Values of a statistic in resamples of the items, without those in which it is not defined."""
+    from scipy.stats import bootstrap
+
+    if resamples < 1:
+        raise ConfigError(f"{resamples} resamples, 1 or more expected")
+    n = len(columns[0])
+    if not n:
+        raise ConfigError("there are no items to draw from", remedy="measure one or more")
+    if n < 2:
+        return np.array([float(statistic(*columns))])
+    options: Any = {"n_resamples": resamples, "batch": max(1, _CELLS // n), "rng": np.random.default_rng(seed)}
+    options |= {"paired": True, "vectorized": True, "method": "percentile"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of resamples in which a side does not vary: their NaN says so
+        drawn: Vector = bootstrap(tuple(columns), statistic, **options).bootstrap_distribution
+    return drawn[~np.isnan(drawn)]
+
+
+def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Expected calibration error in ten bins of one width, each with its share of the items (Naeini et al. 2015).
+
+    ``scores (n,)`` lie between 0 and 1, ``right (n,)`` says what they are of; NaN where there is none.
+    """
+    if not len(scores):
+        return float("nan")
+    bins = np.minimum((scores * 10).astype(int), 9)
+    return float(sum(abs((scores - right)[bins == b].sum()) for b in range(10)) / len(scores))
 
 
 class Ranks(NamedTuple):
     """At which rank each of q queries found its gold, and what it found first; ``(q,)`` each.
 
-    ``rank`` is that of the first gold concept, from 1; 0 where none is among the names looked at. ``concept`` is the
-    one of rank 1, -1 where the dictionary is empty; ``cosine`` that of the query and its best name.
+    ``rank`` is from 1, and 0 where no gold concept is among the names looked at. ``concept`` is that of rank 1, -1
+    where the dictionary is empty; ``cosine`` that of the query and its best name.
     """
 
     rank: NDArray[np.int64]
@@ -89,22 +170,15 @@ def rank_gold(
     each concept is, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper does not
     say which of them it counts. Equal cosines are ordered by concept number, then by row. Rank 1 is the same both ways.
 
-    Args:
-        queries, names: ``(q, d)`` and ``(n, d)`` float32 unit vectors, the names distinct.
-        owners: ``(n, c)`` SciPy CSR array: a name's row holds the concepts that have it, by number in the order of ids.
-        gold: ``(q, c)`` SciPy CSR array: the concepts that are right for each query; a row may be empty.
-        depth: names looked at for each query.
-        progress: called with the number of queries done and their total.
-
-    Raises:
-        ConfigError: the depth is below 1, or ``rank_by`` is unknown.
+    ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct; ``owners (n, c)`` and ``gold
+    (q, c)`` SciPy CSR arrays: the concepts of each name, and those that are right for each query (there may be none).
     """
     if rank_by not in get_args(RankBy):
         raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
     if depth < 1:
         raise ConfigError(f"depth {depth}, 1 or more expected")
     count = len(queries)
-    found = Ranks(np.zeros(count, dtype=np.int64), np.full(count, NONE), np.zeros(count, dtype=np.float32))
+    found = Ranks(np.zeros(count, dtype=np.int64), np.full(count, -1), np.zeros(count, dtype=np.float32))
     names = np.ascontiguousarray(names, dtype=np.float32)
     for start in range(0, count if len(names) else 0, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))

@@ -1,4 +1,4 @@
-"""Ranks, against a sort of every pair of query and name."""
+"""Ranks against a sort of every pair, intervals against a loop, calibration against scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.calibration import calibration_curve
 
 from medlink.errors import ConfigError
-from medlink.evaluation import ranking
-from medlink.evaluation.ranking import measure_ranks, rank_gold
-from tests.evaluation.test_pairs import random_groups
+from medlink.evaluation import measures
+from medlink.evaluation.measures import calibration_error, estimate, measure_ranks, rank_gold
+from tests.evaluation.commands import random_groups
 
 Floats = NDArray[np.float32]
 
@@ -60,7 +61,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("by", ["concepts", "names"])
 @pytest.mark.parametrize("depth", [1, 5, 40, 200])
 def test_against_a_sort_of_all_pairs(by: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "_BLOCK", 7)
+    monkeypatch.setattr(measures, "_BLOCK", 7)
     rng = np.random.default_rng(depth)
     # few dimensions of few values: ties everywhere
     names = unit(rng.integers(-1, 2, (80, 3)) + np.array([0, 0, 1.5]))
@@ -122,3 +123,26 @@ def test_measures_of_nothing_or_of_no_places() -> None:
         measure_ranks(np.zeros(0, dtype=np.int64))
     with pytest.raises(ConfigError, match="rank -1, 0 or more expected"):
         measure_ranks(np.array([1, -1]))
+
+
+def test_the_interval_of_a_mean_is_that_of_a_loop() -> None:
+    values = np.random.default_rng(0).uniform(size=30)
+    found = estimate(np.mean, [values], 50, 0.95, 4)
+    means = [values[rows].mean() for rows in np.random.default_rng(4).integers(0, 30, (50, 30))]
+    assert (found.items, found.value) == (30, pytest.approx(values.mean()))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, (0.025, 0.975))))
+    one = estimate(np.mean, [np.array([0.4])], 50, 0.95, 1)
+    assert one.to_dict() == {"items": 1, "value": 0.4, "low": 0.4, "high": 0.4}
+    with pytest.raises(ConfigError, match="there are no items"):
+        estimate(np.mean, [np.zeros(0)], 50, 0.95, 1)
+
+
+def test_calibration_error_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.uniform(size=400)
+    right = rng.uniform(size=400) < scores**2
+    share, mean = calibration_curve(right, scores, n_bins=10)
+    sizes = np.histogram(scores, bins=np.linspace(0, 1, 11))[0]
+    assert calibration_error(scores, right) == pytest.approx((abs(share - mean) * sizes).sum() / 400)
+    assert calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
+    assert np.isnan(calibration_error(np.zeros(0), np.zeros(0, dtype=bool)))
