@@ -241,7 +241,7 @@ def _run(suite: Suite, entry: Entry, kind: str, name: str, loaded: dict[str, Any
         peer = suite.peers[name].replace(name=name, folder=suite.folder)
         return _ranked(task, peer, last).run(inputs)
     if name not in loaded:
-        from medlink.training.mlte.recipe import is_mlte
+        from medlink.training.mlte import is_mlte
 
         given = suite.encoder(name)
         loaded[name] = given if is_mlte(given) else Remembering(load_encoder(given))

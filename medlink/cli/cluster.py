@@ -8,7 +8,7 @@ from typing import Any, TextIO, get_args
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, pooling, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, columns, encoding, passed, pooling, settings_options
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
@@ -28,32 +28,19 @@ _INPUT = "-"
     "else tsv]",
 )  # fmt: skip
 @click.option(
-    "--encoder",
-    type=PATH_OR_NAME,
+    "--encoder", type=PATH_OR_NAME,
     help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]",
-)
+)  # fmt: skip
 @pooling("encoder")
 @click.option("--bundle", type=PATH, help="Bundle with the known concepts.")
 @settings_options(LinkOptions, leave_out=LinkOptions.model_fields.keys() - {"prefer"})
 @settings_options(ClusterOptions)
-@click.option("--column", help="Column of the terms in a table.")
-@click.option("--frequency-column", help="Column of the frequencies.")
-@click.option("--id-column", help="Column of the ids.")
-@click.option("--language-column", help="Column of the languages.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the list, such as latin-1.")
+@columns(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
+@encoding("list")
 @click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
 @click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
 @click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")
-def cluster(
-    terms: str,
-    out: Path | None,
-    shape: Shape | None,
-    column: str | None,
-    frequency_column: str | None,
-    id_column: str | None,
-    language_column: str | None,
-    **options: Any,
-) -> None:
+def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -> None:
     """Group the terms of TERMS (one a line, a TSV or CSV with a header, or - for standard input) into concepts.
 
     With --bundle each term is linked by itself: terms of one known concept are one cluster, any other is NEW with its
@@ -65,19 +52,11 @@ def cluster(
     terminal: TextIO | None = sys.stdout  # None or closed where it was so before Python began
     if shape is None:
         shape = "groups" if out is None and terminal and not terminal.closed and terminal.isatty() else "tsv"
-    others = {name: value for name, value in options.items() if name not in ClusterOptions.model_fields}
     with Bars() as bars:
         found = cluster_list(
-            "standard input" if stream else terms,
-            stream=stream,
-            columns=Columns(column, frequency_column, id_column, language_column),
-            out=out,
-            shape=shape,
-            say=bars.say,
-            progress=bars.step,
-            **others,
-            **given(options, ClusterOptions),
-        )
+            "standard input" if stream else terms, stream=stream, out=out, shape=shape, say=bars.say,
+            progress=bars.step, **passed(options, ClusterOptions),
+        )  # fmt: skip
     if out is None:
         # behind the files: who reads it may go away at any line
         with standard_output("name a file with -o") as file:

@@ -18,11 +18,9 @@ from medlink.linking.options import LinkOptions
 @click.argument("new", metavar="NEW_BUNDLE", type=PATH)
 @click.argument("links", type=PATH)
 @click.option(
-    "-o",
-    "--out",
-    type=PATH,
+    "-o", "--out", type=PATH,
     help="File for every link that is not the same, one a row: JSON lines if it ends in .jsonl, else TSV.",
-)
+)  # fmt: skip
 @click.option("--report", type=PATH, help="HTML page of the changes.")
 @settings_options(LinkOptions, leave_out=("k", "language"))
 def impact(old: Path, new: Path, links: Path, out: Path | None, report: Path | None, **options: Any) -> None:

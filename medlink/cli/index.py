@@ -1,16 +1,16 @@
-"""``medlink index``: build the index of a bundle, add to it, describe it, verify it; update is in another file."""
+"""``medlink index``: build the index of a bundle, add to it, update, describe and verify it."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from medlink.cli.changes import index_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, Size, graph_threads, lexicon_folders, pooling
 from medlink.cli.output import Bars
-from medlink.cli.releases import max_bad_share
+from medlink.cli.releases import changes_out, inputs_of, max_bad_share, release_options
 from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -26,51 +26,29 @@ def index() -> None:
 @index.command("build")
 @click.argument("bundle", type=PATH)
 @click.option(
-    "--kb",
-    type=PATH,
+    "--kb", type=PATH,
     help="Knowledge base to copy in [default: BUNDLE/kb.sqlite where there is one, else the bundle's own].",
-)
+)  # fmt: skip
 @click.option(
-    "--encoder",
-    type=PATH_OR_NAME,
+    "--encoder", type=PATH_OR_NAME,
     help="'builtin', a model folder, or hf:NAME of the hub [default: the bundle's own, else builtin].",
-)
+)  # fmt: skip
 @pooling("encoder")
 @click.option("--kind", help="Kind of index: flat, hnsw, ivf or ivfpq [default: chosen by size and memory].")
 @click.option(
-    "--memory",
-    type=Size(),
+    "--memory", type=Size(),
     help="Memory that the vectors of all names may take, such as 500M or 2G; a kind that fits is chosen.",
-)
+)  # fmt: skip
 @graph_threads
 @lexicon_folders
-def build(
-    bundle: Path,
-    kb: Path | None,
-    encoder: str | None,
-    kind: str | None,
-    memory: int | None,
-    threads: int,
-    folders: tuple[Path, ...],
-) -> None:
+def build(bundle: Path, folders: tuple[Path, ...], **options: Any) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
     from medlink.index import build_bundle
     from medlink.linking.ranking import default_join
 
     join, said = default_join().to_dict(), list[str]()
     with Bars() as bars:
-        built = build_bundle(
-            bundle,
-            kb=kb,
-            encoder=encoder,
-            calibration=join,
-            lexicon=folders,
-            kind=kind,
-            memory=memory,
-            threads=threads,
-            progress=bars.step,
-            say=said.append,
-        )
+        built = build_bundle(bundle, calibration=join, lexicon=folders, progress=bars.step, say=said.append, **options)
     facts = built.index.manifest
     click.echo(
         f"{bundle}: {counted(facts['names'], 'name')} of {counted(facts['concepts'], 'concept')}, "
@@ -86,13 +64,9 @@ def build(
 @index.command("add")
 @click.argument("bundle", type=PATH)
 @click.option(
-    "--table",
-    "tables",
-    multiple=True,
-    required=True,
-    type=PATH,
+    "--table", "tables", multiple=True, required=True, type=PATH,
     help="Table of your own to take in, as for 'medlink kb build'. May be repeated.",
-)
+)  # fmt: skip
 @max_bad_share
 def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
     """Add concepts, and further names of known ones, to BUNDLE; what is there is not built again."""
@@ -150,4 +124,26 @@ def verify(bundle: Path) -> None:
     )
 
 
-index.add_command(index_update)
+@index.command("update")
+@click.argument("bundle", type=PATH)
+@release_options
+@graph_threads
+@changes_out
+def update(bundle: Path, out: Path | None, **given: Any) -> None:
+    """Replace the knowledge base of BUNDLE by that of a new release; names that stay are not embedded again.
+
+    Without files of a release the knowledge base that 'medlink kb update' or 'medlink kb build' wrote into the folder
+    is taken in.
+    """
+    from medlink.index import update_bundle
+
+    said = list[str]()
+    with Bars() as bars:
+        report = update_bundle(bundle, inputs_of(given), changes=out, progress=bars.step, say=said.append, **given)
+    lines = [] if report.kb is None else [line for found in report.kb.inputs for line in found.lines()]
+    click.echo("\n".join(map(visible, (*lines, *report.changes.lines()))))
+    click.echo(
+        visible(f"{report.path}: {counted(report.names, 'distinct name')}, {report.embedded:,} of them embedded")
+    )
+    for sentence in said:
+        click.echo(visible(sentence))

@@ -1,4 +1,4 @@
-"""``medlink kb``: build, describe, search and export a knowledge base, show a concept; changes are in another file."""
+"""``medlink kb``: build, describe, search and export a knowledge base, show a concept, take in a new release."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 from medlink.bundles.places import KB_FILE, MANIFEST, refuse_other
-from medlink.cli.changes import kb_changes, kb_update
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, one_language, show_progress
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, number, one_language, show_progress
 from medlink.cli.output import print_json
-from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
+from medlink.cli.releases import changes_out, inputs_of, release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -37,21 +36,10 @@ def kb() -> None:
 @click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
 @click.option("--format", "description", type=PATH, help="TOML file that says what each FOLDER_OR_FILE is made of.")
 @release_options
-@under_options
 @show_progress
 @json_output
 def build(
-    out: str,
-    *,
-    paths: tuple[Path, ...],
-    description: Path | None,
-    languages: list[str] | None,
-    under: tuple[str, ...],
-    not_under: tuple[str, ...],
-    max_bad_share: float,
-    progress: bool | None,
-    as_json: bool,
-    **given: Any,
+    out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any
 ) -> None:
     """Build the knowledge base OUT from release files.
 
@@ -78,15 +66,7 @@ def build(
     if bundle:
         refuse_other(target, f"name a new folder, or a file in it such as {target / KB_FILE}")
         target = target / KB_FILE
-    report = build_kb(
-        target,
-        inputs,
-        languages=languages,
-        under=under,
-        not_under=not_under,
-        max_bad_share=max_bad_share,
-        progress=progress,
-    )
+    report = build_kb(target, inputs, **given)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -101,7 +81,6 @@ def build(
 
 
 def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
-    """Format and path of what files and folders hold, each of which is said."""
     if not paths:
         return
     from medlink.kb.recognise import recognise
@@ -116,7 +95,6 @@ def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterato
 
 
 def _is_bundle(out: str) -> bool:
-    """Whether a name is that of a bundle folder, and not of a file."""
     path = Path(out)
     if out.endswith(os.sep) and path.exists() and not path.is_dir():
         raise ConfigError(
@@ -165,19 +143,10 @@ def info(kb_path: Path, as_json: bool) -> None:
 @click.option(
     "--ecl", metavar="CONSTRAINT", help="Only concepts of an expression constraint, such as '<< A MINUS << B'."
 )
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
-)
+@number("--limit", 10, "How many names at most.", least=1, most=1_000_000)
 @json_output
 def search(
-    kb_path: Path,
-    text: str,
-    language: str | None,
-    under: tuple[str, ...],
-    not_under: tuple[str, ...],
-    ecl: str | None,
-    limit: int,
-    as_json: bool,
+    kb_path: Path, text: str, language: str | None, ecl: str | None, limit: int, as_json: bool, **under: Any
 ) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
     from medlink.kb import KnowledgeBase
@@ -189,7 +158,7 @@ def search(
             from medlink.kb.ecl import select_concepts
 
             among = select_concepts(opened, ecl)
-        found = opened.search(text, limit, language, under=under, not_under=not_under, among=among)
+        found = opened.search(text, limit, language, among=among, **under)
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
             rows = [
@@ -210,7 +179,7 @@ def search(
 @_kb
 @click.argument("concept_id", metavar="ID")
 @one_language("Language in which concepts are named where they have a name in it.")
-@click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
+@number("--depth", 8, "Levels of parents shown.", most=1000)
 @json_output
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps.
@@ -269,5 +238,50 @@ def export(kb_path: Path, kind: str, output: Path) -> None:
     click.echo(f"wrote {what} to {visible(str(output))}")
 
 
-for command in (kb_changes, kb_update):
-    kb.add_command(command)
+@kb.command()
+@click.argument("old", type=PATH)
+@click.argument("new", type=PATH)
+@changes_out
+@json_output
+def changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
+    """Count what differs between the knowledge bases OLD and NEW, such as those of two releases.
+
+    Concepts added, retired and merged; of those that stay, names added and removed, other preferred names, other
+    parents, other semantic types.
+    """
+    from medlink.kb import compare_kbs
+
+    report = compare_kbs(old, new, out)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        click.echo("\n".join(map(visible, report.lines())))
+
+
+@kb.command()
+@_kb
+@release_options
+@changes_out
+@show_progress
+@json_output
+def update(kb_path: Path, out: Path | None, as_json: bool, **given: Any) -> None:
+    """Build the knowledge base KB anew from the files of a new release, and say what it changes.
+
+    KB stays as it is until the new one is complete, and the old one is replaced by it. Of a bundle the new one waits
+    in its folder until 'medlink index update' takes it in.
+    """
+    from medlink.kb import update_kb
+
+    report, changed = update_kb(kb_path, some_inputs(given), changes=out, **given)
+    if as_json:
+        print_json({"build": report.to_dict(), "changes": changed.to_dict()})
+    else:
+        click.echo("\n".join(map(visible, (*report.lines(), *changed.lines()))))
+    # beside JSON what else there is to say goes to standard error
+    say = partial(click.echo, err=as_json)
+    if (kb_path / MANIFEST).exists():
+        from medlink.index.waiting import left_out
+
+        if sentence := left_out(kb_path):
+            say(visible(sentence))
+        say(f"next: medlink index update {shlex.quote(str(kb_path))}")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from medlink.bundles.places import MANIFEST
-from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, note_fields, number, passed, settings_options
 from medlink.cli.output import Bars
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
 from medlink.notes.options import NoteOptions, OutputOptions
-from medlink.notes.reading import KINDS, Fields, Note, ending
+from medlink.notes.reading import KINDS, Note, ending
+
+if TYPE_CHECKING:
+    from medlink.notes.link import Report
 
 _UNREAD = 3  # exit code of a run that is whole but for notes that could not be read
 _SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
@@ -32,31 +35,14 @@ _SHOWN = 5  # notes with a problem, and endings of files that were left out, tha
 @click.option("--sql", metavar="ADDRESS", help="Database with the notes, such as postgresql://USER@HOST/DATABASE.")
 @click.option("--table", help="Table with the notes in the database of --sql, such as note or cdm.note.")
 @click.option("--query", help="Query that returns the notes from the database of --sql.")
-@click.option("--text-field", default="text", show_default=True, help="JSONL field or column with the text.")
-@click.option("--id-field", default="id", show_default=True, help="JSONL field or column with the id of the note.")
-@click.option(
-    "--language-field", default="language", show_default=True, help="JSONL field or column with the language."
-)
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
+@note_fields("JSONL field or column")
 @click.option("--failures", type=PATH, help="File for the notes that could not be linked, without their text.")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 256), help="Worker processes.")
+@number("--processes", 1, "Worker processes.", least=1, most=256)
 @click.option("--resume", is_flag=True, help="Go on where a killed run with the same options stopped; needs --out.")
 def link(
-    bundle: Path,
-    paths: tuple[str, ...],
-    out: str | None,
-    sql: str | None,
-    table: str | None,
-    query: str | None,
-    text_field: str,
-    id_field: str,
-    language_field: str,
-    encoding: str,
-    failures: Path | None,
-    processes: int,
-    resume: bool,
+    bundle: Path, paths: tuple[str, ...], out: str | None, sql: str | None, table: str | None, query: str | None,
     **options: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
     PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. For each mention
@@ -78,22 +64,19 @@ def link(
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
             raise ConfigError(f"is no bundle, but {others[0]} looks like one", path=bundle, remedy="name it first")
+    inputs = SqlNotes(sql, table, query) if sql else paths
     with Bars() as bars:
-        report = link_notes(
-            bundle,
-            SqlNotes(sql, table, query) if sql else paths,
-            out=out,
-            failures=failures,
-            processes=processes,
-            resume=resume,
-            fields=Fields(text_field, id_field, language_field),
-            encoding=encoding,
-            # the bar appears with the first notes: no thread of it is there when workers are forked
-            progress=None if out is None else lambda done, whole: bars.step("notes", done, whole, " notes"),
-            say=bars.say,
-            **given(options, NoteOptions),
-            **given(options, OutputOptions),
-        )
+        # the bar appears with the first notes: no thread of it is there when workers are forked
+        progress = None if out is None else lambda done, whole: bars.step("notes", done, whole, " notes")
+        found = passed(options, NoteOptions, OutputOptions)
+        report = link_notes(bundle, inputs, out=out, progress=progress, say=bars.say, **found)
+    _tell(report, paths)
+    if report.problems:
+        click.get_current_context().exit(_UNREAD)
+
+
+def _tell(report: Report, paths: tuple[str, ...]) -> None:
+    """Say what was linked, what could not be read, and what was left out."""
     click.echo(
         f"{counted(report.notes, 'note')}, {counted(report.mentions, 'mention')}, {report.linked:,} linked"
         + (f", {counted(len(report.problems), 'note')} could not be read" if report.problems else "")
@@ -123,8 +106,6 @@ def link(
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
         click.echo(f"{counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
-    if report.problems:
-        click.get_current_context().exit(_UNREAD)
 
 
 def _place(note: Note) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, given, settings_options
+from medlink.cli.options import PATH, columns, encoding, passed, settings_options
 from medlink.cli.output import Bars
 from medlink.files.escapes import visible
-from medlink.mapping.options import SHAPES, Columns, MapOptions, Shape
+from medlink.mapping.options import SHAPES, Columns, MapOptions
 
 
 @click.command()
@@ -22,29 +22,11 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions, Shape
     help="Format of the maps  [default: by the ending of --out: .jsonl, .sssom.tsv, else usagi]",
 )  # fmt: skip
 @settings_options(MapOptions)
-@click.option("--code-column", help="Column of the codes.")
-@click.option("--name-column", help="Column of the descriptions.")
-@click.option("--frequency-column", help="Column of the frequencies.")
-@click.option("--unit-column", help="Column of the units.")
-@click.option("--language-column", help="Column of the languages.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the list, such as latin-1.")
+@columns(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
+@encoding("list")
 @click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
 @click.option("--changes", type=PATH, help="File for what became of each such map: JSON lines if .jsonl, else TSV.")
-def map(
-    bundle: Path,
-    codes: Path,
-    out: Path | None,
-    shape: Shape | None,
-    code_column: str | None,
-    name_column: str | None,
-    frequency_column: str | None,
-    unit_column: str | None,
-    language_column: str | None,
-    encoding: str,
-    before: Path | None,
-    changes: Path | None,
-    **options: Any,
-) -> None:
+def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:
     """Map the local CODES (CSV or TSV with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.
 
     Writes a work list, the most frequent code first: a proposed concept with its score, and other candidates. Decisions
@@ -53,17 +35,7 @@ def map(
     from medlink.mapping.run import map_codes
 
     with Bars() as bars:
-        report = map_codes(
-            bundle,
-            codes,
-            out=out,
-            shape=shape,
-            before=before,
-            changes=changes,
-            columns=Columns(code_column, name_column, frequency_column, unit_column, language_column),
-            encoding=encoding,
-            progress=None if out is None else lambda done, whole: bars.step("codes", done, whole, " codes"),
-            **given(options, MapOptions),
-        )
+        progress = None if out is None else lambda done, whole: bars.step("codes", done, whole, " codes")
+        report = map_codes(bundle, codes, out=out, progress=progress, **passed(options, MapOptions))
         for line in report.lines():
             bars.say(visible(line))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from functools import wraps
+from functools import reduce, wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 from medlink.language.tags import named_tag
+from medlink.notes.reading import Fields
 from medlink.settings import POOLINGS, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,18 +85,69 @@ class Commands(click.Group):
         super().format_commands(ctx, formatter)
 
 
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
+def note_fields(what: str) -> Callable[[F], F]:
+    """The options that say where the text of a note is; the command gets ``fields`` and ``encoding``."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def run(*args: Any, text_field: str, id_field: str, language_field: str, **options: Any) -> Any:
+            return command(*args, fields=Fields(text_field, id_field, language_field), **options)
+
+        named = {"text": "the text", "id": "the id of the note", "language": "the language"}
+        texts = (
+            click.option(f"--{name}-field", default=name, show_default=True, help=f"{what} with {text}.")
+            for name, text in named.items()
+        )
+        return together(*texts, encoding("notes"))(cast(F, run))
+
+    return add
+
+
+def columns(kind: Callable[..., object], **of: str) -> Callable[[F], F]:
+    """An option for each column of a list, by its name in ``kind``, of which the command gets one, ``columns``."""
+    names = {name: "column" if name == "term" else f"{name}_column" for name in of}
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def run(*args: Any, **options: Any) -> Any:
+            return command(*args, columns=kind(**{one: options.pop(name) for one, name in names.items()}), **options)
+
+        flags = {f"--{names[name].replace('_', '-')}": text for name, text in of.items()}
+        return together(*(click.option(flag, help=f"Column of the {text}.") for flag, text in flags.items()))(
+            cast(F, run)
+        )
+
+    return add
+
+
+def encoding(of: str) -> Callable[[F], F]:
+    """The option of the encoding of notes or of a list."""
+    help_ = f"Encoding of the {of}, such as latin-1."
+    return click.option("--encoding", default="utf-8", show_default=True, help=help_)
+
+
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 show_progress = click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only."
 )
 
-graph_threads = click.option(
+
+def number(flag: str, default: int, text: str, *, least: int = 0, most: int | None = None) -> Callable[[F], F]:
+    """The option of a whole number."""
+    return click.option(flag, default=default, show_default=True, type=click.IntRange(least, most), help=text)
+
+
+graph_threads: Callable[[F], F] = number(
     "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Threads that build the graph or cells; with more than one they may differ from run to run.",
+    1,
+    "Threads that build the graph or cells; with more than one they may differ from run to run.",
+    least=1,
 )
 
 
@@ -103,11 +155,8 @@ def pooling(of: str) -> Callable[[F], F]:
     """The option of the pooling of the encoder that another option, ``of``, names: the word before that name."""
 
     def add(command: F) -> F:
-        """The command with the option."""
-
         @wraps(command)
         def run(*args: Any, pooling: str | None = None, **options: Any) -> Any:
-            """Put the word before the name."""
             if pooling and options.get(of):
                 options[of] = f"{pooling}:{options[of]}"
             elif pooling:
@@ -124,7 +173,6 @@ def one_language(text: str) -> Callable[[F], F]:
     """The option of one language, by its tag."""
 
     def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        """The tag of the language that was named; ``None`` where none was."""
         return named_tag(value) if value else None
 
     return click.option("--language", callback=tag, metavar="TAG", help=text)
@@ -142,7 +190,6 @@ def settings_options(
     shown = dict(defaults or {})
 
     def add(command: F) -> F:
-        """The command with an option for each field, in the order of the fields."""
         for name, field in reversed(kind.model_fields.items()):
             if name not in leave_out:
                 default = shown.get(name, _shown(field.get_default(call_default_factory=True)))
@@ -157,12 +204,14 @@ def settings_options(
 
 
 def given(options: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
-    """What of the options of :func:`settings_options` the user gave.
-
-    >>> given({"k": None, "sources": (), "threshold": 0.6}, Settings)
-    {}
-    """
+    """What of the options of :func:`settings_options` the user gave."""
     return {name: options[name] for name in kind.model_fields if options.get(name) not in (None, ())}
+
+
+def passed(options: Mapping[str, Any], *kinds: type[Settings]) -> dict[str, Any]:
+    """The options without those of settings that the user left out."""
+    unset = {name for kind in kinds for name in kind.model_fields if options.get(name) in (None, ())}
+    return {name: value for name, value in options.items() if name not in unset}
 
 
 def _shown(default: Any) -> str:
@@ -195,7 +244,6 @@ def _either(kinds: list[Any]) -> Callable[[str], Any]:
     """Reads a number, or one of some words (``Union[int, Literal["epoch", "never"]]``)."""
 
     def value(text: str) -> Any:
-        """The number that a text stands for, or the text itself."""
         for kind in {int, float}.intersection(kinds):
             with suppress(ValueError):
                 return kind(text)

@@ -7,37 +7,33 @@ from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH
+from medlink.cli.options import PATH, together
 from medlink.errors import ConfigError
 from medlink.kb import Input
 from medlink.kb.readers import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
+_UMLS = ("sources", "term_types", "include_suppressed")
 
 max_bad_share = click.option(
-    "--max-bad-share",
-    type=float,
-    default=0.01,
-    show_default=True,
+    "--max-bad-share", type=float, default=0.01, show_default=True,
     help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
+)  # fmt: skip
+changes_out = click.option(
+    "-o", "--out", type=PATH, help="File for every change, one a row: JSON lines if it ends in .jsonl, else TSV."
+)
+under_options = together(
+    click.option("--under", metavar="ID", multiple=True, help="Only the concept ID and all below it. May be repeated."),
+    click.option(
+        "--not-under", metavar="ID", multiple=True, help="Leave out the concept ID and all below it. May be repeated."
+    ),
 )
 
 
-def under_options(command: F) -> F:
-    """The options that choose a part of the hierarchy."""
-    for flag, text in (
-        ("--not-under", "Leave out the concept ID and all below it. May be repeated."),
-        ("--under", "Only the concept ID and all below it. May be repeated."),
-    ):
-        command = click.option(flag, metavar="ID", multiple=True, help=text)(command)
-    return command
-
-
 def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
-    """An option with values parted by commas."""
+    """An option with values parted by commas; empty ones are dropped."""
 
     def parts(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
-        """The values without the spaces around them; empty ones are dropped, and ``None`` stays."""
         return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
     return click.option(flag, callback=parts, metavar=values, help=text)
@@ -45,32 +41,28 @@ def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
 
 def release_options(command: F) -> F:
     """An option for each format that can be read, and how it is read; :func:`inputs_of` makes inputs of them."""
-    suppressed = click.option(
-        "--include-suppressed", is_flag=True, default=None, help="UMLS: take in suppressed rows too."
+    of_formats = (
+        click.option(found.option, found.name, multiple=True, type=PATH, help=f"{found.help} May be repeated.")
+        for found in formats().values()
     )
-    filters = (
+    return together(
+        *of_formats,
         _listed("--languages", "TAGS", "Keep these languages only, such as en,de,es."),
         _listed("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US."),
         _listed("--term-types", "TTYS", "UMLS: keep names of these types only, such as PT,SY."),
-        suppressed,
+        click.option("--include-suppressed", is_flag=True, default=None, help="UMLS: take in suppressed rows too."),
         max_bad_share,
-    )
-    for add in reversed(filters):
-        command = add(command)
-    for found in reversed(formats().values()):
-        text = f"{found.help} May be repeated."
-        command = click.option(found.option, found.name, multiple=True, type=PATH, help=text)(command)
-    return command
+        under_options,
+    )(command)
 
 
 def inputs_of(given: dict[str, Any]) -> list[Input]:
-    """The inputs of what was typed for the options of the formats and of UMLS; none where no release was named.
+    """The inputs of what was typed for the options of the formats and of UMLS, which are taken out of ``given``.
 
-    Raises:
-        ConfigError: an option is for UMLS, and there is no UMLS.
+    There are none where no release was named. ConfigError: an option is for UMLS, and there is no UMLS.
     """
     releases = {name: given.pop(name) for name in formats()}
-    umls = {name: value for name, value in given.items() if value is not None}
+    umls = {name: value for name in _UMLS if (value := given.pop(name)) is not None}
     if umls and not releases["rrf"]:
         names = ", ".join("--" + name.replace("_", "-") for name in umls)
         raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")

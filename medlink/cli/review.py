@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME
+from medlink.cli.options import PATH, PATH_OR_NAME, note_fields
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
-from medlink.notes.reading import Fields
 
 
 @click.command()
@@ -22,24 +22,11 @@ from medlink.notes.reading import Fields
 @click.option("--pairs", type=PATH, help="Write the decisions so far as training pairs, .tsv; start no server.")
 @click.option("--gold", type=PATH, help="Write the decisions so far as annotated notes, .jsonl; start no server.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the server  [default: a free one]")
-@click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
-@click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
-@click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
+@note_fields("JSONL field")
 def review(
-    bundle: Path,
-    links: Path,
-    notes: tuple[str, ...],
-    out: Path | None,
-    report: Path | None,
-    pairs: Path | None,
-    gold: Path | None,
-    port: int,
-    text_field: str,
-    id_field: str,
-    language_field: str,
-    encoding: str,
-) -> None:
+    bundle: Path, links: Path, out: Path | None, report: Path | None, pairs: Path | None, gold: Path | None,
+    port: int, **notes: Any,
+) -> None:  # fmt: skip
     """Review LINKS on a page: links of notes, codes of a list, or clusters, with the concepts of BUNDLE.
 
     The page is served to this machine alone until Ctrl-C. Each decision is saved at once in the table of --out, where a
@@ -47,8 +34,7 @@ def review(
     """
     from medlink.curation.review import Review
 
-    fields = Fields(text_field, id_field, language_field)
-    found = Review(bundle, links, notes=notes, decisions=out, fields=fields, encoding=encoding)
+    found = Review(bundle, links, decisions=out, **notes)
     for sentence in found.gaps():
         click.echo(visible(sentence), err=True)
     if report is not None:

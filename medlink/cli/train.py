@@ -1,28 +1,61 @@
-"""``medlink train``: encoders from the names of a knowledge base."""
+"""``medlink train``: encoders, regressors and rankers; the phases of BioLORD are in a file of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, pooling, settings_options
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    Commands,
+    given,
+    lexicon_folders,
+    number,
+    pooling,
+    settings_options,
+    together,
+)
 from medlink.cli.output import say
 from medlink.cli.train_biolord import biolord, where_static_differs
-from medlink.cli.train_grounding import concept_map, grounding
-from medlink.cli.train_mlte import mlte
-from medlink.cli.train_ranker import ranker
 from medlink.errors import ConfigError, needs_extra
-from medlink.files.problems import counted
+from medlink.files.problems import Problems, counted
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
-from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe
+from medlink.training.recipes import PhaseRecipe, RunOptions, check_measured
+from medlink.training.recipes import GroundingRecipe
+from medlink.training.grounding.synonyms import SetOptions, read_sets, split
+from medlink.training.recipes import MlteRecipe
+from medlink.training.recipes import RankerRecipe
+from medlink.training.recipes import StaticRecipe
 
 MADE = ("de", "en", "es")
 """Languages in which names can be made."""
 _TOLD = 50_000  # names between two lines of progress
-_OUT = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
+
+
+def _out(what: str = "Folder of the encoder.") -> Any:
+    return click.option("-o", "--out", required=True, type=PATH, help=what)
+
+
+def _start(what: str, **default: Any) -> Any:
+    default = default or {"required": True}
+    return click.option("--start", type=PATH_OR_NAME, show_default=True, help=what, **default)
+
+
+_grounded = together(
+    click.argument("kb", type=PATH),
+    _out(),
+    _start("Encoder below, which is not trained: 'builtin', a folder, or hf:NAME of the hub.", default="builtin"),
+    pooling("start"),
+    click.option("--hold-out", is_flag=True, help="Leave out what 'medlink evaluate synonyms' measures."),
+    settings_options(SetOptions),
+)
+"""What the trainers of conceptual grounding take: names, how they are fused and split, and the encoder below."""
 
 
 def _names(kb: Path) -> list[Name]:
@@ -38,26 +71,116 @@ def train() -> None:
     """Train an encoder on the names of a knowledge base."""
 
 
-for _command in (biolord, grounding, concept_map, mlte, ranker):
-    train.add_command(_command)
+train.add_command(biolord)
+
+
+@train.command("grounding")
+@_grounded
+@settings_options(GroundingRecipe, leave_out=("mini_batch", "max_tokens", "evaluate_steps"))
+@settings_options(RunOptions)
+def grounding(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
+    """Train a network above an encoder by conceptual grounding: names near synonyms and near their concept."""
+    _ground(kb, out, start, hold_out, GroundingRecipe(**given(options, GroundingRecipe)), options)
+
+
+@train.command("map")
+@_grounded
+def concept_map(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
+    """Put the linear map of names to their concepts above an encoder: seconds on a CPU, nothing is trained."""
+    _ground(kb, out, start, hold_out, GroundingRecipe.map_alone(), options)
+
+
+def _ground(
+    kb: Path, out: Path, start: str, hold_out: bool, recipe: GroundingRecipe, options: Mapping[str, Any]
+) -> None:
+    chosen = given(options, SetOptions)
+    if not hold_out and (of_split := sorted(chosen.keys() - {"languages", "fuse"})):
+        raise ConfigError(f"{of_split[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
+    from medlink.training import ConceptualGroundingTrainer
+
+    sets = read_sets(kb, SetOptions(**chosen))
+    sets = split(sets, SetOptions(**chosen)).train if hold_out else sets
+    trainer = ConceptualGroundingTrainer(sets, start, recipe)
+    encoder = trainer.train(out, progress=say, **given(options, RunOptions))
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
+
+
+@train.command("mlte")
+@click.argument("tables", nargs=-1, required=True, type=PATH)
+@_out("Folder of the regressor.")
+@_start("Transformer whose blocks are read: folder, or hf:NAME of the hub.")
+@pooling("start")
+@click.option("--dev", type=PATH, help="Rated pairs that choose beta, and the epoch of the fine-tuning.")
+@click.option("--extra", "extras", multiple=True, help="Column of TABLES that is known of a pair; may be repeated.")
+@settings_options(MlteRecipe)
+@settings_options(RunOptions)
+def mlte(
+    tables: tuple[Path, ...], out: Path, start: str, dev: Path | None, extras: tuple[str, ...], **options: Any
+) -> None:
+    """Train a regressor or classifier of text pairs on TABLES of rated pairs, all on one scale, by MLTE."""
+    said = given(options, MlteRecipe)
+    if not said.get("fine_tune"):
+        for name in sorted(said.keys() & ({"dropout", *PhaseRecipe.model_fields} - {"seed"})):
+            remedy = f"give fine_tune, or leave {name} out"
+            raise ConfigError(f"{name} is of the fine-tuning, and there is none", remedy=remedy)
+    recipe = MlteRecipe(**said)
+    check_measured(recipe, dev)
+    with needs_extra("train", "training"):
+        from medlink.training import MlteTrainer
+        from medlink.training.biolord.phases import rated_pairs
+
+    pairs = [pair for table in tables for pair in rated_pairs(table, say, extras)]
+    measured = None if dev is None else rated_pairs(dev, say, extras)
+    trainer = MlteTrainer(pairs, start, recipe, dev=measured, extras=extras)
+    regressor = trainer.train(out, **dict(RunOptions(**given(options, RunOptions))), progress=say)
+    figures = regressor.record["figures"]
+    best = f", {max(figures['dev by beta']):.4f} on the development pairs" if dev else ""
+    click.echo(f"{out}: {recipe.kind} of pairs, trained on {len(pairs):,}, beta {figures['beta']:g}{best}")
+
+
+@train.command("ranker")
+@click.argument("bundle", type=PATH)
+@click.argument("gold", nargs=-1, required=True, type=PATH)
+@_out("Folder of the ranker.")
+@_start("Transformer to start from: folder, or hf:NAME of the hub.")
+@settings_options(RankerRecipe)
+def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **options: Any) -> None:
+    """Train a re-ranker for BUNDLE on GOLD: tables, decisions of medlink review, or lines of medlink link.
+
+    The re-ranker learns which of the linker's own candidates is right. Use it with 'medlink link --ranker OUT'.
+    """
+    recipe = RankerRecipe(**given(options, RankerRecipe))
+    with needs_extra("train", "training"):
+        from medlink.training.ranker.trainer import RankerTrainer
+
+    from medlink.linking import Linker
+    from medlink.linking.fit import gather_groups
+    from medlink.training.ranker.gold import read_gold
+
+    problems = Problems(adjustable=False)
+    examples = [one for path in gold for one in read_gold(path, problems)]
+    for sentence in problems.left_out():
+        say(sentence)
+    kinds = {"context": recipe.context, "definitions": recipe.definitions}
+    groups = gather_groups(Linker(bundle), examples, recipe.candidates, **kinds)
+    if len(groups) < len(examples):
+        say(f"{counted(len(examples) - len(groups), 'mention')} left out: the bundle has none of their concepts")
+    figures = RankerTrainer(groups, start, recipe).train(out, progress=say)
+    click.echo(
+        f"{out}: ranker trained on {counted(figures['trained'], 'mention')}; of {figures['held']:,} held back "
+        f"{figures['right after']:.4f} are right first, {figures['right before']:.4f} without it"
+    )
 
 
 @train.command("names")
 @click.argument("kb", type=PATH)
-@click.option("-o", "--out", required=True, type=PATH, help="Table of the names, for 'medlink kb build --table'.")
+@_out("Table of the names, for 'medlink kb build --table'.")
 @click.option(
-    "--language",
-    "languages",
-    multiple=True,
-    type=click.Choice(MADE),
-    default=("de", "es"),
-    show_default=True,
+    "--language", "languages", multiple=True, type=click.Choice(MADE), default=("de", "es"), show_default=True,
     help="Language of the names; may be repeated.",
-)
-@click.option(
-    "--per-concept", default=3, show_default=True, type=click.IntRange(min=1), help="English names taken of a concept."
-)
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of all that is drawn.")
+)  # fmt: skip
+@number("--per-concept", 3, "English names taken of a concept.", least=1)
+@number("--seed", 1, "Of all that is drawn.")
 @lexicon_folders
 def names(
     kb: Path, out: Path, languages: tuple[str, ...], per_concept: int, seed: int, folders: tuple[Path, ...]
@@ -84,7 +207,7 @@ def names(
 
 @train.command("static")
 @click.argument("kb", type=PATH)
-@_OUT
+@_out()
 @click.option("--coarse", type=PATH, help="Knowledge base whose concepts are codes: names under one are near, not one.")
 @lexicon_folders
 @settings_options(StaticRecipe)
@@ -111,12 +234,11 @@ def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], 
 
 @train.command("average")
 @click.argument("encoders", nargs=-1, required=True, type=PATH)
-@_OUT
+@_out()
 @click.option(
-    "--marker-weight",
-    type=click.FloatRange(min=0),
+    "--marker-weight", type=click.FloatRange(min=0),
     help="Weight of numbers, numerals and single letters in the average.  [default: that of the encoders]",
-)
+)  # fmt: skip
 def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) -> None:
     """Average the weights of static ENCODERS that were trained with one seed and different recipes."""
     from medlink.models import StaticEncoder
@@ -126,31 +248,20 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
     check_folder(out)
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
     if marker_weight is not None:
-        averaged = StaticEncoder(
-            averaged.config.replace(marker_weight=marker_weight), averaged.tensors, forms=averaged.forms
-        )
+        config = averaged.config.replace(marker_weight=marker_weight)
+        averaged = StaticEncoder(config, averaged.tensors, forms=averaged.forms)
     averaged.save(out)
     click.echo(f"{out}: static encoder {averaged.fingerprint}, the mean of {len(encoders)}")
 
 
 @train.command("coderpp")
 @click.argument("kb", type=PATH)
-@_OUT
-@click.option(
-    "--start",
-    type=PATH_OR_NAME,
-    default="builtin",
-    show_default=True,
-    help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",
-)
+@_out()
+@_start("Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.", default="builtin")
 @pooling("start")
 @settings_options(CoderPlusPlusRecipe, defaults=where_static_differs(CoderPlusPlusRecipe))
-@click.option(
-    "--checkpoint-steps", default=1000, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
-)
-@click.option(
-    "--workers", default=0, show_default=True, type=click.IntRange(min=0), help="Processes that prepare batches."
-)
+@number("--checkpoint-steps", 1000, "Steps between checkpoints.", least=1)
+@number("--workers", 0, "Processes that prepare batches.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
 def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int, resume: bool, **recipe: Any) -> None:
     """Train an encoder on the names in KB by CODER++: hard positives and hard negatives, found anew as it learns.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, number, pooling, settings_options, together
 from medlink.cli.output import say
 from medlink.training.recipes import (
     CoderPlusPlusRecipe,
@@ -31,22 +30,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=PhaseRecipe)
 
 
-def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator."""
-    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
-
-
 _out = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
 _dev = click.option("--dev", type=PATH, help="Rated pairs whose best cosines are kept.")
 _teacher = click.option(
     "--teacher", required=True, type=PATH_OR_NAME, help="Encoder that is imitated: folder, or hf:NAME of the hub."
 )
-_knowledge_base = _all(
+_knowledge_base = together(
     click.argument("kb", type=PATH),
     click.option("--language", "languages", multiple=True, help="Language of the names; may be repeated.  [all]"),
     click.option("--without", type=PATH, help="File of concept ids to leave out, one a line."),
 )
-_definitions = _all(
+_definitions = together(
     click.option(
         "--definitions", multiple=True, type=PATH, help="Table of concept_id and definition; may be repeated."
     ),
@@ -64,32 +58,30 @@ def where_static_differs(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) ->
 def _start(*also: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
     """The encoder that is trained; under other names, too, that it had."""
     text = f"{help_}: {where}, or hf:NAME of the hub."
-    return _all(click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text), pooling("start"))
+    return together(
+        click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text), pooling("start")
+    )
 
 
 def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:
-    """Options of the recipe of a phase and of the run."""
     # a static encoder has no use for them
     without = ("mini_batch", "max_tokens") if kind is StaticStudentRecipe else ()
-    return _all(settings_options(kind, leave_out=without, defaults=shown), _dev, settings_options(RunOptions))
+    return together(settings_options(kind, leave_out=without, defaults=shown), _dev, settings_options(RunOptions))
 
 
 def _read(kind: type[R], options: Mapping[str, Any]) -> R:
-    """The recipe, of the options that were given."""
     recipe = kind(**given(options, kind))
     check_measured(recipe, options["dev"])
     return recipe
 
 
 def _job(options: Mapping[str, Any]) -> Job:
-    """The run, of the options that were given."""
     from medlink.training.biolord.phases import Job
 
     return Job(options["out"], RunOptions(**given(options, RunOptions)), say, options["dev"])
 
 
 def _data(options: Mapping[str, Any]) -> TrainingData:
-    """What of the knowledge base is trained on."""
     from medlink.training.biolord.phases import TrainingData
 
     names = ("kb", "definitions", "system", "languages", "without")
@@ -121,9 +113,7 @@ def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
 @_out
 @_start(where="'builtin', folder")
 @settings_options(PairRecipe, leave_out=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
-@click.option(
-    "--pair-workers", default=0, show_default=True, type=click.IntRange(min=0), help="Processes that make pairs."
-)
+@number("--pair-workers", 0, "Processes that make pairs.")
 @_recipe(ContrastiveRecipe, **where_static_differs(ContrastiveRecipe))
 def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any) -> None:
     """Phase 2: InfoNCE on the names in KB and what it says of their concepts: definitions and relations in words.
@@ -185,12 +175,9 @@ def multilingual(teacher: str, start: str, alignments: Path | None, **options: A
 @_out
 @_teacher
 @click.option(
-    "--start",
-    "--student",
-    "start",
-    type=PATH_OR_NAME,
+    "--start", "--student", "start", type=PATH_OR_NAME,
     help="Static encoder that learns: 'builtin', folder.  [random weights]",
-)
+)  # fmt: skip
 @_recipe(StaticStudentRecipe)
 def static(teacher: str, start: str | None, **options: Any) -> None:
     """Phase 6: distil a transformer into the small static encoder, and measure on names in KB what that loses."""

@@ -132,7 +132,7 @@ class Run:
         encoder: Any = self._encoder
         if not isinstance(encoder, str):
             return None if hasattr(encoder, "encode") else encoder
-        from medlink.training.mlte.recipe import is_mlte
+        from medlink.training.mlte import is_mlte
 
         if not is_mlte(encoder):
             return None

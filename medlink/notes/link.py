@@ -136,6 +136,8 @@ def link_notes(
         report.same_id, report.first_same_id = source.same_id, source.first_same_id
         if done and len(report.problems) == done:
             first = report.problems[0]
+            if failed is not None:  # it is whole, although there is no output
+                failed.close()
             said = f"no note could be read; the first: {first.problem}"
             raise InputError(said, path=first.place or first.note_id, remedy=first.remedy)
     for sentence in (*_gaps_met(pipeline, report), *source.missing(), *pipeline.ranker_said()):

@@ -627,12 +627,15 @@ def test_notes_that_cannot_be_read_are_an_exit_code(demo_path: Path, tmp_path: P
     good, bad, out = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "out.jsonl"
     good.write_text("fever", encoding="utf-8")
     bad.write_bytes("Frau Müller".encode("latin-1"))
+    failures = tmp_path / "failures.jsonl"
     for paths, code in (((good, bad), 3), ((good,), 0), ((bad,), 1)):
+        words = [*map(str, paths), "-o", str(out), "--language", "en", "--failures", str(failures)]
         with pytest.raises(SystemExit) as stop:
-            main(["link", str(demo_path), *map(str, paths), "-o", str(out), "--language", "en"])
+            main(["link", str(demo_path), *words])
         assert stop.value.code == code
-        # what could be read is written
+        # what could be read is written, and so are the failures where nothing could be read
         assert [row["text"] for row in lines(out)] == ["fever"]
+        assert [row["note"] for row in lines(failures)] == [str(bad)] * (bad in paths)
 
 
 def test_nothing_to_resume_is_said(demo_path: Path, tmp_path: Path) -> None:
