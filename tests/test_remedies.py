@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import medlink
 from medlink.cli.main import main
+from medlink.cli.output import as_typed
 
 PACKAGE = Path(medlink.__file__).parent
 ERRORS = {"MedlinkError", "ConfigError", "InputError", "BundleError", "KnowledgeBaseError", "EncoderError"}
@@ -30,6 +33,39 @@ def test_every_error_has_a_remedy() -> None:
     files = list(PACKAGE.rglob("*.py"))
     assert len(files) > 100
     assert [line for path in files for line in without_remedy(path)] == []
+
+
+COMMAND = re.compile(
+    r"\bmedlink (?:kb|index|link|map|cluster|review|learn|train|evaluate|lexicon|impact)\b|(?<!\S)--[a-z]"
+)
+
+
+def messages(path: Path) -> Iterator[str]:
+    """Texts in the errors and in the named texts of a file: a remedy is written in one or the other."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        is_error = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS
+        if is_error or (isinstance(node, ast.Assign) and "remedy" in ast.unparse(node.targets[0]).lower()):
+            yield ast.unparse(node)
+
+
+def test_the_library_names_no_command() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if "cli" not in path.relative_to(PACKAGE).parts]
+    assert [text for path in files for text in messages(path) if COMMAND.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("run build_bundle(house) again", "run 'medlink index build house' again"),
+        ("run build_bundle(a/b, encoder=NAME), or", "run 'medlink index build a/b --encoder NAME', or"),
+        ("build it again with build_kb()", "build it again with 'medlink kb build'"),
+        ("a file that cluster_list(format=jsonl) wrote", "a file that 'medlink cluster --format jsonl' wrote"),
+        ("name it with id_field=..., or", "name it with --id-field, or"),
+        ("see Other(x)", "see Other(x)"),
+    ],
+)
+def test_calls_are_commands_on_the_command_line(said: str, typed: str) -> None:
+    assert as_typed(said) == typed
 
 
 def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

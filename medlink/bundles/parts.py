@@ -112,7 +112,7 @@ class Opened:
         """An error for each damaged file of a part; without ``trusting`` every file is hashed."""
         remedy = rebuild(self.folder, kind)
         if kind == "kb":
-            remedy = f"copy it from another place, or run 'medlink kb build {self.folder} ...', and then {remedy[4:]}"
+            remedy = f"copy it from another place, or run build_kb({self.folder}, ...), and then {remedy[4:]}"
         written = 0
         with suppress(OSError):
             written = (self.folder / MANIFEST).stat().st_mtime_ns if trusting else 0
@@ -138,12 +138,12 @@ def _damage(path: Path, file: Raw, written: int) -> str:
 
 
 def rebuild(folder: Path, kind: str = "") -> str:
-    """The command that mends a bundle, or its part of a kind."""
-    command = f"run 'medlink index build {folder}"
+    """The call that mends a bundle, or its part of a kind."""
+    call = f"run build_bundle({folder}"
     if kind == "encoder":
         # without a name the bundle's own would be taken
-        return f"{command} --encoder NAME' with the encoder that it had, 'builtin' where none was named"
-    return f"{command}'"
+        return f"{call}, encoder=NAME) with the encoder that it had, 'builtin' where none was named"
+    return f"{call})"
 
 
 def read_checked(path: Path, what: str, version: int, remedy: str, model: type[Checked]) -> Raw:
@@ -175,7 +175,7 @@ def read_checked(path: Path, what: str, version: int, remedy: str, model: type[C
 def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
     """The manifest of a folder of parts; raises :class:`BundleError` where it has none that is as it was written."""
     refuse_part(folder)
-    made = "name a folder made by 'medlink index build'"
+    made = "name a folder made by build_bundle()"
     if not folder.is_dir():
         found_is = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
         raise BundleError(found_is, path=folder, remedy=made)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, Size, graph_threads, lexicon_folders, pooling
-from medlink.cli.output import Bars
+from medlink.cli.output import Bars, as_typed, say
 from medlink.cli.releases import changes_out, inputs_of, max_bad_share, release_options
 from medlink.errors import InputError
 from medlink.files.escapes import visible
@@ -58,7 +58,7 @@ def build(bundle: Path, folders: tuple[Path, ...], **options: Any) -> None:
         shown, more = own["words"][:_SHOWN], ", ..." * (len(own["words"]) > _SHOWN)
         click.echo(visible(f"with words of {own['folder']}, {counted(own['rows'], 'row')}: {', '.join(shown)}{more}"))
     for sentence in said:
-        click.echo(visible(sentence))
+        click.echo(visible(as_typed(sentence)))
 
 
 @index.command("add")
@@ -116,7 +116,7 @@ def verify(bundle: Path) -> None:
 
     damaged, found = verify_bundle(bundle)
     for error in damaged[:-1]:
-        click.echo(f"medlink: {error}", err=True)
+        say(f"medlink: {error}")
     if damaged:
         raise damaged[-1]
     click.echo(
@@ -146,4 +146,4 @@ def update(bundle: Path, out: Path | None, **given: Any) -> None:
         visible(f"{report.path}: {counted(report.names, 'distinct name')}, {report.embedded:,} of them embedded")
     )
     for sentence in said:
-        click.echo(visible(sentence))
+        click.echo(visible(as_typed(sentence)))

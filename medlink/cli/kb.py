@@ -13,7 +13,7 @@ import click
 
 from medlink.bundles.places import KB_FILE, MANIFEST, refuse_other
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, number, one_language, show_progress
-from medlink.cli.output import print_json
+from medlink.cli.output import as_typed, print_json
 from medlink.cli.releases import changes_out, inputs_of, release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
@@ -76,7 +76,7 @@ def build(
 
         say("the bundle stays as it is until it is built")
         if sentence := left_out(out):
-            say(visible(sentence))
+            say(visible(as_typed(sentence)))
     say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 
@@ -283,5 +283,5 @@ def update(kb_path: Path, out: Path | None, as_json: bool, **given: Any) -> None
         from medlink.index.waiting import left_out
 
         if sentence := left_out(kb_path):
-            say(visible(sentence))
+            say(visible(as_typed(sentence)))
         say(f"next: medlink index update {shlex.quote(str(kb_path))}")

@@ -10,7 +10,7 @@ import click
 
 from medlink.bundles.places import MANIFEST
 from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, note_fields, number, passed, settings_options
-from medlink.cli.output import Bars
+from medlink.cli.output import Bars, say
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -84,11 +84,11 @@ def _tell(report: Report, paths: tuple[str, ...]) -> None:
         err=True,
     )
     for note in report.problems[:_SHOWN]:
-        click.echo(f"  {_place(note)}: {note.problem}", err=True)
+        say(f"  {_place(note)}: {note.problem}")
     if len(report.problems) > _SHOWN:
         click.echo(f"  and {len(report.problems) - _SHOWN:,} more", err=True)
     for remedy in dict.fromkeys(note.remedy for note in report.problems if note.remedy):
-        click.echo(f"  remedy: {visible(remedy)}", err=True)
+        say(f"  remedy: {visible(remedy)}")
     if report.first_same_id is not None:
         has = "note has" if report.same_id == 1 else "notes have"
         click.echo(

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from medlink import __version__
+from medlink.cli.output import as_typed
 from medlink.errors import MedlinkError
 from medlink.files.escapes import visible
 from medlink.files.whole import turn_away
@@ -87,13 +88,18 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         sys.exit(error.exit_code)
     except MedlinkError as error:
         *_, command = _commands(given)
-        error.message, error.remedy = _as_typed(error.message, command), _as_typed(error.remedy or "", command)
+        error.message, error.remedy = as_typed(error.message, command), as_typed(error.remedy or "", command)
         _stop(_from_here(str(error), given), 1)
     except Exception as error:
         # click makes one of an interrupt and of the end of a file
         found = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error
         if isinstance(found, KeyboardInterrupt):
-            _stop(" ".join(["interrupted.", *found.__notes__]) if hasattr(found, "__notes__") else "interrupted", 130)
+            _stop(
+                as_typed(" ".join(["interrupted.", *found.__notes__]))
+                if hasattr(found, "__notes__")
+                else "interrupted",
+                130,
+            )
         if isinstance(found, OSError) and found.errno == errno.ENOSPC:
             # files have their own error
             turn_away(sys.stdout)
@@ -131,15 +137,4 @@ def _from_here(text: str, args: list[str]) -> str:
         here = f"{Path.cwd()}{os.sep}"
         if not any(here in arg for arg in args):
             return re.sub(rf"(?<![\w/.]){re.escape(here)}", "", text)
-    return text
-
-
-def _as_typed(text: str, command: click.Command) -> str:
-    """A message of the library, which names its parameters, with the options of the command in their place."""
-    for option in command.params:
-        if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
-            # one word may be a word of the message, but where a message begins with it or says to leave it out
-            word = rf"^{option.name}(?= is )|(?<=without ){option.name}(?= to )|(?<=leave ){option.name}(?= out)"
-            place = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else word
-            text = re.sub(place, max(option.opts, key=len), text)
     return text

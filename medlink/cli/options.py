@@ -15,7 +15,6 @@ from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 from medlink.language.tags import named_tag
-from medlink.notes.reading import Fields
 from medlink.settings import POOLINGS, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,6 +95,8 @@ def note_fields(what: str) -> Callable[[F], F]:
     def add(command: F) -> F:
         @wraps(command)
         def run(*args: Any, text_field: str, id_field: str, language_field: str, **options: Any) -> Any:
+            from medlink.notes.reading import Fields
+
             return command(*args, fields=Fields(text_field, id_field, language_field), **options)
 
         named = {"text": "the text", "id": "the id of the note", "language": "the language"}

@@ -26,11 +26,11 @@ _DIGITS = 12
 _LANGUAGES = (1 << 15) - 1  # a place in the list of languages is a number of 16 bits
 # What mends a list of which nothing is left, by what is said of its lines.
 _REMEDIES = {
-    "--encoding": "give it as UTF-8, or name its encoding with --encoding (latin-1)",
+    "encoding=...": "give it as UTF-8, or name its encoding with encoding=... (latin-1)",
     "empty": "put one term on each line",
     "column count": "give each line as many cells as the first",
-    "frequency": "give whole numbers, or name their column with --frequency-column",
-    "language is": "give tags such as de, or name their column with --language-column",
+    "frequency": "give whole numbers, or name their column with frequency_column=...",
+    "language is": "give tags such as de, or name their column with language_column=...",
     "longer": "put one term on each line",
 }
 
@@ -227,12 +227,12 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     if term is None:
         raise table.error(
             f"no column {' or '.join(_TERM)}; found {found_columns(table.header)}",
-            "name the column of the terms with --column",
+            "name the column of the terms with column=...",
         )
     frequency = _place(table, columns.frequency, _FREQUENCY)
     identifier = _place(table, columns.id, _ID)
     language = _place(table, columns.language, _LANGUAGE)
-    plain = from_cell if table.has(("cluster", "joined_by")) else str  # what medlink cluster wrote
+    plain = from_cell if table.has(("cluster", "joined_by")) else str  # what the command of clusters wrote
     for line, row in table.rows:
         count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
         # a number of thousands of digits is not even looked at

@@ -16,7 +16,7 @@ from medlink.kb.decided import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
 
 PAIRS = ("text_1", "text_2", "score", "id_1", "id_2")
 """Columns of rated pairs as ``medlink train`` reads them."""
-_AGAIN = "decide about mentions first: medlink review without pairs and gold"
+_AGAIN = "decide about mentions first"
 
 
 def write_pairs(path: StrPath, rows: Iterable[Decision], work: Work, kb: KnowledgeBase) -> int:

@@ -37,7 +37,7 @@ RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
 """What becomes of a link. ``renamed`` is the same concept with another preferred name."""
 _AS_BEFORE = (SAME, RENAMED)
 _BATCH = 1_000
-_AGAIN = "give a file that 'medlink link' wrote"
+_AGAIN = "give a file that link_notes() wrote"
 
 
 @dataclass(frozen=True, slots=True)

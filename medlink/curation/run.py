@@ -83,7 +83,7 @@ def cluster_list(
     read_too = [path for path in (decisions, bundle, add_to, bare) if path is not None]
     check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
     if add_to is not None and decisions is None:
-        remedy = "decide on the page of --report, save, and give the file as --decisions"
+        remedy = "decide on the page of report=..., save, and give the file as decisions=..."
         raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
     if bundle is None and ("known_at" in options or prefer):
         without = "known_at" if "known_at" in options else "prefer"

@@ -26,9 +26,9 @@ from medlink.records import AMBIGUOUS, LINKED, NIL, Value
 
 CLUSTER = "cluster"
 _AGAIN = {
-    MENTION: "give a file that 'medlink link' wrote",
+    MENTION: "give a file that link_notes() wrote",
     CODE: "give JSON lines of kind 'code' with id, text, language, concept_id, status and candidates",
-    CLUSTER: "give a file that 'medlink cluster --format jsonl' wrote",
+    CLUSTER: "give a file that cluster_list(format=jsonl) wrote",
 }
 _CANDIDATE = ("concept_id", "preferred_name", "score", "source", "same_as", "name", "language", "route")
 FIELDS = {
@@ -157,7 +157,7 @@ def _compare(work: Work) -> None:
     for line, row in work.rows:
         note = items.get(row["item"])
         if note is None:
-            remedy = "name the notes as 'medlink link' was given them"
+            remedy = "name the notes as link_notes() was given them"
             raise InputError("its note is not among those that were named", path=work.path, line=line, remedy=remedy)
         if note.text[row["start"] : row["end"]] != row["text"]:
             said = "other words stand at its place in the note"

@@ -23,7 +23,7 @@ LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 18
 _GZIP = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
-_NAME_IT = "name its encoding with --encoding"
+_NAME_IT = "name its encoding with encoding=..."
 _PLACE = "name the file that holds the text"
 # how files begin that are no text, what they are, and what helps
 _NO_TEXT = tuple(
@@ -259,7 +259,7 @@ class LineFile:
                 try:
                     good.append(_without_mark(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    found = f"not {self._inner.upper()}, see --encoding" if self._given else BAD_BYTES
+                    found = f"not {self._inner.upper()}, see encoding=..." if self._given else BAD_BYTES
                     detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
                     self.wrong = error
             if found and good:
@@ -344,7 +344,7 @@ class LineFile:
             return
         found = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        remedy = f"add --encoding {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        remedy = f"add encoding=... {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
         raise self.refused(f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 

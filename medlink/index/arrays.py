@@ -18,7 +18,7 @@ Array = NDArray[Any]
 _TOGETHER = 512  # rows that are multiplied at a time: they stay in the caches of a processor
 _BLANK = ord(" ")
 _WAITING = 1 << 14  # strings that are written at a time
-REBUILD = "build the index again with 'medlink index build'"
+REBUILD = "build the index again with build_bundle()"
 """What helps where a file of an index is missing or damaged."""
 
 

@@ -76,7 +76,7 @@ def build_bundle(
     folder = Path(folder)
     refuse_other(folder)
     if folder.is_file():
-        remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
+        remedy = f"name a folder: build_bundle(BUNDLE, kb={shlex.quote(str(kb or folder))})"
         raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)
     named = None if encoder is None else load_encoder(encoder)
     there = ((folder / name).exists() for name in (KB_FILE, MANIFEST))
@@ -112,7 +112,7 @@ def build_bundle(
         say(f"the encoder is {encoder}, another one than before")
     before: list[Raw] = [] if old is None else old.get("lexicon", [])
     if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
-        say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
+        say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with lexicon=...")
     say_left_out(folder, doubted, left_out, say)
     return Bundle(folder)
 
@@ -155,7 +155,7 @@ def say_left_out(folder: Path, doubted: Sequence[Raw], left_out: str, say: Calla
         say(
             "not in the index, as they say another concept than the names beside them: "
             f"{counted(len(doubted), 'name')}, such as {one['name']!r}, a name of {one['concept_id']} that means "
-            f"{one['says']!r}. 'medlink index info {shlex.quote(str(folder))}' lists them"
+            f"{one['says']!r}. Bundle({shlex.quote(str(folder))}) lists them"
         )
     if left_out:
         say(f"{left_out}: add the tables again, with {add_again(folder)}")
@@ -208,13 +208,13 @@ def take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Ra
             raise BundleError(
                 "the knowledge base of the bundle is damaged",
                 path=folder / found[0]["folder"],
-                remedy=f"copy it from another place, or build it again with 'medlink kb build {folder} ...'",
+                remedy=f"copy it from another place, or build it again with build_kb({folder}, ...)",
             )
         if len(found) > 1:
             raise BundleError(
                 "the manifest is lost, and there are several knowledge bases",
                 path=folder,
-                remedy=f"name one of them with --kb: {', '.join(entry['folder'] for entry in found)}",
+                remedy=f"name one of them with kb=...: {', '.join(entry['folder'] for entry in found)}",
             )
         return found[0] if found else _no_kb(folder)
     draft = work / "kb" / KB_FILE
@@ -240,7 +240,7 @@ def _no_kb(folder: Path) -> Any:
     raise BundleError(
         "no knowledge base in the bundle",
         path=folder / KB_FILE,
-        remedy=f"run 'medlink kb build {folder} ...' first, or name one with --kb",
+        remedy=f"run build_kb({folder}, ...) first, or name one with kb=...",
     )
 
 
@@ -256,7 +256,7 @@ def _own_encoder(folder: Path, old: Raw | None) -> Encoder:
         raise BundleError(
             "there are several encoders, and no manifest that names one of them",
             path=folder,
-            remedy=f"name one of them with --encoder: {', '.join(map(str, found))}",
+            remedy=f"name one of them with encoder=...: {', '.join(map(str, found))}",
         )
     remedy = parts.rebuild(folder, "encoder")
     if not found:

@@ -334,7 +334,7 @@ def _write_meta(
         reasons = sum((found.skipped for found in problems), Counter())
         remedy = "check the filters" if reasons else "give files with rows below their header"
         if NAME_ALONE in reasons and CONCEPT_ALONE not in reasons:
-            remedy = "add the terminology to which the names belong, such as --obo or --obograph for a translation"
+            remedy = "add the terminology to which the names belong, such as obo=... or obograph=... for a translation"
         why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
         left = f"; left out: {why}" if why else ""
         empty = [str(given.path) for given, found in zip(inputs, problems, strict=True) if not found.rows]

@@ -20,10 +20,10 @@ from medlink.bundles.parts import rebuild
 from medlink.bundles.places import MANIFEST, is_part, refuse_part
 from medlink.errors import KnowledgeBaseError
 
-REMEDY = "build it again with: medlink kb build"
-OTHER = "name a file that 'medlink kb build' made, or a bundle"
+REMEDY = "build it again with build_kb()"
+OTHER = "name a file that build_kb() made, or a bundle"
 """Remedy for what is no knowledge base, and was none."""
-_CHECK = "check the path, or make one there with: medlink kb build"
+_CHECK = "check the path, or make one there with build_kb()"
 _SHOWN = 3  # files and folders that are named
 _PART = 1_000
 _SQLITE = b"SQLite format 3\0"

@@ -105,7 +105,7 @@ def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
     return [Recognised(kind, where) for kind, where in found], left
 
 
-_REMEDY = "name the format with its option, such as --table; 'medlink kb build --help' lists them"
+_REMEDY = "name its format, such as table=..., one of those of build_kb()"
 
 
 def _hidden(file: Path, top: Path) -> bool:

@@ -24,7 +24,7 @@ from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
 _HEAD = {"medlink": "learned mentions", "version": 1}
-_REMEDY = "write it anew with medlink learn"
+_REMEDY = "write it anew with learn()"
 
 
 class _Head(BaseModel, strict=True, extra="forbid"):

@@ -54,7 +54,7 @@ class Source:
         self._named = [str(one) for one in whole]
         for one in self._named:
             if is_address(one) and not Path(one).exists():
-                remedy = "give it with --sql, and a table or a query with it; in Python as SqlNotes"
+                remedy = "give it with sql=..., and a table or a query with it; in Python as SqlNotes"
                 raise ConfigError("the address of a database is no file of notes", remedy=remedy)
         self.paths, self.left_out = find_inputs(self._named)
         self._whole = 0 if STANDARD_INPUT in self.paths else sum(map(input_size, self.paths))

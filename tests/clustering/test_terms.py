@@ -111,7 +111,9 @@ def test_wide_encodings(tmp_path: Path, encoding: str) -> None:
     path = write(tmp_path, "Fieber\nGröße\n".encode(encoding))
     assert list(read_terms(path, encoding=encoding).texts) == ["Fieber", "Größe"]
     if encoding.startswith("utf-16"):
-        with pytest.raises(InputError, match=rf"has the NUL bytes of UTF-16.* Remedy: add --encoding {encoding}\."):
+        with pytest.raises(
+            InputError, match=rf"has the NUL bytes of UTF-16.* Remedy: add encoding=\.\.\. {encoding}\."
+        ):
             read_terms(path)
     for content in ("Fieber".encode(encoding)[:-1], "a\ud800b".encode(encoding, "surrogatepass")):
         with pytest.raises(InputError, match=f"is not {encoding.upper()}. Remedy: name its encoding"):
@@ -245,7 +247,7 @@ def test_a_line_that_is_being_written_is_no_term(tmp_path: Path) -> None:
     [
         (b"", "t.txt", {}, "no usable line. Remedy: put one term on each line."),
         (b"\xe9\n", "t.txt", {}, "no usable line; lines left out: 1, not UTF-8"),
-        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8. Remedy: add --encoding utf-16."),
+        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8. Remedy: add encoding=... utf-16."),
         (
             b"x\ty\n1\t2\n",
             "t.tsv",

@@ -103,7 +103,7 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
         (changed(end=link["end"] + 1), ":1: other words stand at its place in the note. Remedy: link the notes again"),
         (changed(note="elsewhere.txt"), ":1: its note is not among those that were named. Remedy: name the notes as "),
         (lines[0] + lines[0], ":2: this mention is in line 1, too. Remedy: leave one of the two lines."),
-        (lines[0] + changed(start=True), ":2: is no mention to review. Remedy: give a file that 'medlink link' wrote."),
+        (lines[0] + changed(start=True), ":2: is no mention to review. Remedy: give a file that link_notes() wrote."),
         (changed(candidates=[{"concept_id": "X"}]), ":1: is no mention to review."),
         (changed(language="klingon"), ":1: is no mention to review."),
         (changed(status="sure"), ":1: is no mention to review."),
@@ -113,7 +113,7 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
         ('{"kind": "code", "id": ""}\n', ":1: is no code to review. Remedy: give JSON lines of kind 'code' with id, "),
         (
             '{"members": []}\n',
-            ":1: is no cluster to review. Remedy: give a file that 'medlink cluster --format jsonl' ",
+            ":1: is no cluster to review. Remedy: give a file that cluster_list(format=jsonl) ",
         ),
         (of_cluster(neighbours=[{"term": "a", "cluster": 2, "similarity": 0.5}]), ":1: is no cluster to review."),
         (of_cluster(broader={"term": "a"}), ":1: is no cluster to review."),

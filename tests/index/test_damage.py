@@ -91,7 +91,7 @@ def test_what_no_opening_can_see_is_found_by_verify(bundle: Path) -> None:
     damaged = CliRunner().invoke(app, verify)
     assert isinstance(damaged.exception, BundleError)
     assert [str(path) in damaged.stderr + str(damaged.exception) for path in large] == [True] * len(large)
-    assert "a file of the bundle is damaged. Remedy: copy it from another place, or run 'medlink kb build" in (
+    assert "a file of the bundle is damaged. Remedy: copy it from another place, or run build_kb(" in (
         damaged.stderr + str(damaged.exception)
     )
     with pytest.raises(MedlinkError, match="the encoder"):
@@ -114,7 +114,7 @@ def test_a_copy_without_times_is_hashed_until_it_is_verified(bundle: Path, monke
 def test_a_manifest_that_was_edited(bundle: Path) -> None:
     text = (bundle / "manifest.json").read_text()
     (bundle / "manifest.json").write_text(text.replace('"version": ""', '"version": "2"'))
-    with pytest.raises(BundleError, match=r"the manifest is not as it was written.*medlink index build"):
+    with pytest.raises(BundleError, match=r"the manifest is not as it was written.*build_bundle"):
         Bundle(bundle)
     with pytest.raises(BundleError, match="the manifest is not as it was written"):
         KnowledgeBase(bundle)
@@ -173,7 +173,7 @@ def test_arrays_that_do_not_fit_together(bundle: Path) -> None:
     linker = Linker(bundle)
     table = linker.index.parts[0].names
     table.rows.ends = table.rows.ends + 1000
-    with pytest.raises(BundleError, match=r"does not fit together \(IndexError\)\. Remedy: run 'medlink index verify'"):
+    with pytest.raises(BundleError, match=r"does not fit together \(IndexError\)\. Remedy: run verify_bundle\(\)"):
         linker.link(["fever"])
     with pytest.raises(BundleError, match=r"does not fit together \(LookupError\)"):
         linker.index.norms(np.array([77.5]))

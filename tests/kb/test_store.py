@@ -375,7 +375,7 @@ def test_pickle(kb: KnowledgeBase) -> None:
 
 def test_missing(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(KnowledgeBaseError, match=r"there is no knowledge base.*medlink kb build"):
+        with pytest.raises(KnowledgeBaseError, match=r"there is no knowledge base.*build_kb"):
             KnowledgeBase(path)
 
 
@@ -412,7 +412,7 @@ def test_other_application(house_kb: Path, tmp_path: Path) -> None:
 def test_damaged_counts(house_kb: Path, tmp_path: Path) -> None:
     with (
         KnowledgeBase(_changed(house_kb, tmp_path / "kb", "counts", "[")) as opened,
-        pytest.raises(KnowledgeBaseError, match=r"its counts are damaged.*medlink kb build"),
+        pytest.raises(KnowledgeBaseError, match=r"its counts are damaged.*build_kb"),
     ):
         opened.counts()
 

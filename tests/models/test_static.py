@@ -282,7 +282,7 @@ def test_a_change_of_a_rule_refuses_bundles(
     rules_digest.cache_clear()
     try:
         assert StaticEncoder.load(tmp_path / "e").fingerprint != before
-        with pytest.raises(BundleError, match=r"the encoder is not the one.*Remedy: .*medlink index build"):
+        with pytest.raises(BundleError, match=r"the encoder is not the one.*Remedy: .*build_bundle"):
             _ = Bundle(tmp_path / "bundle").encoder
     finally:
         monkeypatch.undo()

@@ -231,13 +231,13 @@ def write(path: Path, *lines: object) -> Path:
 @pytest.mark.parametrize(
     ("lines", "at", "message"),
     [
-        ([ROW], 1, "is no file of learned mentions. Remedy: write it anew with medlink learn."),
+        ([ROW], 1, "is no file of learned mentions. Remedy: write it anew with learn()."),
         ([HEAD | {"version": 2}], 1, "is no file of learned mentions."),
         ([HEAD | {"notes": "2"}], 1, "is no file of learned mentions."),
         ([HEAD | {"least_share": 2}], 1, "is no file of learned mentions."),
         ([{**HEAD, "more": 1}], 1, "is no file of learned mentions."),
         ([HEAD, SECRET], 2, "1 of 2 rows cannot be used (no JSON object: 1)"),
-        ([HEAD, ROW, ROW], 3, "is no learned mention, or there twice. Remedy: write it anew with medlink learn."),
+        ([HEAD, ROW, ROW], 3, "is no learned mention, or there twice. Remedy: write it anew with learn()."),
         *(
             ([HEAD, ROW | wrong], 2, "is no learned mention, or there twice.")
             for wrong in (

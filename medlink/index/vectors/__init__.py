@@ -64,7 +64,7 @@ def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
             return smaller
     raise ConfigError(
         f"the vectors of {count:,} names take {needed:,} bytes of memory at least, and {memory:,} are allowed",
-        remedy=f"name {-(-needed // 10**6)}M with --memory, or more",
+        remedy=f"name {-(-needed // 10**6)}M with memory=..., or more",
     )
 
 

@@ -97,5 +97,5 @@ def not_decoded(error: BaseException | None) -> tuple[str, str | None]:
     """What is wrong and what helps where text was in another encoding; else nothing."""
     if not isinstance(error, UnicodeDecodeError):
         return "", None
-    said = f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
+    said = f"not {error.encoding.upper()} at byte {error.start}, see encoding=..."
     return said, "name the encoding that all notes have, such as latin-1, or convert them"

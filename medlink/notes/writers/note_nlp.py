@@ -40,7 +40,7 @@ def nlp_rows(
         InputError: the id of the note is no whole number.
     """
     if not _NUMBER.fullmatch(note.note_id):
-        remedy = "name the column of OMOP's note_id with --id-field"
+        remedy = "name the column of OMOP's note_id with id_field=..."
         raise InputError("its id is no whole number, which NOTE_NLP needs", remedy=remedy)
     for number, mention in enumerate(mentions, start=first):
         q = mention.qualifiers
@@ -66,7 +66,7 @@ def nlp_rows(
 def needed_day(day: str | None) -> str:
     """The day of the run; ConfigError without one: no clock is read, so that the same input gives the same output."""
     if day is None:
-        raise ConfigError("note_nlp needs the day of the run", remedy="give it with --date, such as 2026-11-30")
+        raise ConfigError("note_nlp needs the day of the run", remedy="give it with date=..., such as 2026-11-30")
     return day
 
 

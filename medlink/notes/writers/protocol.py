@@ -63,7 +63,7 @@ class Job:
     def hint(self, error: BaseException) -> None:
         """Say with the error that ended a run how it goes on."""
         if self.resumable and isinstance(error, KeyboardInterrupt):
-            error.add_note("Remedy: the same command with --resume goes on where it stopped.")
+            error.add_note("Remedy: the same run with resume=... goes on where it stopped.")
 
 
 class Writer(Protocol):

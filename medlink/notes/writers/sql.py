@@ -145,7 +145,7 @@ class SqlWriter:
             missing = [column.name for column in table.columns if column.name not in found]
             if missing:
                 message = f"the table {table.name} lacks the column {missing[0]}"
-                raise ConfigError(message, remedy="name another table with --out-table, or move this one away")
+                raise ConfigError(message, remedy="name another table with out_table=..., or move this one away")
 
     def _of_rows(self, name: str, metadata: MetaData) -> Table:
         from sqlalchemy import BigInteger, Column, Date, DateTime, Double, String, Table, Text

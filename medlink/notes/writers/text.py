@@ -74,7 +74,7 @@ class TextWriter(ABC):
         replaced = self.check(job)
         with ExitStack() as stack:  # what fails here ends what was begun here
             if self.out is None:
-                opened = standard_output("name a file with -o")
+                opened = standard_output("name a file with out=...")
             else:
                 opened = self._unfinished(self.out) if replaced else whole_text(self.out)
             self._file = stack.enter_context(opened)

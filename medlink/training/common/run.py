@@ -224,7 +224,7 @@ def _check(folder: Path, *, resume: bool) -> None:
     if others and not (folder / RECORD).exists() and not _is_begun(folder):
         raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
     if not resume and _is_begun(folder):
-        remedy = "resume it with --resume, or delete the folder"
+        remedy = "resume it with resume=..., or delete the folder"
         raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 

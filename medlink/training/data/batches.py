@@ -113,7 +113,7 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
     except BrokenProcessPool as error:
         raise EncoderError(
             "the system ended a process that made pairs, most likely for want of memory",
-            remedy="give fewer of them (pair_workers), and go on with --resume",
+            remedy="give fewer of them (pair_workers), and go on with resume=...",
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -116,7 +116,7 @@ class TextStore:
                         count += len(part)
                 (draft / _DIGEST).write_text(digest.hexdigest(), "utf-8")
             except OSError as error:
-                remedy = "make room, or name a folder on another disk, and run again with --resume"
+                remedy = "make room, or name a folder on another disk, and run again with resume=..."
                 raise EncoderError(f"the texts cannot be written: {error}", path=folder, remedy=remedy) from error
             if not count:
                 raise ConfigError("no texts to learn from", remedy="name a knowledge base that has names")

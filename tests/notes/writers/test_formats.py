@@ -256,14 +256,14 @@ def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path)
     (line,) = map(json.loads, failures.read_text("utf-8").splitlines())
     assert (line["number"], line["note"], line["place"]) == (2, "Geheim-1", f"{tmp_path}/n.csv:3")
     assert "no whole number" in line["problem"]
-    assert "--id-field" in line["remedy"]
+    assert "id_field=" in line["remedy"]
 
 
 @pytest.mark.parametrize(
     ("out", "options", "message"),
     [
         ("o.csv", {"date": "2026-11-30"}, "date is for the format note_nlp alone. Remedy: leave date out, or give"),
-        ("o.csv", {"format": "note_nlp"}, "note_nlp needs the day of the run. Remedy: give it with --date, such as"),
+        ("o.csv", {"format": "note_nlp"}, "note_nlp needs the day of the run. Remedy: give it with date=..., such as"),
         ("o.csv", {"format": "note_nlp", "date": "30.11.2026"}, "date is '30.11.2026', a day such as 2026-11-30 expe"),
         ("o.csv", {"out_table": "t"}, "out_table needs a database. Remedy: give the address of one with out, or lea"),
         ("sqlite:///o.db", {"format": "csv"}, "a table cannot be csv. Remedy: leave format out, or give note_nlp"),

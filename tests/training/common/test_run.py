@@ -48,7 +48,7 @@ def test_a_run_that_began_is_not_mixed_with_another(tmp_path: Path) -> None:
         run.bind(PhaseRecipe(), data="a", teacher="b")
         (tmp_path / "targets").mkdir()
     with (
-        pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"),
+        pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with resume="),
         work_folder(tmp_path, OPTIONS),
     ):
         pass

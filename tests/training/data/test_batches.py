@@ -91,6 +91,6 @@ def test_a_process_that_the_system_ends_is_named() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    with pytest.raises(EncoderError, match=r"ended a process that made pairs.*pair_workers.*--resume"):
+    with pytest.raises(EncoderError, match=r"ended a process that made pairs.*pair_workers.*resume="):
         list(run_ahead(die, [(i,) for i in range(9)], 2))
     assert not multiprocessing.active_children()
