@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import logging
 import os
 import re
 import sys
@@ -76,6 +77,8 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         # click would leave out what it cannot print
         sys.stdout = out = io.StringIO()
         out.close()
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_AsTyped())
     for stream in (sys.stdout, sys.stderr):
         # as the files of -o, whatever the terminal's language says; what is no such stream stays as it is
         if isinstance(stream, io.TextIOWrapper):
@@ -112,6 +115,11 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         from medlink.cli.unforeseen import tell
 
         _stop(tell(found, " ".join(["medlink", *(str(command.name) for command in _commands(given)[1:])])), 70)
+
+
+class _AsTyped(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return as_typed(super().format(record))
 
 
 def _stop(line: str, code: int) -> NoReturn:

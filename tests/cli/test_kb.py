@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -248,13 +245,6 @@ def test_a_folder_of_other_files_does_not_become_a_bundle(
         Path("notes", sign).unlink()
 
 
-@pytest.mark.parametrize(("option", "shown"), [("--progress", True), ("--no-progress", False), (None, False)])
-def test_progress(option: str | None, shown: bool, table: Path, tmp_path: Path) -> None:
-    result = run("build", tmp_path / "kb", "--table", table, *([option] if option else []))
-    assert ("indexing" in result.stderr) == shown
-    assert "indexing" not in result.stdout
-
-
 def test_build_refuses(table: Path, tmp_path: Path) -> None:
     with pytest.raises(MedlinkError, match="no release is given"):
         run("build", tmp_path / "kb")
@@ -388,43 +378,6 @@ def test_what_is_there_instead(
             main([word.format(given) for word in command])
         assert capsys.readouterr().err == f"medlink: {said}\n"
     assert not Path("b").exists()
-
-
-def test_error_is_one_line(tmp_path: Path) -> None:
-    """Through the real entry point: a message and exit code 1, no traceback."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from medlink.cli.main import main; main()", "kb", "info", str(tmp_path / "nowhere")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("medlink: ")
-    assert done.stderr.count("\n") == 1
-
-
-def test_everything_has_help() -> None:
-    def walk(command: Any) -> None:
-        assert command.help, command.name
-        for option in command.params:
-            assert getattr(option, "help", None) or option.param_type_name == "argument", (
-                f"{command.name} {option.name}"
-            )
-        for inner in getattr(command, "commands", {}).values():
-            walk(inner)
-
-    assert set(kb.commands) == {"build", "changes", "export", "info", "search", "show", "update"}
-    walk(kb)
-
-
-def test_help_imports_nothing_heavy() -> None:
-    script = (
-        "import sys, medlink.cli.kb; print([m for m in ('sqlalchemy', 'medlink.kb.build', 'tqdm') if m in sys.modules])"
-    )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
-    assert done.stdout == "[]\n"
 
 
 def test_what_is_given_is_found_out(table: Path, umls: Path, tmp_path: Path) -> None:

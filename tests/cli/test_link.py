@@ -6,12 +6,8 @@ import csv
 import gzip
 import json
 import os
-import signal
-import stat
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -323,36 +319,6 @@ def test_the_old_output_stays_when_a_run_fails(demo_path: Path, tmp_path: Path) 
     assert out.read_text() == "old\n"
 
 
-def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
-    source = tmp_path / "notes.jsonl"
-    source.write_text(
-        "".join(json.dumps({"text": f"fever and cough {i}"}) + "\n" for i in range(3000)), encoding="utf-8"
-    )
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    run(demo_path, source, "--language", "en", "-o", whole)
-    command = [sys.executable, "-c", "from medlink.cli.main import main; main()", "link", str(demo_path), str(source)]
-    command += ["--language", "en", "-o", str(out)]
-    child = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ)
-    state = tmp_path / "out.jsonl.part.json"
-    for _ in range(1200):
-        if (state.exists() and json.loads(state.read_text())["notes"]) or child.poll() is not None:
-            break
-        time.sleep(0.05)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    assert not out.exists()
-    done = json.loads(state.read_text())["notes"]
-    assert 0 < done < 3000
-    for other in (("--k", 2), ("--language-field", "tongue"), ("--encoding", "latin-1")):
-        with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
-            run(demo_path, source, "--language", "en", *other, "-o", out, "--resume")
-    result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
-    assert f"{3000 - done:,} notes" in result.stderr
-    assert f"; {done} notes of before" in result.stderr
-    assert out.read_bytes() == whole.read_bytes()
-    assert not state.exists()
-
-
 def test_a_language_that_a_note_names(demo_path: Path) -> None:
     """Any spelling of a tag serves; a language that is unknown or without blanks is a problem, not another one."""
     named = ("DE", "de_AT", "ger", "", "German", "ja")
@@ -467,46 +433,12 @@ def test_an_unfinished_output_that_was_cut(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
 
 
-def test_a_run_that_fails_before_its_first_line_leaves_nothing(demo_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError):
-        run(demo_path, tmp_path / "bad.txt", "-o", tmp_path / "out.jsonl")
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
-
-
 def test_the_name_of_a_note_may_be_no_utf8(demo_path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / os.fsdecode(b"a\xff.txt")).write_text("fever", encoding="utf-8")
     run(demo_path, folder, "--language", "en", "-o", tmp_path / "out.jsonl")
     assert [row["note"] for row in lines(tmp_path / "out.jsonl")] == [f"{folder}/a\\udcff.txt"]
-
-
-def test_a_link_and_a_mode_stay(demo_path: Path, notes: Path, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    real = tmp_path / "folder" / "real.jsonl"
-    real.write_text("old", encoding="utf-8")
-    real.chmod(0o600)
-    (tmp_path / "out.jsonl").symlink_to(real)
-    run(demo_path, notes / "de.txt", "-o", tmp_path / "out.jsonl")
-    assert (tmp_path / "out.jsonl").is_symlink()
-    assert stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert lines(real)
-    assert [path.name for path in real.parent.iterdir()] == ["real.jsonl"]
-
-
-def test_a_fifo_and_a_device(demo_path: Path, notes: Path, tmp_path: Path) -> None:
-    path = tmp_path / "fifo"
-    os.mkfifo(path)
-    read: list[str] = []
-    reader = threading.Thread(target=lambda: read.append(path.read_text("utf-8")))
-    reader.start()
-    run(demo_path, notes / "de.txt", "-o", path)
-    reader.join(timeout=30)
-    assert read == [run(demo_path, notes / "de.txt").stdout]
-    assert stat.S_ISFIFO(path.stat().st_mode)
-    run(demo_path, notes / "de.txt", "-o", os.devnull)
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["fifo", "notes"]
 
 
 def test_standard_input_and_output_of_a_shell(demo_path: Path, notes: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,12 @@ from click.testing import CliRunner
 import medlink
 from medlink.cli.main import app, main
 from medlink.cli.options import given
-from medlink.cli.train import coderpp, static
+from medlink.cli.train import static
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.encoders import builtin_folder
-from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
+from medlink.training.recipes import StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
 WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))
@@ -50,18 +49,6 @@ def start(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_link_and_a_mode_are_kept(kb: Path, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(0o700)
-    (tmp_path / "out").symlink_to(tmp_path / "real")
-    with KnowledgeBase(kb) as store:
-        names = list(store.iter_names())
-    config = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
-    StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(tmp_path / "out")
-    assert (tmp_path / "out").readlink() == tmp_path / "real"
-    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o700
-    assert StaticEncoder.load(tmp_path / "real").dimension == 16
-
-
 def train(kb: Path, start: Path, out: Path, *options: str) -> str:
     command = ["train", "coderpp", str(kb), "-o", str(out), "--start", str(start), *SHORT, *options]
     result = CliRunner().invoke(app, command, catch_exceptions=False)
@@ -81,37 +68,6 @@ def test_train_coderpp(kb: Path, start: Path, tmp_path: Path) -> None:
     for fact in ('"refresh": 2', '"learning_rate": 0.01', '"seed": 2', '"alpha": 1.0', '"precision": "bf16"'):
         assert fact in card
     assert '"anchors": 8' in card
-
-
-def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
-    options: set[str | None] = {option.name for option in coderpp.params}
-    assert options - set(CoderPlusPlusRecipe().to_dict()) == {
-        "kb",
-        "out",
-        "start",
-        "pooling",
-        "checkpoint_steps",
-        "workers",
-        "resume",
-    }
-    assert set(CoderPlusPlusRecipe().to_dict()) <= options
-    options = {option.name for option in static.params}
-    assert options - set(StaticRecipe().to_dict()) - set(StaticConfig().to_dict()) == {"kb", "out", "coarse", "folders"}
-    assert {*StaticRecipe().to_dict(), *StaticConfig().to_dict()} <= options
-
-
-def test_the_help_states_the_defaults_of_the_recipes() -> None:
-    paper, static = CoderPlusPlusRecipe().to_dict(), CoderPlusPlusRecipe.static().to_dict()
-    for option in coderpp.params:
-        if option.name not in paper:
-            continue
-        found = re.search(r"\[default: ([^;\]]+)(?:; static ([^\]]+))?\]$", option.help)
-        assert found, option.name
-        for stated, value in ((found[1], paper[option.name]), (found[2] or found[1], static[option.name])):
-            if isinstance(value, str):
-                assert stated == value
-            else:
-                assert float(stated) == pytest.approx(value, rel=0.01), option.name
 
 
 def test_an_unfinished_run_is_resumed(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,23 +6,15 @@ import json
 import re
 from pathlib import Path
 
-import click
 import pytest
 
 import medlink
 from medlink.cli.main import main
-from medlink.cli.train_biolord import biolord
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
-from medlink.training.recipes import (
-    ContrastiveRecipe,
-    DistillationRecipe,
-    MultilingualRecipe,
-    PairRecipe,
-    PhaseRecipe,
-    StaticStudentRecipe,
-    StsRecipe,
-)
+from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.recipes import PhaseRecipe
+from medlink.training.recipes import StaticStudentRecipe
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train
@@ -34,48 +26,7 @@ RECIPES: dict[str, PhaseRecipe] = {
     "multilingual": MultilingualRecipe(),
     "static": StaticStudentRecipe(),
 }
-RUN = {"out", "start", "dev", "checkpoint_steps", "workers", "resume"}
-OF_ITS_OWN = {
-    "sts": {"tables", "pooling"},
-    "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers", "pooling"},
-    "distill": {"kb", "definitions", "system", "languages", "without", "teacher", "pooling"},
-    "multilingual": {"kb", "languages", "without", "teacher", "alignments", "pooling"},
-    "static": {"kb", "languages", "without", "teacher"},
-}
 SHORT = ("--batch-size", "32", "--learning-rate", "0.01")
-
-
-@pytest.mark.parametrize("command", RECIPES)
-def test_every_option_is_one_of_the_recipe_or_of_the_run(command: str) -> None:
-    options = {option.name for option in biolord.commands[command].params}
-    known = set(RECIPES[command].to_dict())
-    if command == "contrastive":
-        known |= set(PairRecipe().to_dict()) - {"seed"}
-    assert options - known == RUN | OF_ITS_OWN[command]
-    assert known - options == ({"mini_batch", "max_tokens"} if command == "static" else set())
-
-
-@pytest.mark.parametrize("command", RECIPES)
-def test_the_help_states_the_defaults_of_the_recipes(command: str) -> None:
-    defaults = {**PairRecipe().to_dict(), **RECIPES[command].to_dict()}
-    for option in biolord.commands[command].params:
-        if not isinstance(option, click.Option) or option.name not in defaults:
-            continue
-        value = defaults[option.name]
-        if isinstance(value, bool):
-            assert option.is_flag
-            assert not value
-            continue
-        found = re.search(r"\[default: ([^;\]]+)(?:; static ([^\]]+))?\]$", option.help or "")
-        assert found, option.name
-        if command == "contrastive" and option.name in RECIPES[command].to_dict() and not isinstance(value, str):
-            assert float(found[2] or found[1]) == pytest.approx(ContrastiveRecipe.static().to_dict()[option.name])
-        if value is None:
-            assert " " in found[1], option.name
-        elif isinstance(value, str):
-            assert found[1] == value
-        else:
-            assert float(found[1]) == pytest.approx(value, rel=0.01), option.name
 
 
 def test_contrastive(folder: Path, tmp_path: Path) -> None:

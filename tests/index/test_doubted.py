@@ -63,7 +63,7 @@ def test_a_bundle_leaves_them_out_and_says_so(tmp_path: Path) -> None:
     build_bundle(tmp_path / "b", kb=_kb(tmp_path, _ROWS), say=said.append)
     assert said == [
         "not in the index, as they say another concept than the names beside them: 1 name, such as 'Tachykardie', "
-        f"a name of X:1 that means 'tachycardia'. 'medlink index info {tmp_path / 'b'}' lists them"
+        f"a name of X:1 that means 'tachycardia'. Bundle({tmp_path / 'b'}) lists them"
     ]
     bundle = Bundle(tmp_path / "b")
     assert bundle.manifest["doubted"] == [
