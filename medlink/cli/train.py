@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -33,16 +33,17 @@ from medlink.training.recipes import MlteRecipe
 from medlink.training.recipes import RankerRecipe
 from medlink.training.recipes import StaticRecipe
 
+F = TypeVar("F", bound=Callable[..., Any])
 MADE = ("de", "en", "es")
 """Languages in which names can be made."""
 _TOLD = 50_000  # names between two lines of progress
 
 
-def _out(what: str = "Folder of the encoder.") -> Any:
+def _out(what: str = "Folder of the encoder.") -> Callable[[F], F]:
     return click.option("-o", "--out", required=True, type=PATH, help=what)
 
 
-def _start(what: str, **default: Any) -> Any:
+def _start(what: str, **default: Any) -> Callable[[F], F]:
     default = default or {"required": True}
     return click.option("--start", type=PATH_OR_NAME, show_default=True, help=what, **default)
 

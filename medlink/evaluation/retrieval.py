@@ -247,8 +247,10 @@ class RankedTask(Sampled):
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
         table: list[Row] = [
-            {"language": tag or "-", "queries": found.queries, "in dictionary": known[tag]}
-            | {"Acc@1": found.acc1, "Acc@5": found.acc5, "MRR": found.mrr, "not found": found.unfound}
+            {
+                **{"language": tag or "-", "queries": found.queries, "in dictionary": known[tag]},
+                **{"Acc@1": found.acc1, "Acc@5": found.acc5, "MRR": found.mrr, "not found": found.unfound},
+            }
             for tag, found in measure_answers(answers).items()
         ]
         items = [

@@ -127,10 +127,10 @@ class SimilarityTask(Sampled):
         scores = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
         if not pairs:
             both = zip(items, *(column.tolist() for column in scores), strict=True)
-            found = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
+            found: list[Row] = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
             return found, {"accuracy": triplet_accuracy(*scores, **options)}
         name = "cosine" if run.regressor is None else "score"
-        rows = [
+        rows: list[Row] = [
             {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
             for item, near in zip(items, scores[0].tolist(), strict=True)
         ]
