@@ -38,9 +38,7 @@ def kb() -> None:
 @release_options
 @show_progress
 @json_output
-def build(
-    out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any
-) -> None:
+def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any) -> None:
     """Build the knowledge base OUT from release files.
 
     OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
