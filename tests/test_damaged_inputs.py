@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medlink.training.biolord.multilingual import read_alignments
 
 from medlink.clustering.terms import read_terms
 from medlink.curation.decisions import COLUMNS, read_decisions
@@ -42,8 +41,9 @@ from medlink.notes.learned import read_learned
 from medlink.notes.reading import read_notes
 from medlink.reading.learned import Forms, decided
 from medlink.records import Concept, Definition, Name, Record, Relation, Retired, SemanticType
-from medlink.training.data.selection import read_definitions
+from medlink.training.biolord.multilingual import read_alignments
 from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
+from medlink.training.data.selection import read_definitions
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb import writers
 from tests.kb.writers import Term, conso, read_babelon, row

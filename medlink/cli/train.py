@@ -25,13 +25,17 @@ from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import Problems, counted
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
-from medlink.training.recipes import CoderPlusPlusRecipe
-from medlink.training.recipes import PhaseRecipe, RunOptions, check_measured
-from medlink.training.recipes import GroundingRecipe
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
-from medlink.training.recipes import MlteRecipe
-from medlink.training.recipes import RankerRecipe
-from medlink.training.recipes import StaticRecipe
+from medlink.training.recipes import (
+    CoderPlusPlusRecipe,
+    GroundingRecipe,
+    MlteRecipe,
+    PhaseRecipe,
+    RankerRecipe,
+    RunOptions,
+    StaticRecipe,
+    check_measured,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 MADE = ("de", "en", "es")

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from medlink.training.biolord.recipe_run import read_recipe
 
 import medlink
 from medlink.errors import ConfigError, InputError
+from medlink.training.biolord.recipe_run import read_recipe
 from medlink.training.recipes import MultilingualRecipe, StsRecipe
 
 from .biolord_folder import TOML, train

@@ -8,12 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from medlink.training.biolord.recipe_run import FOLDERS, read_recipe
 
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, extend_kb
 from medlink.models import load_encoder
-from medlink.training.biolord.recipe_run import RECORD, bind
+from medlink.training.biolord.recipe_run import FOLDERS, RECORD, bind, read_recipe
 from medlink.training.common.run import work_folder
 from medlink.training.recipes import RunOptions
 from tests.training.small_bert import small_bert

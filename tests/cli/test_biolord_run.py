@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from medlink.training.biolord.recipe_run import FOLDERS
-from medlink.training.common.fit import BatchTrainer
 
 from medlink.cli.main import app
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
+from medlink.training.biolord.recipe_run import FOLDERS
+from medlink.training.common.fit import BatchTrainer
 from medlink.training.common.run import work_folder
 from medlink.training.recipes import ContrastiveRecipe, RunOptions
 

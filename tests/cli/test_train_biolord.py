@@ -12,9 +12,14 @@ import medlink
 from medlink.cli.main import main
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
-from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.recipes import PhaseRecipe
-from medlink.training.recipes import StaticStudentRecipe
+from medlink.training.recipes import (
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PhaseRecipe,
+    StaticStudentRecipe,
+    StsRecipe,
+)
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train
