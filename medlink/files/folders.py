@@ -1,8 +1,7 @@
 """Folders that appear whole, folders to work in, and the locks that tell which of them is in use.
 
 What is being made lies in a hidden folder beside its target, with a locked file in it. The system takes the lock back
-when a process ends, however it ends, so that the next to write the same target can tell what a killed one left from
-what is in use.
+when a process ends, however it ends: so the next to write the same target can tell what a killed one left.
 """
 
 from __future__ import annotations
@@ -38,14 +37,10 @@ _FOLDER = "name a place that you can write to and that has room"
 def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
-    A folder that was there goes and leaves the new one its mode; after an error it is there and nothing else. Killed
-    between two renames, one moment when the new folder is complete, a process leaves none, and the next call puts the
-    old one back. Of two processes that write one folder at the same time the last to end wins.
-
-    The folder of ``path`` is made when it is not there.
-
-    Raises:
-        ConfigError: the folder, which ``what`` names, cannot be written.
+    The folder above is made. A folder that was there leaves the new one its mode; after an error it is there and
+    nothing else. A process killed between the two renames leaves none, and the next call puts the old one back. Of two
+    processes that write one folder at the same time the last to end wins. Raises :class:`ConfigError`, which calls the
+    folder ``what``, where it cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -71,10 +66,8 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A new folder beside a file or folder that is being made, on the same disk; removed with all that is in it.
 
     What killed processes left beside the same target is removed first. Nobody else can look into the folder. The folder
-    of ``target``, which ``what`` names in errors, is made when it is not there.
-
-    Raises:
-        ConfigError: it cannot be made or written to, or what is done in the block fails for want of room or rights.
+    above is made. Raises :class:`ConfigError`, which calls the target ``what``, for what the system refuses in the
+    block.
     """
     target = Path(os.path.realpath(target))
     with made_folder(target.parent, what), one_error(target, what, _FOLDER), hidden_folder(target) as folder:
@@ -83,19 +76,15 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
 
 @contextmanager
 def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
-    """A folder that is made, with those above it, when it is not there; an error takes them away again while empty.
-
-    Raises:
-        ConfigError: it cannot be made for ``what`` is to lie in it.
-    """
+    """Make a folder, with those above it, for ``what``; an error in the block takes them away again while empty."""
     with one_error(path, what, _FOLDER):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        for folder in new:
-            with suppress(OSError):
+        with suppress(OSError):
+            for folder in new:
                 folder.rmdir()
         raise
 
@@ -123,15 +112,13 @@ def hidden_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(
-    path: StrPath, what: str = "the folder", *, wait: bool = False, output: StrPath | None = None
+    path: StrPath, what: str = "the folder", *, wait: bool = False, output: StrPath | None = None, private: bool = False
 ) -> Iterator[None]:
-    """A file, made with its folder when it is not there, locked by this process during the block; the file stays.
+    """Lock a file, made where it is not there, during the block; the file stays. A file system may have no locks.
 
-    Where the file system has no locks nothing is locked. ``what`` names in errors what the lock protects. With
-    ``wait`` a second process waits, and logs it. ``output`` is the file whose draft is locked: errors name it.
-
-    Raises:
-        ConfigError: another process has the lock, or the file cannot be made.
+    ``what`` names in errors what the lock protects. With ``wait`` a second process waits, and logs it; else it raises
+    :class:`ConfigError`. ``output`` is the file whose draft is locked: errors name it. A ``private`` file is made
+    readable to its owner alone.
     """
     from filelock import Timeout
 
@@ -140,12 +127,13 @@ def locked(
         while lock is None:
             try:
                 lock = _lock(path, wait=is_second)
+                if private:
+                    path.chmod(0o600)
             except Timeout as error:
                 if not wait:
                     remedy = "wait for it to end" + (", or name another file" if output else "")
-                    raise ConfigError(
-                        f"another process is writing {what}", path=output or path.parent, remedy=remedy
-                    ) from error
+                    place = output or path.parent
+                    raise ConfigError(f"another process is writing {what}", path=place, remedy=remedy) from error
                 logger.warning("another process is writing %s %s: waiting", what, path.parent)
                 is_second = True
             except FileNotFoundError:

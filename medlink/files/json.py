@@ -1,13 +1,15 @@
-"""JSON files, written the same way every time."""
+"""JSON files, written the same way every time, and TOML."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from math import isinf
 from pathlib import Path
 from typing import Any
 
+from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 from medlink.files.whole import whole_text
@@ -32,10 +34,8 @@ def read_json(path: StrPath) -> Any:
 def parse_json(text: str) -> Any:
     """The value of a JSON text.
 
-    Raises:
-        json.JSONDecodeError: it is no JSON.
-        ValueError: it is nested too deeply, has a number that is too large, a key that is there twice in one object,
-            or half a surrogate pair, which nothing can write. The message holds nothing of the text.
+    Raises :class:`ValueError`, whose message holds nothing of the text, for what is no JSON or nested too deeply, a
+    number of too many digits, a key that is twice in one object, and half a surrogate pair, which nothing can write.
     """
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_float=_float)
@@ -78,11 +78,7 @@ def json_line(data: Any) -> str:
 
 
 def read_json_lines(lines: LineFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects of a file of JSON lines; a line that is no JSON object is counted as a bad row.
-
-    Raises:
-        InputError: the file cannot be read, its last line is cut off, or too many lines are bad.
-    """
+    """Line numbers and objects of a file of JSON lines; a line that is no JSON object is counted as a bad row."""
     for number, text in lines:
         if not text.strip():
             lines.no_rows += 1
@@ -99,3 +95,13 @@ def read_json_lines(lines: LineFile) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, data
         else:
             lines.bad("no JSON object", number, reason)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file says; an :class:`InputError` where it cannot be read, or is not TOML."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error

@@ -41,12 +41,10 @@ class Problem:
 class Problems:
     """What went wrong, and what was left out on purpose, while one input was read.
 
-    A reader counts a bad row and goes on.
-
     Args:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
-            ``GRACE`` bad rows do not stop it, except when they are more than half of the file or the share is 0, which
-            tolerates none; 1 tolerates everything, a last line that is cut off too.
+            ``GRACE`` bad rows do not stop it, except when they are more than half of the file or the share is 0; 1
+            tolerates everything, a last line that is cut off too.
         adjustable: whether the user can set the share, which the remedy then says.
         progress: called with the number of bytes taken in from disk since the last call.
 

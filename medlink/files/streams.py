@@ -53,13 +53,8 @@ _PLAIN = b'azAZ09\t,;"\r\n'
 
 
 def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
-    """``path`` if it is a file, plain or with ``.gz`` behind its name.
-
-    Where ``pipes`` are allowed a pipe or a device will do, which can be read once and from its beginning only.
-
-    Raises:
-        InputError: there is no such file.
-    """
+    """``path`` if it is a file, plain or with ``.gz`` behind its name, or with ``pipes`` a pipe or a device; else an
+    :class:`InputError`."""
     plain = Path(path)
     # the working folder and the root have no name to lengthen
     for found in (plain, plain.with_name(plain.name + ".gz")) if plain.name else ():
@@ -95,11 +90,7 @@ def input_size(path: str | PathLike[str]) -> int:
 
 
 def text_encoding(encoding: str) -> str:
-    """Python's name of an encoding in which a file can be read line by line.
-
-    Raises:
-        ConfigError: there is no such encoding, or it is not one for lines of text.
-    """
+    """Python's name of an encoding in which a file can be read line by line; :class:`ConfigError` for another one."""
     try:
         name = lookup(encoding).name
     except (LookupError, ValueError) as error:
@@ -117,7 +108,8 @@ class LineFile:
     A line ends with ``\n`` or ``\r\n``, and with ``\r`` where the file has no ``\n``: otherwise a ``\r`` is part of a
     cell and read as a blank. A line that cannot be decoded, or is longer than ``longest``, is counted as a bad
     row and left out. A file is read as long as it was when it was opened. Memory grows neither with the file nor with
-    a line.
+    a line. :class:`InputError` where a file is missing, unreadable, empty, cut off, no text, UTF-16 and not said to be,
+    or too much of it is bad.
 
     Args:
         path: the file, or what to call ``stream``, which is read instead.
@@ -134,11 +126,6 @@ class LineFile:
         cut: whether that line has no line end, which is so only at the end of a file.
         grew: whether the file grew while it was read.
         wrong: why the bad line that is counted now cannot be decoded; ``None`` where it can.
-
-    Raises:
-        ConfigError: see :func:`text_encoding`.
-        InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
-            compression or its last line, is no text, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -165,7 +152,6 @@ class LineFile:
         self._stream, self._universal, self._ended = stream, universal, ended
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
-        """Count a bad row."""
         self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.no_rows)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -307,7 +293,7 @@ class LineFile:
         if first.startswith(_GZIP):
             blocks = _unpacked(first, blocks)
             first = next(blocks, b"")
-        blocks = chain([first] if first else [], blocks)
+        blocks = chain(filter(None, [first]), blocks)
         for begins, message, remedy in _NO_TEXT:
             if begins.match(first):
                 raise self.refused(message, remedy)
@@ -337,7 +323,6 @@ class LineFile:
             yield block
 
     def _refuse_wide(self, block: bytes) -> None:
-        """Refuse UTF-16 that is read as something else, with or without its mark."""
         marked = block.startswith((b"\xff\xfe", b"\xfe\xff"))
         low, high = block[1::2].count(0), block[::2].count(0)
         if not block or not (marked or 4 * (low + high) >= len(block)):
@@ -349,8 +334,7 @@ class LineFile:
 
 
 def _without_mark(text: str, line: int) -> str:
-    """A text without the byte order mark that may stand before the first line."""
-    return text.removeprefix("\ufeff") if line == 1 else text
+    return text.removeprefix("\ufeff") if line == 1 else text  # a byte order mark
 
 
 def _unpacked(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -23,11 +23,8 @@ _COLUMN = re.compile(r"[^\W\d][\w -]{0,40}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A separated file, opened.
-
-    ``header`` are the cells of its ``first`` line in lower case, ``rows`` the line numbers and cells of the others, and
-    ``separators`` what could have stood between cells.
-    """
+    """A separated file: ``header`` are the cells of its ``first`` line in lower case, ``rows`` the line numbers and
+    cells of the others, and ``separators`` what could have stood between cells."""
 
     lines: LineFile
     header: tuple[str, ...]
@@ -127,10 +124,6 @@ def open_table(
         separator: what stands between cells, where it is known: then there is no quoting.
         quoted_with: a column whose name says that cells are quoted all the same.
         comments: what a line begins with that is left out and counted.
-
-    Raises:
-        InputError: the first line is no CSV, or a quote in it swallows rows. While rows are read: a quoted cell does
-            not end, or the last line is cut off; see also :class:`~medlink.files.streams.LineFile`.
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = _uncommented(lines, comments) if comments else iter(lines)
@@ -194,12 +187,7 @@ def read_rows(
 
 
 def read_columns(
-    lines: LineFile,
-    columns: int,
-    separator: str,
-    wanted: Sequence[int],
-    *,
-    closed: bool = False,
+    lines: LineFile, columns: int, separator: str, wanted: Sequence[int], *, closed: bool = False
 ) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
     """As :func:`read_rows`, thousands of rows at a time: their line numbers, and the ``wanted`` columns."""
     width = columns + closed
@@ -233,7 +221,6 @@ def _of_width(
 
 
 def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str) -> tuple[list[str], Rows]:
-    """Header and rows of a file with quoting, in which a cell may run over several lines."""
     span: list[int] = []
     widths: list[int] = []
 

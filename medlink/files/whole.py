@@ -16,20 +16,18 @@ from typing import BinaryIO, TextIO
 from medlink.errors import ConfigError
 from medlink.files.folders import StrPath, alone, hidden_folder, one_error, sync
 
+# what these name may be an open file of this process, such as /dev/stdout: a rename would not reach it
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
-"""What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
 _ANOTHER = "name another file"
 
 
 @contextmanager
-def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
+def whole_file(path: StrPath, what: str = "the output", *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write bytes to, which takes its place when the block ends without an error.
 
     What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there and
-    nothing else; what a killed process left behind of the same file is removed first.
-
-    Raises:
-        ConfigError: the file, which ``what`` names, cannot be written.
+    nothing else. A ``private`` file is readable to its owner alone; a file that was there leaves the new one its mode
+    all the same. Raises :class:`ConfigError`, which calls the file ``what``, where it cannot be written.
     """
     with one_error(path, what):
         if not is_replaced(path):
@@ -39,26 +37,22 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
         with hidden_folder(Path(os.path.realpath(path))) as folder:
             with open(folder / "draft", "wb") as file:
                 yield file
-            put_in_place(folder / "draft", path, what)
+            put_in_place(folder / "draft", path, what, private=private)
 
 
-def put_in_place(draft: StrPath, path: StrPath, what: str = "the output") -> None:
+def put_in_place(draft: StrPath, path: StrPath, what: str = "the output", *, private: bool = False) -> None:
     """Let a complete file take the place of ``path`` in one step, which is on the disk then.
 
-    A symbolic link stays and its target is replaced, by a draft in the folder of that. A file that was there leaves
-    the new one its mode.
-
-    Raises:
-        ConfigError: the file, which ``what`` names, cannot be written.
+    A symbolic link stays and its target is replaced, by a draft in the folder of that. Mode and errors are those of
+    :func:`whole_file`.
     """
     with one_error(path, what):
-        target = Path(os.path.realpath(path))
-        draft = Path(draft)
+        target, draft = Path(os.path.realpath(path)), Path(draft)
         sync(draft)
         with alone(target.parent):
             status = _status(target)
-            if status is not None:
-                draft.chmod(stat.S_IMODE(status.st_mode))
+            if status is not None or private:
+                draft.chmod(0o600 if status is None else stat.S_IMODE(status.st_mode))
             os.replace(draft, target)
             sync(target.parent)
 
@@ -70,12 +64,11 @@ def is_replaced(path: StrPath) -> bool:
 
 
 @contextmanager
-def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict") -> Iterator[TextIO]:
-    """As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are.
-
-    ``errors`` says what becomes of half a surrogate pair, as for :func:`open`.
-    """
-    with whole_file(path, what) as file:
+def whole_text(
+    path: StrPath, what: str = "the output", *, errors: str = "strict", private: bool = False
+) -> Iterator[TextIO]:
+    """As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are; ``errors`` as for :func:`open`."""
+    with whole_file(path, what, private=private) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
         try:
             yield text
@@ -99,11 +92,9 @@ def room_for(path: Path) -> Iterator[None]:
 
 @contextmanager
 def standard_output(remedy: str) -> Iterator[TextIO]:
-    """Standard output, flushed at the end; a reader that went away is not caught, the command line ends in silence.
+    """Standard output, flushed at the end; :class:`ConfigError` with ``remedy`` where it cannot be written.
 
-    Raises:
-        ConfigError: standard output is closed or cannot be written, with ``remedy``.
-        BrokenPipeError: nobody reads it any more.
+    A reader that went away (``BrokenPipeError``) is not caught: the command line ends in silence.
     """
     out: TextIO | None = sys.stdout  # None where it was closed before Python began
     if out is None or out.closed:
@@ -129,10 +120,8 @@ def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPat
     """Refuse before the work what could not be written in the end, or would be written over what is read.
 
     ``targets`` are places by what is written there (``the output``), ``None`` for what is left alone; ``inputs`` are
-    files and folders that are read, or numbers of open files.
-
-    Raises:
-        ConfigError: a target is a folder, lies in none, is an input or lies in one, or two are one file.
+    files and folders that are read, or numbers of open files. Raises :class:`ConfigError` where a target is a folder,
+    lies in none, is an input or lies in one, or two are one file.
     """
     read, taken = list(inputs), dict[Path, str]()
     for what, path in targets.items():
@@ -169,7 +158,6 @@ def _replaced(what: str, path: StrPath, read: Iterable[StrPath | int]) -> Path |
 
 
 def _status(path: StrPath) -> os.stat_result | None:
-    """What the system says of a file, ``None`` where there is none."""
     try:
         return Path(path).stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -23,25 +23,19 @@ class Element:
     parts: list[str | Element] = field(default_factory=list)
 
     def get(self, name: str) -> str:
-        """An attribute without the white space around it, empty where there is none."""
         return self.attributes.get(name, "").strip()
 
     def children(self, tag: str) -> Iterator[Element]:
-        """The elements of a name right below this one."""
         return (part for part in self.parts if isinstance(part, Element) and part.tag == tag)
 
 
 def read_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
     """The elements of some names right below the ``root`` of a file, one at a time, as they end.
 
-    Memory grows with one element only. An ``encoding`` that is given counts, whatever the file declares. A file that
-    declares entities is refused: they can unpack to any size, and reach for other files. The address of a document type
-    is passed over, never opened.
-
-    Raises:
-        InputError: the file is no XML or is cut off, has another root, declares entities, is nested more than
-            ``DEEPEST`` deep, or has an element of more than ``LONGEST_LINE`` bytes; or as a
-            :class:`~medlink.files.streams.LineFile` raises it.
+    Memory grows with one element only. An ``encoding`` that is given counts, whatever the file declares.
+    :class:`InputError` for a file that is no XML or is cut off, has another root, is nested more than ``DEEPEST`` deep,
+    has an element of more than ``LONGEST_LINE`` bytes, or declares entities: they can unpack to any size, and reach for
+    other files. The address of a document type is never opened.
     """
     reader = _Elements(lines, root, wanted, encoding)
     given = 0
@@ -62,8 +56,6 @@ def read_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: 
 
 
 class _Elements:
-    """What the parser calls, and the elements that are complete."""
-
     def __init__(self, lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None) -> None:
         self.lines, self.root, self.wanted = lines, root, wanted
         self.done: list[Element] = []
@@ -76,7 +68,6 @@ class _Elements:
         self.parser.EntityDeclHandler = self.parser.SkippedEntityHandler = self._entity
 
     def weigh(self, waiting: int = 0) -> None:
-        """Refuse an element that is too large to hold, with the bytes that wait in the parser."""
         if self._weight + waiting > LONGEST_LINE:
             raise self._refused(f"an element is longer than {LONGEST_LINE:,} bytes")
 

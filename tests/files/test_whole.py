@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.files.whole import check_targets, put_in_place, standard_output, whole_file, whole_text
+from medlink.files.folders import locked
+from medlink.files.whole import check_targets, put_in_place, whole_text
 
 FULL = Path("/dev/full")
 
@@ -45,6 +46,20 @@ def test_modes_are_those_of_the_umask_or_of_the_old_file(tmp_path: Path) -> None
     assert names(tmp_path) == ["new", "old"]
 
 
+def test_what_holds_notes_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Unless the user made the file."""
+    (tmp_path / "mine").touch(0o640)
+    (tmp_path / "mine").chmod(0o640)
+    (tmp_path / "draft").write_text("x")
+    for name in ("new", "mine"):
+        with whole_text(tmp_path / name, private=True) as file:
+            file.write("note")
+    put_in_place(tmp_path / "draft", tmp_path / "placed", private=True)
+    with locked(tmp_path / "part", private=True):
+        assert mode(tmp_path / "part") == 0o600
+    assert [mode(tmp_path / name) for name in ("new", "mine", "placed")] == [0o600, 0o640, 0o600]
+
+
 def test_a_link_stays(tmp_path: Path) -> None:
     target, link = tmp_path / "folder" / "real", tmp_path / "link"
     target.parent.mkdir()
@@ -52,15 +67,6 @@ def test_a_link_stays(tmp_path: Path) -> None:
     for text in ("first", "second"):
         write(link, text)
         assert (link.is_symlink(), target.read_text(), names(target.parent)) == (True, text, ["real"])
-
-
-def test_names_long_and_like_those_of_others(tmp_path: Path) -> None:
-    beside = [tmp_path / f"{before}a{after}" for before, after in (("", ".part"), (".", ".draft"), ("", "~"))]
-    for path in beside:
-        path.write_text("mine")
-    write(tmp_path / "a")
-    write(tmp_path / ("x" * 255))
-    assert {path.read_text() for path in beside} == {"mine"}
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt(), ValueError("x")])
@@ -89,19 +95,6 @@ def test_every_step_fails_in_one_way(tmp_path: Path, step: str, monkeypatch: pyt
         "Remedy: name a file in a folder that you can write to and that has room."
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_clean_up_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first error is the one that is told."""
-    monkeypatch.setattr(os, "unlink", lambda *_, **__: (_ for _ in ()).throw(OSError(5, "Input/output error")))
-
-    def work() -> None:
-        with whole_file(tmp_path / "a", "the table"):
-            raise OSError(28, "No space left")
-
-    with pytest.raises(ConfigError, match="the table cannot be written: No space left"):
-        work()
-    assert not (tmp_path / "a").exists()
 
 
 KILLED = """
@@ -228,12 +221,6 @@ def test_standard_output_that_cannot_be_written(shell: str, said: str, tmp_path:
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert result.stderr.startswith(said)
     assert len(result.stderr.splitlines()) == bool(said)
-
-
-def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    with standard_output("name a file") as file:
-        file.write("x")
-    assert capsys.readouterr().out == "x"
 
 
 def test_targets_that_are_fine(tmp_path: Path) -> None:

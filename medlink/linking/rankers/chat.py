@@ -30,7 +30,7 @@ from pydantic import AfterValidator, Field, model_validator
 from medlink.errors import InputError
 from medlink.files.json import parse_json, read_json
 from medlink.files.problems import counted
-from medlink.files.toml import read_toml
+from medlink.files.json import read_toml
 from medlink.index import Bundle
 from medlink.linking.candidates import Mention
 from medlink.linking.rankers.common import RankerCache, Shown, chosen_first, key_of, shown
