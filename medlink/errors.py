@@ -8,13 +8,9 @@ from os import PathLike, fspath
 
 
 class MedlinkError(Exception):
-    """What went wrong, where, and what mends it.
+    """What went wrong, where (a file or folder, and a 1-based line in it), and what the user can do.
 
-    Args:
-        message: what is wrong, one sentence without a full stop.
-        path: the file or folder it is about.
-        line: 1-based line number in ``path``.
-        remedy: what the user can do, one sentence without a full stop.
+    Message and remedy are one sentence each, without a full stop.
 
     >>> str(MedlinkError("3 columns, 18 expected", path="MRCONSO.RRF", line=7, remedy="fetch it again"))
     'MRCONSO.RRF:7: 3 columns, 18 expected. Remedy: fetch it again.'
@@ -66,20 +62,8 @@ class EncoderError(MedlinkError):
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Around the imports of libraries that only an extra of medlink brings: one error that names it.
-
-    Args:
-        extra: name of the extra in ``setup.cfg``, such as ``train``.
-        what: what needs the library, as the user knows it.
-
-    Raises:
-        ConfigError: a library imported in the block is not installed.
-
-    >>> with needs_extra("train", "it"):  # doctest: +ELLIPSIS
-    ...     import torch_
-    Traceback (most recent call last):
-    medlink.errors.ConfigError: it needs torch_, which is not installed. Remedy: pip install "medlink[train]", in a ...
-    """
+    """Let a library that is imported in the block and not installed be a :class:`ConfigError`, which says what needs it
+    and names the extra of ``setup.cfg`` that brings it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -9,15 +9,10 @@ from typing import Any
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package, from the names that each of its modules gives.
-
-    >>> lazily("medlink", {"errors": "MedlinkError ConfigError"})("ConfigError").__name__
-    'ConfigError'
-    """
+    """The ``__getattr__`` of a package, from the names that each of its modules gives."""
     places = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        """The object of a name, which the package then holds; ``AttributeError`` for a name it does not offer."""
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{places[name]}"), name)

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def end_with_parent() -> None:
-    """Let this process end as soon as the one that began it has ended, or was killed: it would go on, or wait for ever.
-
-    What this process was doing is not ended in order: it must bear a kill.
-    """
+    """Let this process, which must bear a kill, end as soon as the one that began it has ended or was killed."""
     parent = parent_process()
     if parent is not None:
         Thread(target=_end_after, args=(parent,), daemon=True).start()
@@ -31,11 +28,8 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Let the collector of cycles wait until a block ends.
-
-    Reading makes many small objects that stay for a batch, and hardly a cycle: reference counts free them. The
-    collector would walk through all of them time and again, which took a third of the time of reading notes.
-    """
+    """Let the collector of cycles wait until a block ends: it took a third of the time of reading notes, whose many
+    small objects reference counts free."""
     if not gc.isenabled():
         yield
         return
@@ -50,15 +44,11 @@ def collection_paused() -> Iterator[None]:
 def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
     """Do some work in a forked process while the block does another.
 
-    The work has to be one that goes on where it was left, on the disk: who comes to it after the block does it again,
-    and finds what is done. So it does not matter how the process ends. It ends with the block at the latest.
-
-    Args:
-        work: called in the other process.
-        wanted: whether there is another process at all; a worker of a pool has none in any case.
+    The work has to be one that goes on where it was left, on the disk: whoever comes to it after the block finds what
+    is done. The process ends with the block at the latest. There is none unless ``wanted``, nor in a worker of a pool.
 
     Yields:
-        Waits so many seconds for the process; whether it is at work still.
+        A function that waits so many seconds for the process and tells whether it is at work still.
     """
     if not wanted or current_process().daemon:
         yield lambda seconds: False
@@ -67,7 +57,6 @@ def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Calla
     process.start()
 
     def is_at_work(seconds: float) -> bool:
-        """Wait so long for the process; whether it is at work still."""
         process.join(seconds)
         return process.is_alive()
 

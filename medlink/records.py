@@ -7,8 +7,7 @@ Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 FSN = "fsn"
@@ -16,10 +15,15 @@ FSN = "fsn"
 on."""
 
 
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """The names of the fields of a record: it takes longer to ask for them than to read the fields."""
-    return tuple(field.name for field in fields(kind))
+class _Plain:
+    """A record that is written as JSON."""
+
+    __slots__: tuple[str, ...] = ()  # of a record its fields, in order
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +150,10 @@ Experiencer = Literal["patient", "family", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Qualifiers:
+class Qualifiers(_Plain):
     """What a note says of a finding that it mentions, in the words of clinlp and of ConText.
 
     ``section`` is the kind of the heading that the mention stands under, empty under none.
-
-    >>> Qualifiers("absent").is_present, Qualifiers(temporality="historical").is_present
-    (False, True)
     """
 
     presence: Presence = "present"
@@ -167,28 +168,19 @@ class Qualifiers:
 
 
 def qualified(qualifiers: Qualifiers | None) -> dict[str, str | None]:
-    """Qualifiers as plain data, ready for JSON: ``None`` for what was not read, and for no section.
-
-    >>> qualified(Qualifiers("absent", section="review"))
-    {'presence': 'absent', 'temporality': 'current', 'experiencer': 'patient', 'section': 'review'}
-    >>> qualified(None)
-    {'presence': None, 'temporality': None, 'experiencer': None, 'section': None}
-    """
-    return {name: getattr(qualifiers, name, None) or None for name in _names(Qualifiers)}
+    """Qualifiers as plain data, ready for JSON: ``None`` for what was not read, and for no section."""
+    return {name: getattr(qualifiers, name, None) or None for name in Qualifiers.__slots__}
 
 
 AttributeKind = Literal["laterality", "severity", "course", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(_Plain):
     """What a note says of a finding in words of their own: its side, its degree, its course, or something else.
 
     ``start`` and ``end`` are characters of the note. ``concept_id`` and ``name`` are those of the concept, and ``None``
     where the terminology has none.
-
-    >>> Attribute(0, 5, "links", "laterality").to_dict()["concept_id"] is None
-    True
     """
 
     start: int
@@ -198,30 +190,19 @@ class Attribute:
     concept_id: str | None = None
     name: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {name: getattr(self, name) for name in _names(Attribute)}
-
 
 def attributed(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
-    """The attributes of a mention as plain data, ready for JSON: ``None`` where they were not read.
-
-    >>> attributed(()), attributed(None)
-    ({'attributes': []}, {'attributes': None})
-    """
+    """The attributes of a mention as plain data, ready for JSON: ``None`` where they were not read."""
     return {"attributes": None if attributes is None else [one.to_dict() for one in attributes]}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Value(_Plain):
     """A measured value that is a finding, such as *Hb 7,9*, and by which rule it is one.
 
     ``number`` and ``limit`` are in ``unit``, whatever unit the note has; ``reads`` is the side of the limit. ``by`` is
     the ``limit`` of a table, of which ``source`` names the origin, or the ``range`` or ``flag`` that the laboratory
     prints.
-
-    >>> Value("temperature", 39.2, "°C", "high", "limit", 38.0, "Marcy et al. 2004").to_dict()["reads"]
-    'high'
     """
 
     measure: str
@@ -232,22 +213,14 @@ class Value:
     limit: float | None = None
     source: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {name: getattr(self, name) for name in _names(Value)}
-
 
 def valued(value: Value | None) -> dict[str, dict[str, Any] | None]:
-    """The value of a mention as plain data, ready for JSON: ``None`` where it is none.
-
-    >>> valued(None)
-    {'value': None}
-    """
+    """The value of a mention as plain data, ready for JSON: ``None`` where it is none."""
     return {"value": None if value is None else value.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(_Plain):
     """One concept offered for a mention.
 
     ``score`` lies in [0, 1], higher is better; ``name`` is the dictionary name that matched best and
@@ -267,11 +240,6 @@ class Candidate:
     same_as: tuple[str, ...] = ()
     presumed: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        values = {name: getattr(self, name) for name in _names(Candidate)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -281,9 +249,6 @@ class Link:
     candidates, and nothing says which is meant; or ``nil`` where no candidate reached the threshold. Candidates below
     the threshold are kept so that a reader can see them. ``expanded`` is the long form that was linked instead of an
     abbreviation.
-
-    >>> Link("MS", status="ambiguous").nil, Link("MS").status
-    (True, 'nil')
     """
 
     mention: str

@@ -29,11 +29,8 @@ _WORDS = {
 class Settings(BaseModel):
     """Base of every group of options and of every training recipe: frozen, typed, checked when it is made.
 
-    A field is declared as ``name: Annotated[int, Field(ge=1)] = 5`` with its meaning as ``Field(description=...)``;
-    ``medlink.cli.options`` makes command-line options of the same declaration.
-
-    Raises:
-        ConfigError: a value is of another type or out of its range, or a name is unknown; the first one is named.
+    A field is declared as ``name: Annotated[int, Field(ge=1)] = 5`` with its meaning as ``Field(description=...)``.
+    Raises :class:`ConfigError` for the first value of another type or out of its range, or unknown name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -54,7 +51,6 @@ class Settings(BaseModel):
 
     @classmethod
     def _refused(cls, error: ValidationError) -> ConfigError:
-        """One error that names the option as the user typed it and what is expected of it."""
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else cls.__name__
         if first["type"] == "extra_forbidden":
@@ -78,12 +74,7 @@ class Settings(BaseModel):
 
 
 def expectation(field: FieldInfo) -> str:
-    """What a field's range says in words, empty where it has none.
-
-    >>> from pydantic import Field
-    >>> expectation(Field(ge=0, le=1)), expectation(Field(gt=0)), expectation(Field())
-    ('at least 0 and at most 1', 'above 0', '')
-    """
+    """What a field's range says in words, such as ``at least 0 and at most 1``; empty where it has none."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     parts = [
         f"{words[name]} {_number(getattr(bound, name))}"
@@ -99,7 +90,6 @@ def _number(bound: float) -> str:
 
 
 def _expected(message: str) -> str:
-    """What pydantic expects, in the words of TOML and JSON."""
     said = message.removeprefix("Input should be ")
     for theirs, ours in _WORDS.items():
         said = said.replace(theirs, ours)

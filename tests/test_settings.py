@@ -23,12 +23,7 @@ class Width(Settings):
 
 
 def test_settings_are_checked_whenever_they_are_made() -> None:
-    assert Width(columns=3).replace(columns=4).to_dict() == {
-        "columns": 4,
-        "share": 0.5,
-        "names": [],
-        "every": "epoch",
-    }
+    assert Width(columns=3).replace(columns=4).to_dict() == {"columns": 4, "share": 0.5, "names": [], "every": "epoch"}
     assert Width(names=["a"]).names == ("a",)
     with pytest.raises(ConfigError, match="columns is 0, at least 1 expected"):
         Width().replace(columns=0)
