@@ -65,10 +65,10 @@ def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -
         entries = index.entries(found.name)
         ids = index.concept_ids(entries.concept)
         gold = np.zeros(len(found.name), dtype=bool)
-        concept = np.full(len(found.name), np.nan)
+        concept = np.full(len(found.name), -1)
         for position, key, concept_id in zip(entries.position.tolist(), entries.concept.tolist(), ids, strict=True):
             right = concept_id in batch[found.mention[position]].concept_ids
-            if right or np.isnan(concept[position]):
+            if right or concept[position] < 0:
                 concept[position] = key
             gold[position] |= right
         language = np.array([base(example.language) for example in batch])[found.mention]

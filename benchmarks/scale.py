@@ -32,7 +32,7 @@ from scale_names import Row, noisy, other_languages, read_rows, write_table
 from scale_words import words_compared
 
 from medlink.index import Bundle
-from medlink.index.embedded import embedded
+from medlink.index.building import embedded
 from medlink.index.part import Part
 from medlink.index.vectors import cells, vector_index
 from medlink.index.vectors.base import VectorIndex

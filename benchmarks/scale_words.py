@@ -39,7 +39,7 @@ def words_compared(
     count = len(part.names)
 
     began = time.perf_counter()
-    place, row, _ = part.postings.search(part.said.read(texts, languages), np.arange(len(asked)), _FIRST)
+    place, row, _ = part.postings.search(part.words.read(texts, languages), np.arange(len(asked)), _FIRST)
     taken = (time.perf_counter() - began) / len(asked) * 1e3
     size = sum(path.stat().st_size for path in part.folder.glob("posting_*")) / count
     by_words = _found(part, asked, place, row)

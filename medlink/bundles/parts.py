@@ -73,9 +73,8 @@ class Manifest(Checked):
 class Opened:
     """A state of a folder of parts, the present one unless its manifest is given; its parts stay as long as this lives.
 
-    Raises:
-        BundleError: there is no such state, a part is missing, or the manifest is not as it was written, or unlike
-            ``model``.
+    Raises :class:`BundleError` where there is no such state, or its manifest is not as it was written or unlike
+    ``model``.
     """
 
     def __init__(self, folder: Path, model: type[Manifest] = Manifest, manifest: Raw | None = None) -> None:
@@ -101,10 +100,7 @@ class Opened:
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
-        """See that the files of a part are those that the manifest names; raises the first of :meth:`damaged`.
-
-        A large file of the size that was written, and not written to since, is trusted.
-        """
+        """Raise the first of :meth:`damaged`; a large file of the right size, not written to since, is trusted."""
         for error in self.damaged(kind, trusting=True):
             raise error
 
@@ -149,8 +145,7 @@ def rebuild(folder: Path, kind: str = "") -> str:
 def read_checked(path: Path, what: str, version: int, remedy: str, model: type[Checked]) -> Raw:
     """Read a JSON file that describes a ``bundle`` or an ``index``, and check all of it that is used.
 
-    Raises:
-        BundleError: the file is missing or damaged, is of another format than ``version``, or unlike ``model``.
+    Raises :class:`BundleError` where it is missing or damaged, of another format than ``version``, or unlike ``model``.
     """
     try:
         found = read_json(path)
@@ -192,10 +187,8 @@ def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
 def writing(folder: Path) -> Iterator[Path]:
     """A hidden folder of a bundle to work in, while no other process writes the bundle; a second one waits.
 
-    After an error the parts that were there are there, and a new folder goes again.
-
-    Raises:
-        ConfigError: the folder cannot be written, or has no room.
+    After an error the parts that were there are there, and a new folder goes again. Raises :class:`ConfigError` where
+    the folder cannot be written, or has no room.
     """
     is_new = not folder.exists()
     with locked(folder / _LOCK, _WHAT, wait=True):

@@ -31,12 +31,7 @@ def refuse_part(path: Path) -> None:
 
 
 def refuse_other(folder: Path, remedy: str = "name a new folder") -> None:
-    """Refuse a folder in which a bundle is to be made, and that holds files, but nothing that a bundle is made of.
-
-    Raises:
-        BundleError: it is a part of a bundle.
-        ConfigError: it holds other files.
-    """
+    """Refuse to make a bundle in a part of one (:class:`BundleError`), or among other files (:class:`ConfigError`)."""
     refuse_part(folder)
     inside: list[Path] = []
     with suppress(OSError):

@@ -95,7 +95,7 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
 def info(bundle: Path) -> None:
     """Print what BUNDLE is made of, as JSON; opening it checks that its parts belong together."""
     from medlink.index import Bundle
-    from medlink.index.waiting import waiting_kb
+    from medlink.index.bundle import waiting_kb
 
     opened = Bundle(bundle)
     told = {part: opened.manifest.get(part, []) for part in ("lexicon", "doubted")}

@@ -70,7 +70,7 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
     else:
         click.echo("\n".join(map(visible, report.lines())))
     if bundle and (target.parent / MANIFEST).exists():
-        from medlink.index.waiting import left_out
+        from medlink.index.bundle import left_out
 
         say("the bundle stays as it is until it is built")
         if sentence := left_out(out):
@@ -278,7 +278,7 @@ def update(kb_path: Path, out: Path | None, as_json: bool, **given: Any) -> None
     # beside JSON what else there is to say goes to standard error
     say = partial(click.echo, err=as_json)
     if (kb_path / MANIFEST).exists():
-        from medlink.index.waiting import left_out
+        from medlink.index.bundle import left_out
 
         if sentence := left_out(kb_path):
             say(visible(as_typed(sentence)))

@@ -23,11 +23,7 @@ REBUILD = "build the index again with build_bundle()"
 
 
 def save_array(folder: Path, name: str, array: Array) -> None:
-    """Write one array as ``name.npy``.
-
-    Raises:
-        OSError: it cannot be written, with the file and the reason of the system.
-    """
+    """Write one array as ``name.npy``; an :class:`OSError` has the file and the reason of the system."""
     path = folder / f"{name}.npy"
     try:
         np.save(path, np.ascontiguousarray(array), allow_pickle=False)
@@ -40,21 +36,8 @@ def save_array(folder: Path, name: str, array: Array) -> None:
 class ArrayWriter:
     """Writes an array as ``name.npy``, block by block; the file is that of :func:`save_array` for the whole array.
 
-    Use it in a ``with`` statement, which closes it.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with ArrayWriter(folder, "numbers", np.int32) as writer:
-    ...     writer.append(np.array([1, 2]))
-    ...     writer.append(np.array([3]))
-    >>> open_array(folder, "numbers").tolist()
-    [1, 2, 3]
-
-    Args:
-        folder: where it goes.
-        name: its name.
-        dtype: what it holds; blocks are converted.
-        width: columns of each row; without them it is a list of numbers.
+    Use it in a ``with`` statement, which closes it. Blocks are converted to ``dtype``; with ``width`` their rows have
+    so many columns, else they are lists of numbers.
     """
 
     def __init__(self, folder: Path, name: str, dtype: DTypeLike, width: int | None = None) -> None:
@@ -70,7 +53,6 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, kind)  # type: ignore[no-untyped-call]  # NumPy has no types there
 
     def append(self, block: Array) -> None:
-        """Write a block behind those that are there; ``OSError`` where it cannot be written."""
         if len(block):
             with self._named():
                 self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data.cast("B"))
@@ -86,7 +68,6 @@ class ArrayWriter:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Let an error of writing name the file."""
         try:
             yield
         except OSError as error:
@@ -94,11 +75,7 @@ class ArrayWriter:
 
 
 def open_array(folder: Path, name: str) -> Array:
-    """Memory-map ``name.npy``, read-only; nothing is read until it is used.
-
-    Raises:
-        BundleError: the file is missing or is no array.
-    """
+    """Memory-map ``name.npy``, read-only; :class:`BundleError` where it is missing or no array."""
     path = folder / f"{name}.npy"
     try:
         # An empty array cannot be mapped.
@@ -115,9 +92,6 @@ def row_products(one: Array, rows: NDArray[np.int64], other: Array, others: NDAr
     """Inner products ``(p,)`` of rows of two matrices ``(n, d)`` and ``(m, d)``, given by their numbers ``(p,)`` each.
 
     Pair by pair: an inner product does not depend on what else is asked.
-
-    >>> row_products(np.eye(2), np.array([0, 1, 1]), np.array([[3.0, 4.0]]), np.array([0, 0, 0])).tolist()
-    [3.0, 4.0, 4.0]
     """
     found = np.empty(len(rows), dtype=np.result_type(one, other))
     for start in range(0, len(rows), _TOGETHER):
@@ -127,15 +101,7 @@ def row_products(one: Array, rows: NDArray[np.int64], other: Array, others: NDAr
 
 
 class Strings:
-    """A list of strings, memory-mapped: UTF-8 bytes and offsets.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> Strings.save(folder, "names", ["Ödem", "", "liver"])
-    >>> strings = Strings(folder, "names")
-    >>> len(strings), strings[0], strings[1], strings[2]
-    (3, 'Ödem', '', 'liver')
-    """
+    """A list of strings, memory-mapped: UTF-8 bytes and offsets."""
 
     def __init__(self, folder: Path, name: str) -> None:
         # str() of a piece of a memoryview decodes without a copy
@@ -144,7 +110,6 @@ class Strings:
 
     @staticmethod
     def save(folder: Path, name: str, strings: Iterable[str]) -> None:
-        """Write strings under ``name``."""
         with StringsWriter(folder, name) as writer:
             for string in strings:
                 writer.append(string)
@@ -183,7 +148,6 @@ class StringsWriter:
         self._ends.append(np.zeros(1, np.int64))
 
     def append(self, string: str) -> None:
-        """Write a string behind those that are there."""
         self._waiting.append(string.encode("utf-8"))
         if len(self._waiting) == _WAITING:
             self._flush()
@@ -210,19 +174,12 @@ def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype:
 
 
 class Groups:
-    """Lists of numbers: list i is what lies from ``ends[i]`` up to ``ends[i + 1]``.
-
-    Args:
-        ends: ``(n + 1,)`` where each list begins, and where the last one ends.
-        values: the numbers, one list after the other; without them they are their own places, which count on.
+    """Lists of numbers: list i is ``values[ends[i]:ends[i + 1]]``; without values they are their own places, which
+    count on.
 
     >>> groups = Groups(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
     >>> [groups[i] for i in range(3)], [list(Groups(groups.ends)[i]) for i in range(3)]
     ([[3, 1], [], [2]], [[0, 1], [], [2]])
-    >>> [part.tolist() for part in groups.many(np.array([2, 0]))]
-    [[0, 1, 1], [2, 3, 1]]
-    >>> groups.holding(np.array([True, False, True, False])).tolist()
-    [False, False, True]
     """
 
     def __init__(self, ends: Array, values: Array | None = None) -> None:
@@ -230,7 +187,6 @@ class Groups:
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Groups:
-        """Memory-map what :func:`save_groups` wrote."""
         return cls(open_array(folder, f"{name}.ends"), open_array(folder, f"{name}.values"))
 
     def __len__(self) -> int:
@@ -244,9 +200,8 @@ class Groups:
     def many(self, indices: Array) -> tuple[Array, Array]:
         """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``.
 
-        Raises:
-            BundleError: a list ends before it begins or behind the last one: its file is damaged, and what it
-                says would take all memory.
+        A list that ends before it begins or behind the last one is a :class:`BundleError`: its file is damaged, and
+        what it says would take all memory.
         """
         starts, stops = self.ends[indices], self.ends[np.asarray(indices) + 1]
         if np.any(stops < starts) or np.any(stops > self.ends[-1]):

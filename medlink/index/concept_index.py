@@ -1,30 +1,28 @@
-"""``ConceptIndex``: every name of a terminology by form, by n-grams and by embedding.
+"""``ConceptIndex``: every name of a terminology by form, by words and by embedding.
 
 It has one part, or two: what was built, and the names that came later. Each is complete and knows nothing of the other;
-what they find is merged here. Names and concepts go by their keys (:mod:`medlink.index.keys`), which mean the same in
-both parts.
+what they find is merged here. Names and concepts go by keys, integers that mean the same in both parts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import Array
-from medlink.index.damage import damage_is_named
+from medlink.index.arrays import REBUILD, Array
+from medlink.index.building import build_part
 from medlink.index.family_match import feature_columns
-from medlink.index.keys import Keys
 from medlink.index.name_scan import NamedSpan, NameScanner
-from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
-from medlink.index.part import Part
-from medlink.index.said import Overlap
-from medlink.index.slots import Slots
+from medlink.index.names import Entries, Entry, Filter, Keys, Positions, Selection, Selections, tags_of
+from medlink.index.part import Part, number_both
+from medlink.index.word_overlap import Overlap, Slots
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Place, ScannedText
@@ -33,14 +31,38 @@ from medlink.language.text import normalise
 from medlink.models import Encoder
 from medlink.records import Name
 
+# what arrays raise, at whatever is done with them, that do not hold what was written
+_DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
+_T = TypeVar("_T")
 
-@damage_is_named
+
+def _damage_is_named(kind: type[_T]) -> type[_T]:
+    """Let the methods of a class with a ``folder`` raise :class:`BundleError` for what damaged arrays raise."""
+    for name, method in list(vars(kind).items()):
+        if callable(method) and (name == "__init__" or name[0] != "_"):
+            setattr(kind, name, _named(method))
+    return kind
+
+
+def _named(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def named(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return method(self, *args, **options)
+        except _DAMAGE as error:
+            # its text may be that of a note
+            raise BundleError(
+                f"what the index holds does not fit together ({type(error).__name__})",
+                path=self.folder,
+                remedy="run 'medlink index verify', which names the damaged file",
+            ) from error
+
+    return named
+
+
+@_damage_is_named
 class ConceptIndex:
-    """A saved index, opened by memory-mapping.
-
-    Args:
-        folder: a folder written by :meth:`build`.
-        added: folder of the names that came later, where there are some.
+    """A saved index, opened by memory-mapping; ``added`` is the folder of the names that came later, if any.
 
     Raises:
         BundleError: a file is missing, of another size than when it was written, or of another format version.
@@ -51,9 +73,11 @@ class ConceptIndex:
         self.parts = tuple(Part(path) for path in (self.folder, self.added) if path is not None)
         for key in ("dimension", "encoder"):
             if len({part.manifest[key] for part in self.parts}) > 1:
-                raise BundleError(
-                    f"the added names are of another {key}", path=self.added, remedy="build the index again"
-                )
+                raise BundleError(f"the added names are of another {key}", path=self.added, remedy=REBUILD)
+        if added is not None:
+            main, later = self.parts
+            main.rows, later.rows = number_both(main.rows.count, later.places[0])
+            main.concepts, later.concepts = number_both(main.concepts.count, later.places[1])
         self.languages, self.sources, self.semantic_types = (
             sorted({value for part in self.parts for value in getattr(part.names, kind)})
             for kind in ("languages", "sources", "semantic_types")
@@ -70,8 +94,8 @@ class ConceptIndex:
 
     @classmethod
     def build(cls, folder: str | Path, names: Iterable[Name], encoder: Encoder, **options: Any) -> ConceptIndex:
-        """Build an index into an empty or new folder and open it; ``options`` are those of :meth:`Part.build`."""
-        Part.build(Path(folder), names, encoder, **options)
+        """Build an index into an empty or new folder and open it; see :func:`medlink.index.building.build_part`."""
+        build_part(Path(folder), names, encoder, **options)
         return cls(folder)
 
     def prepare(self) -> None:
@@ -89,14 +113,18 @@ class ConceptIndex:
         added = {"rows": part.rows.new, "names": len(part.names.concept), "concepts": part.concepts.new}
         return {**main, **{key: main[key] + count for key, count in added.items()}, "added": added}
 
+    @property
+    def forms(self) -> Forms:
+        """The forms of the lexicon by which names and texts are read."""
+        return self.parts[0].words.forms
+
     def __len__(self) -> int:
         """Number of distinct names."""
         return sum(part.rows.new for part in self.parts)
 
     def keys(self) -> Keys:
         """Keys of all names, in the order of their exact forms."""
-        every: Keys = np.unique(np.concatenate([part.rows.keys(np.arange(len(part.names))) for part in self.parts]))
-        return every
+        return np.arange(len(self))
 
     def _with(self, selection: Selections | None) -> Iterator[tuple[Part, Selection | None]]:
         return zip(self.parts, selection or [None] * len(self.parts), strict=True)
@@ -143,24 +171,30 @@ class ConceptIndex:
         """Embeddings ``(n, dimension)`` of names."""
         return self._collect(names, self.parts, "rows", lambda part, rows: part.vectors.vectors(rows))
 
-    # what came later knows all names and semantic types of its concepts
-    def means(self, concepts: Keys) -> NDArray[np.float16]:
-        """Unit mean of the embeddings of each concept's names ``(n, dimension)``."""
-        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.means[numbers])
+    def attributes(self, names: Keys) -> NDArray[np.bool_]:
+        """Which names say qualities, times or measures alone (*left*, *mild*), and so no thing ``(n,)``."""
+        return self._collect(names, self.parts, "rows", self._attributes)
+
+    def _attributes(self, part: Part, rows: Array) -> Array:
+        words = np.array([norm.count(" ") + 1 for norm in part.names.norms.many(rows)], dtype=np.int64)
+        return self.parts[0].words.attributes(part.words.of(rows), words)
 
     def concept_ids(self, concepts: Keys) -> list[str]:
         """Ids of concepts."""
         return list(self._collect(concepts, self.parts, "concepts", lambda part, at: part.names.concept_ids.many(at)))
 
+    # what came later knows all names and semantic types of its concepts
+    def means(self, concepts: Keys) -> NDArray[np.float16]:
+        """Unit mean of the embeddings of each concept's names ``(n, dimension)``."""
+        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.means[numbers])
+
     def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
         """Semantic types of concepts."""
-        later_first = self.parts[::-1]
-        return list(
-            self._collect(concepts, later_first, "concepts", lambda part, at: map(part.names.concept_types, at))
-        )
+        last = self.parts[::-1]
+        return list(self._collect(concepts, last, "concepts", lambda part, at: map(part.names.concept_types, at)))
 
     def name_counts(self, concepts: Keys) -> NDArray[np.int64]:
-        """How many names concepts have ``(n,)``, in all languages; what came later knows all names of its concepts."""
+        """How many names concepts have ``(n,)``, in all languages."""
         return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.names.counts[numbers])
 
     def shared_names(self) -> dict[str, int]:
@@ -174,19 +208,13 @@ class ConceptIndex:
         """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
         columns: list[tuple[Array, ...]] = []
         for i, (part, selected) in enumerate(self._with(selection)):
-            rows = part.rows.numbers(names)
+            rows, table = part.rows.numbers(names), part.names
             here = np.flatnonzero(rows >= 0)
-            position, entry = part.names.entries_of(rows[here], selected)
-            table = part.names
-            columns.append(
-                (
-                    here[position],
-                    entry + self._first_address[i],
-                    part.concepts.keys(table.concept[entry]),
-                    self._language_numbers[i][table.language[entry]],
-                    table.preferred[entry],
-                )
-            )
+            position, entry = table.entries_of(rows[here], selected)
+            concepts = part.concepts.keys(table.concept[entry])
+            languages = self._language_numbers[i][table.language[entry]]
+            address = entry + self._first_address[i]
+            columns.append((here[position], address, concepts, languages, table.preferred[entry]))
         if len(columns) == 1:
             return Entries(*columns[0])
         position, *rest = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -206,7 +234,7 @@ class ConceptIndex:
         texts, languages, sources = out.tolist()
         return texts, languages, sources
 
-    def entries_of(self, name: float, selection: Selections | None = None) -> list[Entry]:
+    def entries_of(self, name: int, selection: Selections | None = None) -> list[Entry]:
         """Entries of one name, those of the selection alone when one is given."""
         found = self.entries(np.array([name]), selection)
         columns = (self.concept_ids(found.concept), *self.describe(found.address), found.preferred.tolist())
@@ -243,50 +271,34 @@ class ConceptIndex:
         return found
 
     def lookup(
-        self,
-        text: str,
-        language: str | None = None,
-        selection: Selections | None = None,
-        *,
-        norm: str | None = None,
-    ) -> dict[float, str]:
-        """Names that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in its own).
-
-        Args:
-            text: the mention.
-            language: BCP 47 tag; without it the rules of every language are tried.
-            selection: names that may come back.
-            norm: its exact form, where the caller has it.
-        """
-        found: dict[float, str] = {}
+        self, text: str, language: str | None = None, selection: Selections | None = None, *, norm: str | None = None
+    ) -> dict[int, str]:
+        """Names of the selection that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in
+        its own, a BCP 47 tag; in every one without it). ``norm`` is its exact form, where the caller has it."""
+        found: dict[int, str] = {}
         norm, inflector = normalise(text) if norm is None else norm, shared_reader(self.forms).inflector
         for part, selected in self._with(selection):
             for row, route in part.dictionary.lookup(text, language, norm, inflector).items():
-                if selected is None or selected.rows[row]:
-                    _name(found, part.rows.key(row), route)
+                key = part.rows.key(row)
+                # to the letter goes before another inflection
+                if (selected is None or selected.rows[row]) and found.get(key) != "exact":
+                    found[key] = route
         return found
 
-    def selected(self, name: float, selection: Selections) -> bool:
+    def selected(self, name: int, selection: Selections) -> bool:
         """Whether a name may come back."""
-        for part, selected in self._with(selection):
+        for part, selected in zip(self.parts, selection, strict=True):
             row = int(part.rows.numbers(np.array([name]))[0])
-            if row >= 0 and selected is not None and selected.rows[row]:
+            if row >= 0 and selected.rows[row]:
                 return True
         return False
 
     def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
-        """Every name in a running text.
+        """Every name in a running text: at each word the longest of each part and language. They may overlap.
 
         A name does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words may
-        be inflected, not derived (:func:`medlink.language.text.is_inflection`).
-
-        Args:
-            text: a scanned text.
-            language: BCP 47 tag whose names are looked for, by that language's rules: those of its regions as well, and
-                those without a language; without it the names of all languages.
-
-        Returns:
-            Spans with the keys of their names: at each word the longest of each part and language. They may overlap.
+        be inflected, not derived (:func:`medlink.language.text.is_inflection`). The names of a ``language``, a BCP 47
+        tag, are those of its regions as well, and those without a language; without it those of all languages.
         """
         return [
             span
@@ -300,42 +312,6 @@ class ConceptIndex:
             self._scanners[part, tag] = NameScanner(self.parts[part], tag, shared_reader(self.forms).inflector(tag))
         return self._scanners[part, tag]
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
-        """Mentions word by word."""
-        return self.parts[0].said.read(texts, languages)
-
-    def overlap(self, mentions: Slots, mention: Positions, names: Keys, name: Positions | None = None) -> Overlap:
-        """How much mentions and names have of each other, for pairs.
-
-        Args:
-            mentions: what the mentions say.
-            mention: ``(p,)`` number of the mention of each pair.
-            names: keys of names.
-            name: ``(p,)`` number of the name of each pair; the i-th pair has the i-th name when left out.
-        """
-        name = np.arange(len(names)) if name is None else name
-        columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
-        left = np.ones(len(names), dtype=bool)
-        for part in self.parts:
-            rows = part.rows.numbers(names)
-            here = left & (rows >= 0)
-            number, pairs = np.cumsum(here) - 1, np.flatnonzero(here[name])
-            slots = part.said.of(rows[here])
-            found = self.parts[0].said.overlap(mentions, mention[pairs], slots, number[name[pairs]])
-            for column, values in zip(columns, found, strict=True):
-                column[pairs] = values
-            left &= ~here
-        return Overlap(*columns)
-
-    def _attributes(self, part: Part, rows: Array) -> Array:
-        words = np.array([norm.count(" ") + 1 for norm in part.names.norms.many(rows)], dtype=np.int64)
-        return self.parts[0].said.attributes(part.said.of(rows), words)
-
-    @property
-    def forms(self) -> Forms:
-        """The forms of the lexicon by which names and texts are read."""
-        return self.parts[0].said.forms
-
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
         """The spans of each of n texts that are names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
@@ -346,9 +322,26 @@ class ConceptIndex:
                 spans.update(more)
         return found
 
-    def attributes(self, names: Keys) -> NDArray[np.bool_]:
-        """Which names say qualities, times or measures alone (*left*, *mild*), and so no thing ``(n,)``."""
-        return self._collect(names, self.parts, "rows", self._attributes)
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
+        """Mentions word by word."""
+        return self.parts[0].words.read(texts, languages)
+
+    def overlap(self, mentions: Slots, mention: Positions, names: Keys, name: Positions | None = None) -> Overlap:
+        """How much mentions and names have of each other, for pairs of mentions and names given by number ``(p,)``;
+        pair i has the i-th name when left out."""
+        name = np.arange(len(names)) if name is None else name
+        columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
+        left = np.ones(len(names), dtype=bool)
+        for part in self.parts:
+            rows = part.rows.numbers(names)
+            here = left & (rows >= 0)
+            number, pairs = np.cumsum(here) - 1, np.flatnonzero(here[name])
+            slots = part.words.of(rows[here])
+            found = self.parts[0].words.overlap(mentions, mention[pairs], slots, number[name[pairs]])
+            for column, values in zip(columns, found, strict=True):
+                column[pairs] = values
+            left &= ~here
+        return Overlap(*columns)
 
     def by_words(
         self, mentions: Slots, wanted: Positions, k: int, selection: Selections | None = None
@@ -364,22 +357,17 @@ class ConceptIndex:
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | Selections | None = None
     ) -> tuple[Keys, NDArray[np.float32]]:
-        """Names by embedding.
-
-        Args:
-            vectors: ``(n, dimension)`` unit vectors.
-            k: names wanted for each.
-            wanted: restricts languages, sources and semantic types inside the search.
+        """The k names nearest to each of n unit vectors ``(n, dimension)``, of those that are ``wanted``.
 
         Returns:
-            ``(n, k)`` names (NaN where there are fewer) and ``(n, k)`` inner products, best first. Fewer columns where
+            ``(n, k)`` names (-1 where there are fewer) and ``(n, k)`` inner products, best first. Fewer columns where
             the index has fewer names.
         """
         selection = self.select(wanted) if isinstance(wanted, Filter) else wanted
         names, scores = [], []
         for part, selected in self._with(selection):
             rows, score = part.vectors.search(vectors, k, None if selected is None else selected.rows)
-            names.append(np.where(rows < 0, np.nan, part.rows.keys(rows)) if len(part.names) else rows.astype(float))
+            names.append(np.where(rows < 0, -1, part.rows.keys(rows)) if len(part.names) else rows)
             scores.append(score)
         if len(self.parts) == 1:
             return names[0], scores[0]
@@ -387,8 +375,8 @@ class ConceptIndex:
         # a name that both parts have comes once
         order = np.lexsort((-score, every), axis=1)
         every, score = np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
-        every[:, 1:][every[:, 1:] == every[:, :-1]] = np.nan
-        order = np.lexsort((every, -score, np.isnan(every)), axis=1)[:, : min(k, len(self))]
+        every[:, 1:][every[:, 1:] == every[:, :-1]] = -1
+        order = np.lexsort((every, -score, every < 0), axis=1)[:, : min(k, len(self))]
         return np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
 
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
@@ -412,9 +400,3 @@ class ConceptIndex:
             positions.append(position)
             found.append(part.rows.keys(near[position, column]))
         return np.concatenate(positions), np.concatenate(found)
-
-
-def _name(found: dict[float, str], name: float, route: str) -> None:
-    """Note a route; to the letter goes before another inflection."""
-    if found.get(name) != "exact":
-        found[name] = route

@@ -24,17 +24,14 @@ _EXACT = "=:"  # begins the key of an exact form, which has no language
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stretch of text, by character offsets, that is a name in its inflected form.
-
-    ``language`` is that of the names. ``rows`` are the names with their routes, ``exact`` or ``inflected``: numbers of
-    a table, or keys of an index.
-    """
+    """A span of text, by character offsets, that is a name in its inflected form; ``rows`` are the keys of the names,
+    of that ``language``, with their routes, ``exact`` or ``inflected``."""
 
     start: int
     end: int
     language: str
     words: int
-    rows: dict[float, str]
+    rows: dict[int, str]
 
 
 class NameDictionary:
@@ -43,10 +40,6 @@ class NameDictionary:
     The key of an inflected form is ``language:form `` with a blank behind every word, so that a prefix of the key
     always ends with a word; that of an exact form is ``=:form``. A region speaks as its language does, and a name
     without a language is of every language.
-
-    Args:
-        folder: folder that :meth:`build` filled.
-        names: the table of names it was built from.
     """
 
     def __init__(self, folder: Path, names: NameTable) -> None:
@@ -115,16 +108,12 @@ class NameDictionary:
         prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{form} " for form in forms]))
         return [key.count(" ") for key in reversed(prefixes)]
 
-    def named(self, tag: str, form: str, text: str) -> dict[float, str]:
-        """The rows, with their routes, that a text with an inflected form names, to the letter or inflected."""
-        return self._named(text, self._rows_of(f"{tag}:{form} "), tag)
-
-    def _named(self, text: str, rows: Sequence[int], tag: str) -> dict[float, str]:
-        """What of the rows of a form a text names; with them the name to the letter, in whatever language it is."""
-        exact: dict[float, str] = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
-        named: dict[float, str] = {
-            row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)
-        }
+    def named(self, tag: str, form: str, text: str) -> dict[int, str]:
+        """The rows, with their routes, that a text with an inflected form names, to the letter or inflected; with them
+        the name to the letter, in whatever language it is."""
+        rows = self._rows_of(f"{tag}:{form} ")
+        exact = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
+        named = {row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)}
         return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
 
 
@@ -141,7 +130,6 @@ def _forms(names: NameTable) -> Iterator[tuple[int, str]]:
 
 
 def _open_trie(folder: Path) -> marisa_trie.Trie:
-    """The trie of a folder, memory-mapped."""
     trie, path = marisa_trie.Trie(), folder / _TRIE
     try:
         trie.mmap(str(path))

@@ -69,7 +69,6 @@ def _is_looked_at(name: Name) -> bool:
 
 
 def _ambiguous(name: Name, forms: Forms) -> bool:
-    """Whether the lexicon says of a word that it may mean something else, too."""
     return any(form.marks & AMBIGUOUS for form in forms.find(WORD, base(name.language), normalise(name.text)))
 
 

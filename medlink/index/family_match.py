@@ -1,8 +1,9 @@
 """Match names by the word families of running text: in any order, with other words between.
 
-A name is matched in a clause where each of its slots (:mod:`medlink.index.slots`) is covered by a word of the clause,
-or by words that are parts of what a compound means. The words of no name stand at the ends of such a span, and at most
-one inside. Texts are matched together, by columns: only names whose rarest slot a clause covers are compared with it.
+A name is matched in a clause where each of its slots (:mod:`medlink.index.word_overlap`) is covered by a word of the
+clause, or by words that are parts of what a compound means. The words of no name stand at the ends of such a span, and
+at most one inside. Texts are matched together, by columns: only names whose rarest slot a clause covers are compared
+with it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Groups, save_array
-from medlink.index.said import SaidNames
-from medlink.index.slots import features_of
+from medlink.index.word_overlap import NameWords, features_of
 from medlink.language.scan import Place, ScannedText, ScannedWord, WordEntry
 
 _BUILT = 1 << 16  # names that are looked at together when an index is built
@@ -32,15 +32,8 @@ _Slot = list[tuple[int, float]]
 
 
 class FeatureColumns(NamedTuple):
-    """The features of the words and phrases of n texts, a row each.
-
-    Attributes:
-        feature: ``(m,)``.
-        clause: ``(m,)`` number of the clause, counting up over all texts, ascending.
-        first: ``(m,)`` the first word in its text.
-        stop: ``(m,)`` the word behind the last.
-        owner: ``(clauses,)`` the text of each clause.
-    """
+    """The features ``(m,)`` of the words and phrases of n texts, each with its clause, counted over all texts,
+    ascending, and the words of its text from ``first`` up to ``stop``; ``owner (clauses,)`` is the text of a clause."""
 
     feature: NDArray[np.int64]
     clause: NDArray[np.int64]
@@ -92,37 +85,30 @@ def feature_columns(texts: Sequence[ScannedText], unknown: int) -> FeatureColumn
 
 
 def _clauses(text: ScannedText) -> int:
-    """How many clauses a text has."""
     return text.words[-1].clause + 1 if text.words else 0
 
 
 class FamilyMatcher:
-    """Names under the features of their rarest slots, memory-mapped.
+    """So many names under the features of their rarest slots, memory-mapped from a folder that :meth:`build` filled."""
 
-    Args:
-        folder: folder that :meth:`build` filled.
-        said: the slots of the names.
-        count: how many names there are.
-    """
-
-    def __init__(self, folder: Path, said: SaidNames, count: int) -> None:
-        self._said, self._count, self._rows = said, count, Groups.open(folder, "anchor")
+    def __init__(self, folder: Path, words: NameWords, count: int) -> None:
+        self._words, self._count, self._rows = words, count, Groups.open(folder, "anchor")
 
     @classmethod
-    def build(cls, folder: Path, said: SaidNames, count: int) -> FamilyMatcher:
+    def build(cls, folder: Path, words: NameWords, count: int) -> FamilyMatcher:
         """Fill a folder from the slots of so many names."""
         found = [np.zeros(0, np.int64)]
         for start in range(0, count, _BUILT):
-            slots = said.of(np.arange(start, min(start + _BUILT, count)))
+            slots = words.of(np.arange(start, min(start + _BUILT, count)))
             order = np.lexsort((-slots.weight, slots.owner))
             heaviest = np.zeros(len(order), dtype=bool)
             heaviest[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
             held = heaviest[slots.slot]
             found.append(slots.feature[held] * count + slots.owner[slots.slot[held]] + start)
         features, rows = np.divmod(np.unique(np.concatenate(found)), max(count, 1))
-        save_array(folder, "anchor.ends", np.searchsorted(features, np.arange(said.width + 1)))
+        save_array(folder, "anchor.ends", np.searchsorted(features, np.arange(words.width + 1)))
         save_array(folder, "anchor.values", rows.astype(np.int32))
-        return cls(folder, said, count)
+        return cls(folder, words, count)
 
     def match(
         self, texts: Sequence[ScannedText], columns: FeatureColumns, allowed: NDArray[np.bool_] | None = None
@@ -142,7 +128,7 @@ class FamilyMatcher:
         self, columns: FeatureColumns, allowed: NDArray[np.bool_] | None
     ) -> Iterator[tuple[int, list[_Slot]]]:
         """Clauses, each with the slots of a name all of which its features cover; equal slots of a clause once."""
-        width = self._said.width
+        width = self._words.width
         has = np.unique(columns.clause * width + columns.feature)
         clause, feature = np.divmod(has, width)
         there = np.zeros(width, dtype=bool)
@@ -151,7 +137,7 @@ class FamilyMatcher:
         pair, row = self._rows.many(feature)
         known = kept[row]
         clause, row = np.divmod(np.unique(clause[pair[known]] * len(kept) + row[known]), max(len(kept), 1))
-        named = self._said.of(row)
+        named = self._words.of(row)
         owner = named.owner[named.slot]
         keys = clause[owner] * width + named.feature
         at = np.minimum(np.searchsorted(has, keys), max(len(has) - 1, 0))
@@ -167,7 +153,7 @@ class FamilyMatcher:
         """Which names ``(rows,)`` some features cover, wherever they stand: far fewer are compared clause by clause."""
         rows = np.unique(self._rows.many(features)[1]).astype(np.int64)
         rows = rows if allowed is None else rows[allowed[rows]]
-        named = self._said.of(rows)
+        named = self._words.of(rows)
         covered = np.bincount(named.slot, named.share * there[named.feature], len(named.owner)) >= _COVERED
         kept = np.zeros(self._count, dtype=bool)
         kept[rows[np.bincount(named.owner, ~covered, len(rows)) == 0]] = True
@@ -201,15 +187,12 @@ def _once(
 
 
 class _Places:
-    """Where clauses have their features."""
-
     def __init__(self, columns: FeatureColumns) -> None:
         self.owner: list[int] = columns.owner.tolist()
         self._ends: list[int] = np.searchsorted(columns.clause, np.arange(len(self.owner) + 1)).tolist()
         self._rows = list(zip(columns.feature.tolist(), columns.first.tolist(), columns.stop.tolist(), strict=True))
 
     def of(self, clause: int) -> dict[int, list[Place]]:
-        """The places of each feature of a clause, in order."""
         found = defaultdict[int, list[Place]](list)
         for feature, first, stop in self._rows[self._ends[clause] : self._ends[clause + 1]]:
             found[feature].append((first, stop))

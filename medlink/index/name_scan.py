@@ -7,7 +7,7 @@ two. Both are known of each word, and of each pair of words, from then on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,32 +45,21 @@ class NamedSpan(NamedTuple):
 
     place: Place
     language: str
-    names: dict[float, str]
+    names: dict[int, str]
 
 
 class _Known:
-    """What a scanner knows of the words of one table, by their numbers.
+    """What a scanner knows of the words of one table, by their numbers: the ``forms`` of each word, whether a name
+    ``goes_on`` with a second one, and the names that a word is when ``alone``."""
 
-    Attributes:
-        forms: of each word.
-        pairs: whether a name may begin with two words.
-        alone: the name that a word is by itself.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, continues: Callable[[tuple[_Form, ...], tuple[_Form, ...]], bool]) -> None:
         self.forms: list[_WordForms] = []
-        self.pairs: dict[tuple[int, int], bool] = {}
-        self.alone: dict[int, dict[float, str]] = {}
+        self.alone: dict[int, dict[int, str]] = {}
+        self.goes_on = lru_cache(_PAIRS)(lambda one, other: continues(self.forms[one].forms, self.forms[other].forms))
 
 
 class NameScanner:
-    """Find the names of one part of an index in one language, as names state it.
-
-    Args:
-        part: whose names are looked for.
-        tag: the language of the names.
-        inflector: of that language.
-    """
+    """Find the names of one part of an index in one language, ``tag``, as names state it."""
 
     def __init__(self, part: Part, tag: str, inflector: Inflector) -> None:
         self._part, self._dictionary, self.tag = part, part.dictionary, tag
@@ -86,7 +75,7 @@ class NameScanner:
             if _is_second_part(words, at):
                 continue
             number = numbers[at]
-            if at + 1 < len(words) and self._joined(text, at, known) and self._goes_on(number, numbers[at + 1], known):
+            if at + 1 < len(words) and self._joined(text, at, known) and known.goes_on(number, numbers[at + 1]):
                 found = self._longest(text, at, known, numbers)
             elif known.forms[number].whole:
                 found = self._by_itself(text, at, known, numbers)
@@ -96,8 +85,7 @@ class NameScanner:
                 yield found
 
     def _known(self, table: WordTable) -> _Known:
-        """What is known of all words of a table."""
-        known: _Known = table.memo.setdefault(self._key, None) or _Known()
+        known: _Known = table.memo.setdefault(self._key, None) or _Known(self._continues)
         table.memo[self._key] = known
         known.forms += [self._forms(entry.written) for entry in table.entries[len(known.forms) :]]
         return known
@@ -109,24 +97,13 @@ class NameScanner:
         whole = begins and (len(forms) > 1 or any(self._dictionary.has(self.tag, form) for form in starts))
         return _WordForms(forms, begins, whole)
 
-    def _goes_on(self, number: int, following: int, known: _Known) -> bool:
-        """Whether a name may begin with a word and the first part of the next one."""
-        pair = number, following
-        found = known.pairs.get(pair)
-        if found is None:
-            if len(known.pairs) >= _PAIRS:
-                known.pairs.clear()
-            forms = known.forms[number].forms, known.forms[following].forms
-            found = known.pairs[pair] = self._continues(*forms)
-        return found
-
     def _continues(self, forms: tuple[_Form, ...], following: tuple[_Form, ...]) -> bool:
+        """Whether a name may begin with a word and the first part of the next one."""
         if not following or following[0].numeral is not None or forms[0].numeral is not None:
             return bool(following)
         return self._dictionary.begins(self.tag, [forms[0].form, following[0].form])
 
     def _joined(self, text: ScannedText, at: int, known: _Known) -> bool:
-        """Whether a word and the next one may stand in one name."""
         one, other = text.words[at], text.words[at + 1]
         if one.start == other.start:
             return True
@@ -143,7 +120,6 @@ class NameScanner:
         return bool(following) and following[0].exact in self._inflector.numeral_cues
 
     def _by_itself(self, text: ScannedText, at: int, known: _Known, numbers: list[int]) -> NamedSpan | None:
-        """The name that a single word is."""
         words, number = text.words, numbers[at]
         forms = known.forms[number].forms
         if len(forms) > 1 or forms[0].numeral is not None or (at + 1 < len(words) and _is_second_part(words, at + 1)):
@@ -156,7 +132,6 @@ class NameScanner:
     def _longest(
         self, text: ScannedText, at: int, known: _Known, numbers: list[int], *, follows: bool = True
     ) -> NamedSpan | None:
-        """The longest name that begins at a word."""
         keys, stops = self._keys(text, at, known, numbers, follows=follows)
         start = text.words[at].start
         for length in self._dictionary.lengths(self.tag, keys):
@@ -186,8 +161,7 @@ class NameScanner:
             more = follows if stop == at + 1 else stop < len(words) and self._joined(text, stop - 1, known)
         return keys, stops
 
-    def _names(self, form: str, written: str) -> dict[float, str]:
-        """The keys of the names that a span is, with their routes."""
+    def _names(self, form: str, written: str) -> dict[int, str]:
         rows = self._dictionary.named(self.tag, form, written)
         return {self._part.rows.key(int(row)): route for row, route in rows.items()}
 

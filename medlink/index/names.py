@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from medlink.files.whole import room_for
 from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
-from medlink.index.keys import Keys
 from medlink.language.exact import normalise_all
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
@@ -54,6 +53,9 @@ class Selection:
     rows: NDArray[np.bool_]
 
 
+Keys = NDArray[np.int64]
+"""Numbers of names, or of concepts, that mean the same in both parts of an index, see
+:class:`medlink.index.part.Numbering`; they ascend with exact forms, or with concept ids."""
 Positions = NDArray[np.int64]
 Selections = tuple[Selection, ...]
 """A filter worked out, for each part of an index."""
@@ -72,7 +74,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Names of concepts ``(m,)``: the place in what was asked, an address, the concept, its language as a number in
+    """Names of concepts ``(m,)``: position in the query, address, concept, language as a number in
     :attr:`ConceptIndex.languages`, and whether the concept prefers it."""
 
     position: Positions
@@ -83,15 +85,11 @@ class Entries:
 
 
 class NameTable:
-    """Names, memory-mapped.
+    """Names, memory-mapped from a folder that :meth:`build` filled.
 
     ``numbered (rows,)`` marks the names whose numbers have to be looked at when a mention is compared with them.
-    ``concept``, ``language``, ``source`` and ``preferred`` are columns ``(entries,)`` of numbers: of a concept, of a
-    language in ``languages``, of a source in ``sources``. ``rows`` and ``types`` list the entries of each row and the
-    semantic types of each concept.
-
-    Args:
-        folder: folder that :meth:`build` filled.
+    ``concept``, ``language``, ``source`` and ``preferred`` are columns ``(entries,)``, ``rows`` and ``types`` list the
+    entries of each row and the semantic types of each concept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +105,6 @@ class NameTable:
         self.types = Groups.open(folder, "concept_types")
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.rows)
 
     @cached_property
@@ -225,7 +222,6 @@ class _Sorted:
         self._path.unlink()
 
     def take(self, names: Iterable[Name]) -> None:
-        """Take names in; those without a letter or digit are left out."""
         rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _formed(names) if n)
         with room_for(self._path):
             self._file.execute("BEGIN")
@@ -233,13 +229,7 @@ class _Sorted:
             self._file.execute("COMMIT")
 
     def values(self, column: Literal["concept_id", "language", "source"]) -> Iterator[str]:
-        """Each value of a column once, in any order."""
-        asked = {
-            "concept_id": "SELECT DISTINCT concept_id FROM entry",
-            "language": "SELECT DISTINCT language FROM entry",
-            "source": "SELECT DISTINCT source FROM entry",
-        }
-        return (value for (value,) in self._file.execute(asked[column]))
+        return (value for (value,) in self._file.execute(f"SELECT DISTINCT {column} FROM entry"))  # noqa: S608
 
     def entries(self) -> Iterator[tuple[str, str, str, str, str, int]]:
         """Each entry once, in the order of exact form, concept id, language, text, source, preferred."""
@@ -248,14 +238,12 @@ class _Sorted:
 
 
 def _formed(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:
-    """Names with their exact forms."""
     left = iter(names)
     while some := list(islice(left, _TOGETHER)):
         yield from zip(normalise_all([name.text for name in some]), some, strict=True)
 
 
 def _save_types(folder: Path, number: Mapping[str, int], types: Iterable[SemanticType]) -> None:
-    """Write the semantic types of concepts, which are given with their numbers."""
     codes: dict[str, int] = {}
     pairs = array("q")
     for one in types:
@@ -304,9 +292,5 @@ def _save_entries(
 
 
 def tags_of(languages: Iterable[str]) -> list[str]:
-    """Languages of a filter as names state them.
-
-    >>> tags_of(["ger", "es_MX"])
-    ['de', 'es-mx']
-    """
+    """Languages of a filter as names state them: ``de`` for ``ger``."""
     return [language_tag(language) or language for language in languages]

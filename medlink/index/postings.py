@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Groups, open_array, save_array
-from medlink.index.said import SaidNames
-from medlink.index.slots import Slots
+from medlink.index.word_overlap import NameWords, Slots
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -27,25 +26,21 @@ _LEAST = 2  # features that always count, however common
 
 
 class Postings:
-    """Names by the features of their words (:mod:`medlink.index.said`).
+    """Names by the features of their words (:mod:`medlink.index.word_overlap`), in a folder that :meth:`build` filled.
 
     A feature counts its weight, times its share; the score of a name is the cosine. Where the features of a mention
     have more postings than can be read quickly, those that most names have are left out of it. Of more than
     :data:`MOST_NAMES` names there are no postings.
-
-    Args:
-        folder: folder that :meth:`build` filled.
-        said: what the names of the same folder say.
     """
 
-    def __init__(self, folder: Path, said: SaidNames) -> None:
-        self._said = said
+    def __init__(self, folder: Path, words: NameWords) -> None:
+        self._words = words
         self._ends, self._rows, self._weights = (
             open_array(folder, f"posting_{column}") for column in ("ends", "rows", "weights")
         )
 
     @classmethod
-    def build(cls, folder: Path, said: SaidNames, count: int) -> Postings:
+    def build(cls, folder: Path, words: NameWords, count: int) -> Postings:
         """Fill a folder from what ``count`` names say; needs 16 bytes for every feature of every name."""
         from scipy.sparse import csr_matrix, vstack
 
@@ -53,9 +48,9 @@ class Postings:
         count = count if count <= MOST_NAMES else 0
         for start in range(0, max(count, 1), _BUILT):
             rows = np.arange(start, min(start + _BUILT, count))
-            slots = said.of(rows)
-            weights = said.weights(slots)
-            matrix = csr_matrix((weights, (slots.owner[slots.slot], slots.feature)), (len(rows), said.width))
+            slots = words.of(rows)
+            weights = words.weights(slots)
+            matrix = csr_matrix((weights, (slots.owner[slots.slot], slots.feature)), (len(rows), words.width))
             lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
             matrix.data /= np.repeat(np.maximum(lengths, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
             blocks.append(matrix)
@@ -66,7 +61,7 @@ class Postings:
         save_array(folder, "posting_ends", postings.indptr.astype(np.int64))
         save_array(folder, "posting_rows", postings.indices.astype(np.int32))
         save_array(folder, "posting_weights", postings.data.astype(np.float32))
-        return cls(folder, said)
+        return cls(folder, words)
 
     def search(
         self, mentions: Slots, wanted: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
@@ -105,9 +100,9 @@ class Postings:
         """The features of mentions, each once: place in ``wanted``, feature, and weight in a vector of length 1."""
         owner = mentions.owner[mentions.slot]
         place, at = Groups(np.searchsorted(owner, np.arange(wanted.max(initial=-1) + 2))).many(wanted)
-        both, which = np.unique(place * self._said.width + mentions.feature[at], return_inverse=True)
-        weight = np.bincount(which, self._said.weights(mentions)[at], len(both))
-        place, feature = np.divmod(both, self._said.width)
+        both, which = np.unique(place * self._words.width + mentions.feature[at], return_inverse=True)
+        weight = np.bincount(which, self._words.weights(mentions)[at], len(both))
+        place, feature = np.divmod(both, self._words.width)
         lengths = np.sqrt(np.bincount(place, weight**2, len(wanted)))
         return place, feature, weight / np.maximum(lengths, 1e-9)[place]
 

@@ -8,8 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.said import ARRAYS, Expanded, Told, frequency, marked, rarity
-from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
+from medlink.index.word_overlap import (
+    ARRAYS,
+    UNKNOWN,
+    Expanded,
+    Slots,
+    WordFeatures,
+    Words,
+    frequency,
+    marked,
+    rarity,
+    weighed,
+)  # fmt: skip
 from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader
@@ -29,11 +39,9 @@ _NONE = len(KINDS)  # kind of a word that the lexicon has without a kind
 class Side(NamedTuple):
     """How much of one text of each of p pairs the other text says.
 
-    Attributes:
-        said: ``(p,)`` share of the words, by weight, that the other says.
-        left: ``(p,)`` the greatest weight of a word that the other does not say, 0 for none.
-        first, last: ``(p,)`` share of the first and of the last word that the other says.
-        left_kinds: ``(p, len(KINDS))`` weight of the words of each kind that the other does not say.
+    ``said (p,)`` is the share of the words, by weight, that the other says, and ``first`` and ``last`` those of the
+    first and the last word; ``left`` is the greatest weight of a word that it does not say, 0 for none, and
+    ``left_kinds (p, len(KINDS))`` the weight of such words of each kind.
     """
 
     said: NDArray[np.float32]
@@ -43,7 +51,7 @@ class Side(NamedTuple):
     left_kinds: NDArray[np.float32]
 
 
-class SaidTexts(Told):
+class SaidTexts(Words):
     """What n texts say; ``languages`` are BCP 47 or ``None``.
 
     A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in scikit-learn's
@@ -53,12 +61,6 @@ class SaidTexts(Told):
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
         is_finding: ``(n,)`` whether a word of each text is of a finding, or of what makes one.
         is_thing: ``(n,)`` whether a word of each text is more than a quality, a measure or the like.
-
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
-    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
-    >>> (said.sides(np.array([0, 0]), np.array([1, 2]))[0].said > 0.9).tolist()
-    [True, False]
     """
 
     def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:

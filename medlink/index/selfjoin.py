@@ -54,13 +54,11 @@ def nearest(
     """The k nearest other vectors of each vector by cosine.
 
     Equal input gives equal output, run after run, with the same number of threads. Cosines are computed from the
-    vectors themselves, whatever the kind. Ties go to the lower row; equal vectors are found whatever the kind. A zero
-    vector has no neighbour and is nobody's.
+    vectors themselves, ties go to the lower row, and equal vectors are found, whatever the kind. A zero vector has no
+    neighbour and is nobody's.
 
     Args:
-        vectors: ``(n, d)`` float32 or float16, each of length 1 or 0; a float16 array may be memory-mapped. Where near
-            cells are compared, no float32 copy is made but of a quarter of the rows, to train the cells, and of a few
-            at a time.
+        vectors: ``(n, d)`` float32 or float16, each of length 1 or 0; a float16 array may be memory-mapped.
         k: neighbours for each, from 1 to ``MOST``.
         kind: ``flat`` compares all pairs, ``cells`` those of near cells (fewer than 1,024 distinct vectors are compared
             pair by pair whatever the kind); chosen by size (50,000 distinct vectors) when left out.
@@ -70,9 +68,8 @@ def nearest(
         ``(n, k)`` rows and ``(n, k)`` cosines, best first; -1 in both where there are fewer neighbours.
 
     Raises:
-        ConfigError: the vectors are not of length 1 or 0, k is below 1 or above ``MOST``, or the kind is unknown.
+        ConfigError: a vector is not of length 1 or 0, or k or the kind is out of range.
 
-    >>> import numpy as np
     >>> rows, cosines = nearest(np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), 2)
     >>> rows.tolist(), np.rint(10 * cosines).tolist()
     ([[1, 2], [2, 0], [1, 0]], [[6.0, 0.0], [8.0, 6.0], [8.0, 0.0]])
@@ -142,10 +139,8 @@ def _checked(vectors: NDArray[Any]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Equal vectors, as one: ``members[starts[g]:starts[g + 1]]`` are the rows of group g, in ascending order.
-
-    Many equal vectors would otherwise fill one cell and each other's lists, and a search would return any of them.
-    """
+    """Equal vectors, as one: ``members[starts[g]:starts[g + 1]]`` are the rows of group g, ascending. Many of them
+    would otherwise fill one cell and each other's lists."""
 
     first: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -156,7 +151,6 @@ class _Groups:
 
     @classmethod
     def of(cls, vectors: NDArray[Any], used: NDArray[np.bool_]) -> _Groups:
-        """Group the used rows of ``vectors``; groups are numbered by their first row."""
         kept = np.flatnonzero(used)
         # Adding zero makes -0.0 and 0.0 one.
         digests = b"".join(
@@ -172,14 +166,9 @@ class _Groups:
         return cls(kept[first[order]], kept[by_group], starts)
 
     def expand(
-        self,
-        distinct: _Vectors,
-        queries: NDArray[np.int64],
-        near: NDArray[np.int64],
-        close: NDArray[np.float32],
-        rows: NDArray[np.int64],
-        cosines: NDArray[np.float32],
-    ) -> None:
+        self, distinct: _Vectors, queries: NDArray[np.int64], near: NDArray[np.int64], close: NDArray[np.float32],
+        rows: NDArray[np.int64], cosines: NDArray[np.float32],
+    ) -> None:  # fmt: skip
         """Write the lists of the members of groups ``queries``, whose neighbour groups are ``near`` and ``close``."""
         k = rows.shape[1]
         asked = distinct[queries]
@@ -263,7 +252,6 @@ def _exact(vectors: _Vectors, queries: NDArray[np.int64], k: int) -> NDArray[np.
 
 
 def _trained(vectors: _Vectors) -> Any:
-    """An empty Faiss index of cells and codes, trained on evenly spaced rows."""
     n, d = len(vectors), vectors.dimension
     cells, parts = max(1, n // _CELL), d // 2 if d % 2 == 0 else d
     index = faiss().index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss().METRIC_INNER_PRODUCT)
@@ -289,10 +277,8 @@ def _ranked(vectors: _Vectors, queries: NDArray[np.int64], found: NDArray[np.int
 def exact_cosines(
     queries: NDArray[np.float32], vectors: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """``(q, w)`` cosines of ``(q, d)`` queries with the vectors at ``rows (q, w)``, all of them contiguous.
-
-    Each is one sum over the dimensions, always in one order: equal pairs have equal cosines, in both directions.
-    """
+    """``(q, w)`` cosines of ``(q, d)`` queries with the vectors at ``rows (q, w)``, all of them contiguous; each is one
+    sum, always in one order: equal pairs have equal cosines, in both directions."""
     cosines = np.empty(rows.shape, dtype=np.float32)
     pointers = map(faiss().swig_ptr, (cosines, queries, vectors, rows))
     faiss().fvec_inner_products_by_idx(*pointers, vectors.shape[1], len(queries), rows.shape[1])

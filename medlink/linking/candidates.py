@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
-from medlink.index.keys import Keys
+from medlink.index.names import Keys
 from medlink.index.names import Selections
-from medlink.index.slots import Slots
+from medlink.index.word_overlap import Slots
 from medlink.language.exact import normalise_all
 from medlink.models import Encoder
 
@@ -68,7 +68,7 @@ class QueryBatch:
     languages: Sequence[str | None]
     selection: Selections | None = None
     width: int = WIDTH
-    found: Sequence[Mapping[float, str] | None] | None = None
+    found: Sequence[Mapping[int, str] | None] | None = None
 
     @cached_property
     def norms(self) -> list[str]:
@@ -76,7 +76,7 @@ class QueryBatch:
         return normalise_all(self.texts)
 
     @cached_property
-    def named(self) -> list[Mapping[float, str]]:
+    def named(self) -> list[Mapping[int, str]]:
         """For each mention the names that it is, to the letter or in another inflection, with their routes."""
         named = []
         for at, text in enumerate(self.texts):
@@ -90,16 +90,18 @@ class QueryBatch:
 
     @cached_property
     def names(self) -> Keys:
-        """For each mention ``(n,)`` the name that it is, NaN for none.
+        """For each mention ``(n,)`` the name that it is, -1 for none.
 
         What is one name to the letter and another in another inflection is the first.
         """
-        return np.array([min(found, key=lambda at: (found[at] != "exact", at), default=np.nan) for found in self.named])
+        return np.array(
+            [min(found, key=lambda at: (found[at] != "exact", at), default=-1) for found in self.named], np.int64
+        )
 
     @cached_property
     def unnamed(self) -> NDArray[np.int64]:
         """Numbers of the mentions that are no name."""
-        return np.flatnonzero(np.isnan(self.names))
+        return np.flatnonzero(self.names < 0)
 
     @cached_property
     def slots(self) -> Slots:
@@ -110,7 +112,7 @@ class QueryBatch:
     def vectors(self) -> NDArray[np.float32]:
         """Embeddings ``(n, dimension)`` of the mentions: that of the name that a mention is, which needs no encoder."""
         vectors = np.empty((len(self.texts), self.encoder.dimension), dtype=np.float32)
-        is_name = ~np.isnan(self.names)
+        is_name = self.names >= 0
         vectors[is_name] = self.index.vectors(self.names[is_name])
         if len(self.unnamed):
             vectors[self.unnamed] = self.encoder.encode([self.texts[i] for i in self.unnamed.tolist()])
@@ -120,7 +122,7 @@ class QueryBatch:
         """The names that a mention is, to the letter or in another inflection."""
         pairs = [(i, name, ROUTES.index(route)) for i, found in enumerate(self.named) for name, route in found.items()]
         mention, name, route = zip(*pairs, strict=True) if pairs else ((), (), ())
-        return Pairs(np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64))
+        return Pairs(np.array(mention, np.int64), np.array(name, np.int64), np.array(route, np.int64))
 
     def by_words(self) -> Pairs:
         """The names that share most words by their families, for mentions that are no name."""
@@ -129,7 +131,7 @@ class QueryBatch:
 
     def near_names(self) -> Pairs:
         """The names that the index keeps as nearest to the name that a mention is."""
-        named = np.flatnonzero(~np.isnan(self.names))
+        named = np.flatnonzero(self.names >= 0)
         place, near = self.index.near(self.names[named], self.width // 3, self.selection)
         return _found(named[place], near, DENSE)
 
@@ -137,7 +139,7 @@ class QueryBatch:
         """The nearest names by embedding to each mention that is no name and has an embedding."""
         embedded = self.unnamed[self.vectors[self.unnamed].any(axis=1)]  # what has no letter has none
         names = self.index.search(self.vectors[embedded], self.width, self.selection)[0]
-        position, column = np.nonzero(~np.isnan(names))
+        position, column = np.nonzero(names >= 0)
         return _found(embedded[position], names[position, column], DENSE)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from medlink.index import Bundle
-from medlink.index.keys import Keys
+from medlink.index.names import Keys
 from medlink.language.text import is_short, spelling
 from medlink.linking.candidates import LEARNED, Mention
 from medlink.linking.concept_equivalence import ConceptEquivalence, Same
@@ -139,7 +139,7 @@ class SharedNames:
         return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
 
     def _weights(self, features: Mapping[float, PriorFeatures], candidates: Sequence[Ranked]) -> dict[float, float]:
-        ranked = {one.concept: one.weight for one in candidates}
+        ranked: dict[float, float] = {one.concept: one.weight for one in candidates}
         odds: dict[float, float] = {}
         for concept, own in features.items():
             odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))

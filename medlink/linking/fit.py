@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from medlink.errors import ConfigError
-from medlink.index.keys import Keys
+from medlink.index.names import Keys
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
 from medlink.linking.candidates import EXACT, INFLECTED, Mention
@@ -259,7 +259,7 @@ def weigh(groups: Sequence[Group], read: Sequence[NDArray[np.float64]]) -> Weigh
     rank = first * features[:, 0] + weight * features[:, 1]
     # a name once: a right concept of it where there is one, as curves are of names
     order = np.lexsort((-rank, ~gold, names, example))
-    starts = np.flatnonzero((np.diff(example[order], prepend=-1) != 0) | (np.diff(names[order], prepend=np.nan) != 0))
+    starts = np.flatnonzero((np.diff(example[order], prepend=-1) != 0) | (np.diff(names[order], prepend=-1) != 0))
     best = np.maximum.reduceat(rank[order], starts)
     at = order[starts]
     table = Table(example[at], concept[at], features[at].astype(np.float32), gold[at], ones[at], language[at])

@@ -16,9 +16,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from medlink.index.arrays import Groups, row_products
-from medlink.index.keys import Keys
-from medlink.index.names import Entries
-from medlink.index.said import Overlap
+from medlink.index.names import Entries, Keys
+from medlink.index.word_overlap import Overlap
 from medlink.language.text import may_speak_of_numbers, numerals
 from medlink.linking.candidates import EXACT, INFLECTED, QueryBatch, candidates
 
@@ -169,7 +168,7 @@ def _lengths(pairs: Evidence) -> Sequence[Column]:
 
 
 def _words(pairs: Evidence) -> Sequence[Column]:
-    """How much of each other they say by word families (:class:`medlink.index.said.Overlap`).
+    """How much of each other they say by word families (:class:`medlink.index.word_overlap.Overlap`).
 
     ``said`` and ``says`` are the shares of the mention and of the name, ``same_words`` that both are whole,
     ``more`` and ``fewer`` the weight of the rarest word that the mention or the name does not say; ``lacks`` that the

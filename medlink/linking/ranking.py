@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
-from medlink.index.keys import Keys
+from medlink.index.names import Keys
 from medlink.index.names import Selections
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
@@ -159,10 +159,10 @@ class Ranked(NamedTuple):
     others that share its name; ``moved`` says of the first that a re-ranker put its name before another.
     """
 
-    concept: float
+    concept: int
     rank: float
     margin: float
-    name: float
+    name: int
     entry: int
     preferred: bool
     route: int
@@ -174,7 +174,7 @@ class Ranked(NamedTuple):
 
 _ROW = np.dtype(
     [
-        ("concept", "f8"), ("rank", "f8"), ("margin", "f8"), ("name", "f8"),
+        ("concept", "i8"), ("rank", "f8"), ("margin", "f8"), ("name", "i8"),
         ("entry", "i8"), ("preferred", "?"), ("route", "i1"), ("adds", "?"),
     ]
 )  # fmt: skip
@@ -298,7 +298,7 @@ class LearnedConcepts:
             for at, one in enumerate(index.concept_ids(entries.concept)):
                 if one == concept_id:
                     key = found[int(entries.position[at])]
-                    columns = float(entries.concept[at]), 0.0, WIDEST, key, int(entries.address[at])
+                    columns = int(entries.concept[at]), 0.0, WIDEST, key, int(entries.address[at])
                     preferred = bool(entries.preferred[at])
                     return Ranked(*columns, preferred, LEARNED, adds=False, measures=(0.0,) * len(FEATURES))
         return None

@@ -17,7 +17,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.exact import markers, normalise_all
+from medlink.language.exact import normalise_all
+from medlink.language.markers import markers
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2**64
 _INVERSE = np.uint64(pow(int(_PRIME), -1, 1 << 64))
@@ -44,21 +45,8 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def hash_ngrams(
     texts: Sequence[str], sizes: tuple[int, ...] = (3, 4, 5), *, words: bool = True, max_chars: int = 256
 ) -> Bags:
-    """Hash the n-grams of every text.
-
-    Args:
-        texts: n strings; each is normalised (:func:`medlink.language.text.normalise`) first.
-        sizes: lengths of the n-grams, boundary blanks included.
-        words: whether each whole word is a feature too.
-        max_chars: normalised characters that count; the rest of a longer text is left out.
-
-    Returns:
-        Bags of the n texts; an empty text has an empty bag. The hashes are the same on every machine.
-
-    >>> bags = hash_ngrams(["liver", ""], sizes=(3,), words=False)
-    >>> bags.indptr.tolist()
-    [0, 5, 5]
-    """
+    """Hash the n-grams of every text, which is normalised (:func:`medlink.language.text.normalise`) and cut to
+    ``max_chars`` first; ``sizes`` include the blanks at the ends of words. Hashes are the same on every machine."""
     return hash_forms([form[:max_chars] for form in normalise_all(texts)], sizes, words=words)
 
 
@@ -115,15 +103,8 @@ def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np
 
 
 def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut as its n-grams are.
-
-    Returns:
-        ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
-
-    >>> ends, hashes = hash_markers(["type 2", "type II", "type"])
-    >>> ends.tolist(), bool(hashes[0] == hashes[1])
-    ([0, 1, 2, 2], True)
-    """
+    """Hash the markers (:func:`medlink.language.markers.markers`) of every text, normalised and cut as its n-grams are:
+    ``indptr (n + 1,)`` and ``hashes (total,)``; those of text i are ``hashes[indptr[i]:indptr[i + 1]]``."""
     found = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
     return np.cumsum([0, *map(len, found)]), hash_codes(np.array([code for some in found for code in some], np.int64))
 
@@ -140,12 +121,7 @@ def meaning_code(meant: int | str) -> int:
 
 
 def hash_codes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hashes of codes ``(n,)`` of :func:`meaning_code` and :func:`marker_codes`.
-
-    >>> liver, seven = hash_codes(np.array([meaning_code("liver"), meaning_code(7)]))
-    >>> bool(liver == seven)
-    False
-    """
+    """Hashes of codes ``(n,)`` of :func:`meaning_code` and :func:`marker_codes`."""
     return _mix(codes.astype(np.uint64))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
+from medlink.models.sealed import seal
 from medlink.models.static.encoder import MODULE_PATHS, modules_of
 
 if TYPE_CHECKING:
@@ -30,16 +31,9 @@ class TransformerEncoder:
     """A sentence-transformers model behind the :class:`Encoder` protocol.
 
     A bare checkpoint, as CODER, SapBERT and PubMedBERT are published, has no ``modules.json`` and so no pooling. It
-    gets the one that is asked for, else that of sentence-transformers (the mean), and a warning says so, once.
-
-    Args:
-        name: model folder, or ``hf:`` and the name of a hub model.
-        device: torch device; the default is a GPU where there is one.
-        batch_size: names embedded at a time.
-        pooling: of :data:`medlink.settings.POOLINGS`, or ``""`` for the model's own.
-
-    Raises:
-        EncoderError: no model could be loaded, or its own pooling is another one.
+    gets the ``pooling`` that is asked for, else that of sentence-transformers (the mean), and a warning says so, once.
+    ``name`` is a model folder, or ``hf:`` and the name of a hub model; ``device`` by default a GPU where there is one.
+    Raises :class:`EncoderError` where no model could be loaded, or its own pooling is another one.
     """
 
     def __init__(
@@ -111,8 +105,9 @@ class TransformerEncoder:
         return np.asarray(vectors, dtype=np.float32)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model folder with safetensors weights."""
+        """Write the model folder with safetensors weights and hashes."""
         self._model.save(str(folder), safe_serialization=True)
+        seal(Path(folder))
         return Path(folder)
 
 

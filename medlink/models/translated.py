@@ -6,15 +6,14 @@ import hashlib
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
-
-if TYPE_CHECKING:
-    from medlink.models.encoders import Encoder
+from medlink.models.protocol import Encoder
+from medlink.models.sealed import seal
 
 HOLDS = "translation"
 """The folder by which that of a translated encoder is known."""
@@ -28,14 +27,10 @@ Translate = Callable[[Sequence[str]], Sequence[str]]
 
 
 class MarianTranslator:
-    """A Marian model (Junczys-Dowmunt et al. 2018) of the transformers library.
+    """A Marian model (Junczys-Dowmunt et al. 2018) of the transformers library, on the CPU unless a device is named.
 
-    Args:
-        folder: its folder, weights as safetensors; the tokenizers of published ones need the extra ``translate``.
-        device: torch device; the default is the CPU.
-
-    Raises:
-        EncoderError: there is no such model in the folder.
+    Weights are safetensors; the tokenizers of published models need the extra ``translate``. Raises
+    :class:`EncoderError` where there is no such model in the folder.
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
@@ -89,21 +84,14 @@ class TranslatedEncoder:
     """Any encoder behind a translator: every text is translated, then embedded.
 
     Feng 2023, section III-B, where the texts of all languages go into English, for which one model is kept.
-
-    Args:
-        encoder: what embeds the translations.
-        translate: a function of texts, or a :class:`MarianTranslator`.
+    ``translate`` is a function of texts, or a :class:`MarianTranslator`.
     """
 
     def __init__(self, encoder: Encoder, translate: Translate) -> None:
         self.encoder, self._translate = encoder, translate
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """The n translations of n texts.
-
-        Raises:
-            EncoderError: the translator gives something else than n texts.
-        """
+        """The n translations of n texts; :class:`EncoderError` where the translator gives something else."""
         given = self._translate(list(texts))
         found = [given] if isinstance(given, str) else list(given)
         if len(found) != len(texts) or not all(isinstance(text, str) for text in found):
@@ -118,11 +106,7 @@ class TranslatedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the encoder's fingerprint and the translator's.
-
-        Raises:
-            EncoderError: the translator has none.
-        """
+        """Hash of the encoder's fingerprint and the translator's; :class:`EncoderError` where it has none."""
         made_of = getattr(self._translate, "fingerprint", None)
         if not isinstance(made_of, str):
             remedy = "give it an attribute 'fingerprint', a text that changes when its translations do"
@@ -134,14 +118,14 @@ class TranslatedEncoder:
         return self.encoder.encode(self.translate(texts))
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder that :func:`medlink.load_encoder` opens: ``encoder/`` and ``translation/``.
+        """Write a folder that :func:`medlink.load_encoder` opens: ``encoder/``, ``translation/`` and hashes.
 
-        Raises:
-            EncoderError: the translator is a function, which no folder can hold.
+        Raises :class:`EncoderError` where the translator is a function, which no folder can hold.
         """
         if not isinstance(self._translate, MarianTranslator):
             remedy = "save one with a Marian folder, or keep the function beside it"
             raise EncoderError("a function that translates cannot be saved", path=folder, remedy=remedy)
         self._translate.save(Path(folder) / HOLDS)
         self.encoder.save(Path(folder) / ENCODER)
+        seal(Path(folder))
         return Path(folder)

@@ -21,7 +21,7 @@ _CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in cap
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
 _KEPT = 1 << 15  # spans of which is kept whether they stand for what they name
 
-_ByTag = dict[str, Mapping[float, str]]
+_ByTag = dict[str, Mapping[int, str]]
 """The names of a span with their routes, by the language that states them."""
 
 
@@ -87,7 +87,7 @@ class NameFinder:
             for tag, names in by_tag.items()
         )
 
-    def _spelt_alike(self, row: float, text: str, language: str) -> bool:
+    def _spelt_alike(self, row: int, text: str, language: str) -> bool:
         """Whether a row has a name that ``text`` may stand for.
 
         An upper-case name stands for upper-case text only, and a few capitals have no inflection: *GOT* is not *Gota*.

@@ -7,9 +7,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +16,10 @@ import numpy as np
 import pytest
 
 from medlink.bundles import parts as store
-from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
+from medlink.errors import BundleError, ConfigError, EncoderError
 from medlink.index import Bundle, build_bundle, extend_bundle
 from medlink.index.bundle import verify_bundle
-from medlink.index.waiting import waiting_kb
-from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
 from tests.models.test_static import CONFIG, random_encoder
@@ -55,12 +51,6 @@ def refer(bundle: Path, kind: str, draft: Path) -> None:
         store.switch(bundle, work, {**manifest, "parts": entries})
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
-    return tmp_path / "bundle"
-
-
 def test_the_parts_and_their_binding(bundle: Path) -> None:
     opened = Bundle(bundle)
     assert parts(bundle) == ["encoder", "index", "kb", "manifest.json"]
@@ -73,7 +63,7 @@ def test_the_parts_and_their_binding(bundle: Path) -> None:
 def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
     refer(bundle, "kb", small_kb(tmp_path / "kb" / "kb.sqlite", "pain").parent)
-    with pytest.raises(BundleError, match=r"the knowledge base is not the one.*build_bundle"):
+    with pytest.raises(BundleError, match=r"the knowledge base is not the one.*medlink index build"):
         Bundle(bundle)
     build_bundle(bundle)  # the remedy mends it
     assert Linker(bundle).link(["pain"])[0].concept_id == "X:1"
@@ -107,16 +97,16 @@ def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").unlink()
     with pytest.raises(BundleError, match="incomplete: it has no manifest"):
         Bundle(bundle)
-    with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*build_kb"):
+    with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*medlink kb build"):
         build_bundle(tmp_path / "new")
     assert not (tmp_path / "new").exists()
     (bundle / "manifest.json").write_text(manifest)
     shutil.rmtree(part(bundle, "index"))
-    with pytest.raises(BundleError, match=r"index-[0-9a-f]{16}: a part of the bundle is missing.*build_bundle"):
+    with pytest.raises(BundleError, match=r"index-[0-9a-f]{16}: a part of the bundle is missing.*medlink index build"):
         Bundle(bundle)
     build_bundle(bundle)
     shutil.rmtree(part(bundle, "kb"))
-    with pytest.raises(BundleError, match=r"the knowledge base of the bundle is damaged.*build_kb"):
+    with pytest.raises(BundleError, match=r"the knowledge base of the bundle is damaged.*medlink kb build"):
         build_bundle(bundle)
 
 
@@ -124,7 +114,7 @@ def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "around" / "pages").mkdir(parents=True)
     shutil.copytree(bundle, tmp_path / "around" / "inner")
-    for folder, remedy in (("empty", "a folder made by build_bundle()"), ("around", tmp_path / "around/inner")):
+    for folder, remedy in (("empty", "a folder made by 'medlink index build'"), ("around", tmp_path / "around/inner")):
         with pytest.raises(BundleError) as caught:
             Bundle(tmp_path / folder)
         assert str(caught.value) == f"{tmp_path / folder}: is no bundle. Remedy: name {remedy}."
@@ -135,7 +125,7 @@ def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").unlink()
     shutil.move(part(tmp_path / "around" / "inner", "kb") / "kb.sqlite", tmp_path / "empty" / "kb.sqlite")
     for folder in (bundle, tmp_path / "empty"):
-        with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*build_bundle"):
+        with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*medlink index build"):
             Bundle(folder)
 
 
@@ -174,25 +164,6 @@ def test_a_part_is_no_bundle(
     build_bundle(tmp_path / "kb-0123456789abcdef")  # a folder of its own may have such a name
 
 
-def test_what_is_no_knowledge_base_leaves_the_old_one(bundle: Path, tmp_path: Path) -> None:
-    (tmp_path / "junk").write_text("junk")
-    with pytest.raises(KnowledgeBaseError):
-        build_bundle(bundle, kb=tmp_path / "junk")
-    assert Bundle(bundle).kb.lookup("fever")
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="the bundle cannot be written"):
-        build_bundle(tmp_path / "file" / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
-
-
-def test_calibration_of_another_version_is_refused(bundle: Path) -> None:
-    build_bundle(bundle, calibration={"weights": {"magic": 1}, "slope": 1, "offset": 0})
-    with pytest.raises(BundleError, match="calibration is of another version"):
-        Linker(bundle)
-
-
 def test_what_no_build_made_is_not_replaced(bundle: Path) -> None:
     before = Linker(bundle).link(["fever"])
     for name in ("keep.new", "terms.tsv.new"):
@@ -207,18 +178,18 @@ def test_what_no_build_made_is_not_replaced(bundle: Path) -> None:
     assert (bundle / "index" / "thesis.txt").read_text() == "mine"
 
 
-def test_a_bundle_without_its_encoder_asks_no_hub(bundle: Path) -> None:
-    shutil.rmtree(part(bundle, "encoder"))
-    with pytest.raises(BundleError, match="a part of the bundle is missing"):
-        Linker(bundle)
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(folder / "e")
+    build_bundle(folder / "own", kb=small_kb(folder / "kb.sqlite"), encoder=folder / "e")
+    return folder
 
 
 @pytest.fixture
-def with_own_encoder(tmp_path: Path) -> Path:
+def with_own_encoder(own: Path, tmp_path: Path) -> Path:
     """A bundle with another encoder than the built-in one."""
-    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
-    build_bundle(tmp_path / "own", kb=small_kb(tmp_path / "kb.sqlite"), encoder=tmp_path / "e")
-    return tmp_path / "own"
+    return shutil.copytree(own, tmp_path, dirs_exist_ok=True) / "own"
 
 
 @pytest.mark.parametrize("how", ["renewed", "replaced", "without its manifest", "of format 2"])
@@ -256,36 +227,8 @@ def test_an_encoder_that_is_damaged_has_to_be_named(with_own_encoder: Path) -> N
     assert Bundle(with_own_encoder).encoder.fingerprint == before
     (part(with_own_encoder, "encoder") / "config.json").write_text("{}")
     (with_own_encoder / "manifest.json").write_text("{")
-    with pytest.raises(BundleError, match=r"own: the encoder of the bundle is damaged.*encoder=NAME"):
+    with pytest.raises(BundleError, match=r"own: the encoder of the bundle is damaged.*--encoder NAME"):
         build_bundle(with_own_encoder)
-
-
-def test_an_encoder_is_chosen_from_several_by_its_name(with_own_encoder: Path, bundle: Path) -> None:
-    builtin = part(bundle, "encoder")
-    shutil.copytree(builtin, with_own_encoder / builtin.name)
-    (with_own_encoder / "manifest.json").write_text("{")
-    with pytest.raises(BundleError, match=rf"several encoders.*encoder=\.\.\.: .*{with_own_encoder / builtin.name}"):
-        build_bundle(with_own_encoder)
-    build_bundle(with_own_encoder, encoder=with_own_encoder / builtin.name)
-    assert Bundle(with_own_encoder).encoder.fingerprint == load_encoder().fingerprint
-
-
-def test_a_newer_knowledge_base_waits_until_the_build(tmp_path: Path) -> None:
-    for kind in ("Disease", "Symptom"):
-        table = tmp_path / "t.tsv"
-        table.write_text(f"concept_id\tname\tlanguage\tsemantic_type\nX:1\tfever\ten\t{kind}\n", encoding="utf-8")
-        build_kb(tmp_path / "b" / "kb.sqlite", [Input("table", table)])
-        if kind == "Disease":
-            build_bundle(tmp_path / "b")
-            assert waiting_kb(tmp_path / "b") is None
-    assert waiting_kb(tmp_path / "b") == tmp_path / "b" / "kb.sqlite"
-    assert Bundle(tmp_path / "b").index.semantic_types == ["Disease"]
-    assert KnowledgeBase(tmp_path / "b").semantic_types("X:1")[0].semantic_type == "Symptom"
-    build_bundle(tmp_path / "b")
-    assert waiting_kb(tmp_path / "b") is None
-    assert parts(tmp_path / "b") == ["encoder", "index", "kb", "manifest.json"]
-    assert Bundle(tmp_path / "b").index.semantic_types == ["Symptom"]
-    assert KnowledgeBase(tmp_path / "b").semantic_types("X:1")[0].semantic_type == "Symptom"
 
 
 def test_a_bundle_with_a_knowledge_base_that_waits_says_so_on_opening(
@@ -310,7 +253,7 @@ def test_a_bundle_with_a_knowledge_base_that_waits_says_so_on_opening(
     assert said() == ""
     waits = (
         f"{folder / 'kb.sqlite'} is not in the bundle, which goes on with the knowledge base that it was built from. "
-        f"Remedy: run build_bundle({folder}), or delete the file"
+        f"Remedy: run 'medlink index build {folder}', or delete the file"
     )
     # of the same size, and of another one with the same names
     assert load("cough") == waits
@@ -327,34 +270,6 @@ def test_a_bundle_with_a_knowledge_base_that_waits_says_so_on_opening(
     again = pickle.loads(pickle.dumps(Bundle(folder)))  # noqa: S301 # made here
     assert again.kb.content_hash
     assert not caplog.records
-
-
-_SLOW = """
-import sys, time
-from medlink.index import bundle
-class Slow:
-    def __init__(self, inner): self.inner = inner
-    def __getattr__(self, name): return getattr(self.inner, name)
-    def encode(self, texts):
-        print("encoding", flush=True); time.sleep(60)
-load = bundle.load_encoder
-bundle.load_encoder = lambda name: Slow(load(name))
-bundle.build_bundle(sys.argv[1])
-"""
-
-
-def test_a_build_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
-    before = Linker(bundle).link(["fever"])
-    child = subprocess.Popen([sys.executable, "-c", _SLOW, str(bundle)], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"encoding\n"
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    assert Linker(bundle).link(["fever"]) == before
-    assert len(parts(bundle)) == 5
-    build_bundle(bundle)
-    assert parts(bundle) == ["encoder", "index", "kb", "manifest.json"]
 
 
 def _link(folder: str) -> list[str | None]:

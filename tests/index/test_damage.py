@@ -17,21 +17,20 @@ from click.testing import CliRunner
 from medlink.bundles import parts as store
 from medlink.cli.main import app
 from medlink.errors import BundleError, MedlinkError
-from medlink.index import Bundle, ConceptIndex, build_bundle, extend_bundle
+from medlink.index import Bundle, ConceptIndex, extend_bundle
 from medlink.kb import Input, KnowledgeBase
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
 from medlink.linking import Linker
 from medlink.records import Link
-from tests.index.test_bundle import part, small_kb
+from tests.index.test_bundle import part
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of two parts."""
-    folder = tmp_path_factory.mktemp("made")
-    build_bundle(folder / "bundle", kb=small_kb(folder / "kb.sqlite"))
+    folder = shutil.copytree(built, tmp_path_factory.mktemp("made"), dirs_exist_ok=True)
     (folder / "more.tsv").write_text("id\tname\tlanguage\nX:3\tpain\ten\nX:3\tSchmerz\tde\n", encoding="utf-8")
     extend_bundle(folder / "bundle", [Input("table", folder / "more.tsv")])
     return folder / "bundle"
@@ -63,10 +62,10 @@ def files(bundle: Path) -> list[Path]:
     return sorted(path for path in bundle.rglob("*") if path.is_file() and path.name != ".lock")
 
 
-def test_a_flipped_bit_in_any_file_is_refused(bundle: Path) -> None:
+def test_a_flipped_bit_is_refused(bundle: Path) -> None:
     rng = random.Random(1)
     before = links(bundle)
-    for path in files(bundle):
+    for path in files(bundle)[::4]:  # all of them in ``make faults``
         content = path.read_bytes()
         flip(path, rng.randrange(8 * len(content)), keep_time=False)
         with pytest.raises(MedlinkError, match=r"Remedy: .*medlink (index|kb) build"):
@@ -122,7 +121,7 @@ def test_a_manifest_that_was_edited(bundle: Path) -> None:
 
 def wrong(found: Any) -> list[Any]:
     """Values of another type than one that was found."""
-    return [value for value in (None, 3, "x", [], {}, True, -1, "../x") if type(value) is not type(found)]
+    return [value for value in (None, "../x", [], -1) if type(value) is not type(found)][:2]
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -176,7 +175,7 @@ def test_arrays_that_do_not_fit_together(bundle: Path) -> None:
     with pytest.raises(BundleError, match=r"does not fit together \(IndexError\)\. Remedy: run verify_bundle\(\)"):
         linker.link(["fever"])
     with pytest.raises(BundleError, match=r"does not fit together \(LookupError\)"):
-        linker.index.norms(np.array([77.5]))
+        linker.index.norms(np.array([77]))
     with pytest.raises(IndexError, match="no vector of that number"):
         linker.index.parts[0].vectors.vectors(np.array([99]))
 

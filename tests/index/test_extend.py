@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import pickle
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -24,12 +16,11 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
 from medlink.linking import Linker, Mention
-from medlink.linking.demo import demo_folder, demo_notes
-from medlink.linking.ranking import default_join
+from medlink.linking.demo import demo_folder
+from medlink.linking.join import default_join
 from medlink.models import StaticEncoder, load_encoder
 from medlink.records import Link
-from medlink.spacy_components.pipeline import build_pipeline
-from tests.index.test_bundle import part, parts, refer, small_kb
+from tests.index.test_bundle import part, parts, refer
 from tests.models.test_static import CONFIG, random_encoder
 
 _NOISE = 0.4
@@ -107,18 +98,6 @@ def test_links_are_those_of_a_bundle_built_with_everything(extended: Path, linke
     assert len(differing(links, others, 1e-4)) < len(asked) / 3
 
 
-def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
-    first, second = parts_of_demo(tmp_path, (1, 0))
-    for name, inputs in (("part", [first]), ("whole", [first, second])):
-        build_kb(tmp_path / name / "kb.sqlite", inputs)
-        build_bundle(tmp_path / name, calibration=default_join().to_dict(), kind="hnsw")
-    extend_bundle(tmp_path / "part", [second])
-    asked = mentions()[::3]
-    links, others = Linker(tmp_path / "part").link(asked), Linker(tmp_path / "whole").link(asked)
-    # words weigh what they weigh in the main part, half of the names here
-    assert len(differing(links, others, 0.1)) <= 10
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -135,21 +114,6 @@ def test_filters_act_on_both_parts(options: dict[str, list[str]], extended: Path
     assert len(differing(links, others, 0.1)) <= 5
 
 
-@pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_mentions_found_in_notes(language: str, extended: Path, demo_path: Path) -> None:
-    note = demo_notes()[language]
-    found = []
-    for path in (extended, demo_path):
-        doc = build_pipeline(path, language)(note)
-        found.append([(span.text, span.start_char, span.kb_id_) for span in doc.spans["medlink"]])
-    assert [one[:2] for one in found[0]] == [one[:2] for one in found[1]]
-    # words are weighed by how many names have them, so one at the threshold may be NIL in one of the two
-    differ = [{one[2], other[2]} for one, other in zip(*found, strict=True) if one != other]
-    assert len(differ) <= 1
-    assert all("NIL" in ids for ids in differ)
-    assert len(found[0]) > 10
-
-
 def test_each_part_is_complete_and_both_are_one_index(extended: Path, demo: Bundle) -> None:
     index, whole = Bundle(extended).index, demo.index
     assert index.added is not None
@@ -164,14 +128,6 @@ def test_each_part_is_complete_and_both_are_one_index(extended: Path, demo: Bund
         own, wanted = index.entries_of(name), whole.entries_of(other)
         assert sorted(own, key=str) == sorted(wanted, key=str)
     np.testing.assert_allclose(index.vectors(names), whole.vectors(others), atol=1e-6)
-
-
-def test_concepts_are_those_of_all_names(extended: Path, demo: Bundle) -> None:
-    index, whole = Bundle(extended).index, demo.index
-    concepts, others = (np.unique(one.entries(one.keys()).concept) for one in (index, whole))
-    assert index.concept_ids(concepts) == whole.concept_ids(others)
-    np.testing.assert_allclose(index.means(concepts), whole.means(others).astype(np.float32), atol=2e-3)
-    assert index.concept_types(concepts) == whole.concept_types(others)
 
 
 @pytest.mark.parametrize("of", ["main", "added"])
@@ -241,12 +197,6 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
         part.index.select(Filter(semantic_types=("Foot",)))
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
-    return tmp_path / "bundle"
-
-
 def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", name: str = "more") -> list[Input]:
     path = folder / f"{name}.tsv"
     path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
@@ -275,32 +225,6 @@ def test_the_main_part_is_never_written_nor_its_names_embedded(bundle: Path, mon
     assert done == [("names embedded", 2, 2), ("nearest names", 2, 2)]
     found = Linker(bundle).link(["pain", "pyrexia", "nausea", "fever", "cough"])
     assert [link.concept_id for link in found] == ["X:3", "X:1", "X:4", "X:1", "X:2"]
-
-
-def test_a_process_that_has_it_open_goes_on(bundle: Path) -> None:
-    asked = ["fever", "feverr", "cough", "pain"]
-    opened = Linker(bundle)
-    before = opened.link(asked)
-    for number in range(3):
-        extend_bundle(bundle, more(bundle.parent, f"Y:{number}\tpain {number}\ten"))
-        for kept in (opened._rankings, opened._shown, opened._described):
-            kept.clear()
-        assert opened.link(asked) == before
-    found: list[list[Link]] = []
-    thread = threading.Thread(target=lambda linker: found.append(linker.link(asked)), args=[opened])
-    thread.start()
-    thread.join()
-    assert found == [before]
-    again = pickle.loads(pickle.dumps(opened.bundle))  # noqa: S301  # our own bytes
-    assert "added" not in again.index.manifest
-    assert again.encoder.fingerprint == opened.bundle.encoder.fingerprint
-    assert Bundle(bundle).index.manifest["added"]["rows"] == 3
-    # those in use, and those of now
-    assert parts(bundle) == ["added", "encoder", "index", "kb", "kb", "manifest.json"]
-    del opened, again, thread
-    gc.collect()
-    extend_bundle(bundle, more(bundle.parent, "Y:3\tpain 3\ten"))
-    assert parts(bundle) == ["added", "encoder", "index", "kb", "manifest.json"]
 
 
 def test_nothing_new_leaves_the_index(bundle: Path) -> None:
@@ -344,57 +268,6 @@ def test_a_concept_whose_first_name_in_the_index_comes_later(tmp_path: Path) -> 
     assert Linker(tmp_path / "b").index.manifest["names"] == 2
 
 
-def test_same_steps_same_files(bundle: Path, tmp_path: Path) -> None:
-    shutil.copytree(bundle, tmp_path / "other")
-    for folder in (bundle, tmp_path / "other"):
-        extend_bundle(folder, more(tmp_path, "X:3\tpain\ten", "X:1\tpyrexia\ten"))
-    files = sorted(path.relative_to(bundle) for path in bundle.glob("*-*/*") if path.name != "kb.sqlite")
-    assert len(files) > 40
-    for path in files:
-        assert (bundle / path).read_bytes() == (tmp_path / "other" / path).read_bytes(), path
-
-
-def test_a_build_makes_one_part_of_both(bundle: Path) -> None:
-    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    build_bundle(bundle)
-    opened = Bundle(bundle)
-    assert "added" not in opened.index.manifest
-    assert "added" not in opened.manifest["parts"]
-    assert opened.index.manifest["names"] == 3
-    extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
-    assert Bundle(bundle).index.manifest["added"]["names"] == 1
-    assert [link.concept_id for link in Linker(bundle).link(["pain", "nausea"])] == ["X:3", "X:4"]
-
-
-_SLOW = """
-import sys, time
-from medlink.index import extend, extend_bundle
-from medlink.kb import Input
-def slow(*args, **kwargs):
-    print("building", flush=True); time.sleep(60)
-extend.Part.build = slow
-extend_bundle(sys.argv[1], [Input("table", sys.argv[2])])
-"""
-
-
-def test_an_add_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
-    before = Linker(bundle).link(["fever", "pain"])
-    (given,) = more(bundle.parent, "X:3\tpain\ten")
-    with subprocess.Popen(
-        [sys.executable, "-c", _SLOW, str(bundle), str(given.path)],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"building\n"
-        child.send_signal(signal.SIGKILL)
-    assert Linker(bundle).link(["fever", "pain"]) == before
-    assert len(parts(bundle)) == 5
-    extend_bundle(bundle, [given])
-    assert parts(bundle) == ["added", "encoder", "index", "kb", "manifest.json"]
-    assert Linker(bundle).link(["pain"])[0].concept_id == "X:3"
-
-
 def test_wrong_inputs_and_another_encoder(bundle: Path) -> None:
     before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
     rows = [f"X:{n}\tname {n}\ten" for n in range(3, 9)]
@@ -412,63 +285,3 @@ def test_wrong_inputs_and_another_encoder(bundle: Path) -> None:
     shutil.rmtree(part(bundle, "encoder"))
     with pytest.raises(BundleError, match="a part of the bundle is missing"):
         extend_bundle(bundle, more(bundle.parent, *rows))
-
-
-def test_bad_rows_and_unknown_parents_are_counted(bundle: Path) -> None:
-    head = "concept_id\tname\tlanguage\tparent"
-    report = extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten\tX:1|X:77", "X:4\tx\tklingon\t", head=head))
-    assert report.kb.inputs[0].bad == {"unknown language": 1}
-    assert report.kb.inputs[0].skipped == {"relation of a concept that is not loaded": 1}
-    assert Bundle(bundle).kb.parents("X:3") == ["X:1"]
-
-
-def test_a_folder_that_cannot_be_written(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace = os.replace
-
-    def full(source: Path, target: Path) -> None:
-        if Path(target) == bundle / "manifest.json":
-            raise OSError(28, "No space left on device", str(bundle))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(ConfigError, match="the bundle cannot be written: No space left on device"):
-        extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    monkeypatch.undo()
-    assert Linker(bundle).link(["pain"])[0].nil
-    assert ".writing" not in "".join(path.name for path in bundle.iterdir())
-
-
-def test_damage_to_the_added_part_is_named(bundle: Path) -> None:
-    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    added = part(bundle, "added")
-    vectors = added / "vectors.faiss"
-    kept = vectors.read_bytes()
-    vectors.write_bytes(kept[:-1])
-    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the bundle has \d+ bytes, \d+ were written"):
-        Bundle(bundle)
-    vectors.write_bytes(kept)
-    (added / "near.npy").unlink()
-    with pytest.raises(BundleError, match=r"near\.npy: a file of the bundle is missing"):
-        Bundle(bundle)
-    shutil.rmtree(added)
-    with pytest.raises(BundleError, match=r"added-[0-9a-f]{16}: a part of the bundle is missing"):
-        Bundle(bundle)
-
-
-def test_an_added_part_of_another_encoder(bundle: Path) -> None:
-    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    shutil.copytree(part(bundle, "added"), bundle.parent / "added")
-    manifest = json.loads((bundle.parent / "added" / "index.json").read_text())
-    (bundle.parent / "added" / "index.json").write_text(json.dumps({**manifest, "encoder": "another"}))
-    refer(bundle, "added", bundle.parent / "added")
-    with pytest.raises(BundleError, match=r"the added names are of another encoder"):
-        Bundle(bundle)
-
-
-def test_pipelines_in_several_processes(extended: Path) -> None:
-    nlp = build_pipeline(extended, "en")
-    notes = [demo_notes()["en"]] * 4
-    alone = [[span.kb_id_ for span in doc.ents] for doc in nlp.pipe(notes)]
-    together = [[span.kb_id_ for span in doc.ents] for doc in nlp.pipe(notes, n_process=2, batch_size=2)]
-    assert together == alone
-    assert alone[0]

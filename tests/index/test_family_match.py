@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.index.family_match import FamilyMatcher, feature_columns
-from medlink.index.said import SaidNames
+from medlink.index.word_overlap import NameWords
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
@@ -19,7 +19,7 @@ NAMES = ["edema of the legs", "renal insufficiency", "liver cyst", "heart attack
 @pytest.fixture(scope="module")
 def matcher(tmp_path_factory: pytest.TempPathFactory) -> FamilyMatcher:
     folder: Path = tmp_path_factory.mktemp("families")
-    names = SaidNames.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
+    names = NameWords.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
     return FamilyMatcher.build(folder, names, len(NAMES))
 
 

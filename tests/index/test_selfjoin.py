@@ -36,13 +36,6 @@ def brute(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, out
 
 
-def test_by_hand() -> None:
-    rows, cosines = nearest(np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), 1)
-    assert rows.tolist() == [[1], [2], [1]]
-    np.testing.assert_allclose(cosines, [[0.6], [0.8], [0.8]], atol=1e-6)
-    assert (rows.dtype, cosines.dtype) == (np.int64, np.float32)
-
-
 @pytest.mark.parametrize(("n", "k"), [(500, 7), (2000, 10), (60, 59), (60, 200)])
 def test_flat_is_exact(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selfjoin, "_CHUNK", 128)
@@ -67,33 +60,6 @@ def test_cells_find_nearly_all() -> None:
     np.testing.assert_allclose(cosines, own, atol=1e-6)
     assert (np.diff(cosines, axis=1) <= 0).all()
     assert not (rows == np.arange(len(x))[:, None]).any()
-
-
-def test_fewer_cells_find_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = crowded(2500)
-    expected, _ = brute(x, 10)
-
-    def recall() -> float:
-        rows, _ = nearest(x, 10, kind="cells")
-        return float(np.mean([len(set(a) & set(b)) for a, b in zip(rows.tolist(), expected.tolist(), strict=True)]))
-
-    whole = recall()
-    monkeypatch.setattr(selfjoin, "_SCANNED", 1)
-    monkeypatch.setattr(selfjoin, "_RECALL", 0)
-    assert recall() < whole
-
-
-def test_the_kind_is_chosen_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = crowded(3000)
-    flat, cells = nearest(x, 10, kind="flat")[0], nearest(x, 10, kind="cells")[0]
-    assert (nearest(x, 10)[0] == flat).all()
-    monkeypatch.setattr(selfjoin, "FLAT_LIMIT", 2000)
-    monkeypatch.setattr(selfjoin, "_SCANNED", 1)
-    monkeypatch.setattr(selfjoin, "_RECALL", 0)
-    chosen = nearest(x, 10)[0]
-    assert (chosen == nearest(x, 10, kind="cells")[0]).all()
-    assert not (chosen == flat).all()
-    assert (cells == flat).mean() > 0.95
 
 
 @pytest.mark.parametrize("kind", selfjoin.KINDS)
@@ -153,18 +119,6 @@ def test_edges(kind: str | None) -> None:
     assert cosines[1].tolist() == [1.0, 0.0, -1.0]
 
 
-def test_an_odd_width_has_cells_too() -> None:
-    x = crowded(2000, d=15)
-    assert (nearest(x, 5, kind="cells")[0] == nearest(x, 5, kind="flat")[0]).mean() > 0.95
-
-
-def test_progress_ends_at_the_number_of_distinct_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_CHUNK", 64)
-    seen: list[tuple[int, int]] = []
-    nearest(np.concatenate([crowded(150), crowded(150)]), 3, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(64, 150), (128, 150), (150, 150)]
-
-
 def test_refusals() -> None:
     x = crowded(10)
     x[4] *= 2
@@ -184,66 +138,6 @@ def test_refusals() -> None:
         nearest(crowded(10), 2, kind="tree")
 
 
-def test_cells_are_added_until_the_sample_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    # more neighbours than a crowd has: those of other crowds lie anywhere
-    x = crowded(8000, d=48)
-    expected = selfjoin.faiss().knn(x, x, 31, metric=selfjoin.faiss().METRIC_INNER_PRODUCT)[1]
-
-    def recall() -> float:
-        rows = nearest(x, 30, kind="cells")[0]
-        found = [np.isin(best[best != i][:30], rows[i]).mean() for i, best in enumerate(expected)]
-        return float(np.mean(found))
-
-    monkeypatch.setattr(selfjoin, "_SCANNED", 3)
-    assert recall() >= 0.95
-    monkeypatch.setattr(selfjoin, "_RECALL", 0)
-    assert recall() < 0.9
-
-
-def test_the_search_is_widened_no_further_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    # a share that no search has
-    monkeypatch.setattr(selfjoin, "_RECALL", 1.1)
-    monkeypatch.setattr(selfjoin, "_SCANNED", 1)
-    monkeypatch.setattr(selfjoin, "_CHUNK", 64)
-    candidates, asked = set(), set()
-    real = selfjoin._ranked
-
-    def ranked(vectors: object, queries: np.ndarray, found: np.ndarray, k: int) -> selfjoin.Neighbours:
-        asked.add(len(queries))
-        candidates.add(found.shape[1])
-        return real(vectors, queries, found, k)  # type: ignore[arg-type]  # what it was given
-
-    monkeypatch.setattr(selfjoin, "_ranked", ranked)
-    x = crowded(4096)
-    nearest(x, 2, kind="cells")
-    assert (candidates, asked) == ({8 * (4 * 2 + 1 + 8)}, {64 // 8})
-    monkeypatch.setattr(selfjoin, "_WIDENED", 1)
-    candidates.clear()
-    asked.clear()
-    nearest(x, 2, kind="cells")
-    assert (candidates, asked) == ({4 * 2 + 1 + 8}, {64})
-
-
-def test_no_more_rows_are_read_at_once_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_CHUNK", 16)
-    monkeypatch.setattr(selfjoin, "_TRAINED", 0)
-    read: list[int] = []
-    real = selfjoin._Vectors.__getitem__
-
-    def spied(vectors: selfjoin._Vectors, at: slice | np.ndarray) -> np.ndarray:
-        found = real(vectors, at)
-        assert found.dtype == np.float32
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(selfjoin._Vectors, "__getitem__", spied)
-    x = crowded(6000).astype(np.float16)
-    nearest(x, 3, kind="cells")
-    # a quarter to train the cells; then 16 queries with 4 * 3 + 9 candidates each, or a sample of 256
-    assert sorted(read)[-1] == 64 * (6000 // 256)
-    assert sorted(read)[-2] <= 16 * 21
-
-
 @pytest.mark.parametrize("kind", selfjoin.KINDS)
 def test_half_precision_gives_what_its_numbers_give(kind: str, tmp_path: Path) -> None:
     x = crowded(3000)
@@ -256,10 +150,3 @@ def test_half_precision_gives_what_its_numbers_give(kind: str, tmp_path: Path) -
     np.testing.assert_array_equal(cosines, close)
     assert (rows[5, 0], rows[7, 0], rows[9, 0]) == (7, 5, -1)
     np.testing.assert_allclose(cosines, nearest(x, 10, kind=kind)[1], atol=2e-3)
-
-
-def test_the_sample_is_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_CHUNK", 8)
-    x, queries = crowded(500), np.array([0, 130, 499])
-    expected, _ = brute(x, 6)
-    np.testing.assert_array_equal(selfjoin._exact(selfjoin._Vectors(x, None), queries, 6), expected[queries])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +12,12 @@ from numpy.typing import NDArray
 
 from medlink.cli.main import app
 from medlink.errors import BundleError, ConfigError, InputError
-from medlink.index import Bundle, build_bundle, extend_bundle, part, update_bundle
-from medlink.index import bundle as bundle_module
-from medlink.index import embedded as module
-from medlink.index.embedded import embedded, same_rows
-from medlink.index.names import NameTable
+from medlink.index import Bundle, build_bundle, extend_bundle, update_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
 from medlink.linking.ranking import default_join
 from medlink.models import load_encoder
-from medlink.records import Link, Name
-from tests.index.test_bundle import small_kb
-from tests.index.test_extend import demo_rows, mentions
+from medlink.records import Link
 from tests.kb.writers import write_lines
 from tests.models.test_static import CONFIG, random_encoder
 
@@ -36,24 +28,6 @@ ENDS = ("pathia", "itis", "osis", "algia", "oma", "ectasia", "plegia", "stasis")
 
 def table(path: Path, rows: list[str], head: str = HEADER) -> Input:
     return Input("table", write_lines(path, [head, *rows]), {"source": "T"})
-
-
-def demo_releases(folder: Path) -> list[Input]:
-    """The demo terminology, and another edition of it: names and concepts went, came, moved and were respelt."""
-    head, rows = demo_rows()
-    draw, later = random.Random(5), list[str]()
-    for row in rows:
-        cells, chance = row.split("\t"), draw.random()
-        if chance < 0.03:
-            continue
-        if chance < 0.06:
-            cells[1] = cells[1].swapcase()
-        elif chance < 0.09:
-            cells[1] += " nova"
-        later.append("\t".join(cells))
-    wide = len(head.split("\t"))
-    later += ["\t".join([f"NEW:{i}", f"morbus {STEMS[i]}ticus", "en", *[""] * (wide - 3)]) for i in range(5)]
-    return [table(folder / f"{name}.tsv", found, head) for name, found in (("old", rows), ("new", later))]
 
 
 def made_releases(folder: Path) -> list[Input]:
@@ -99,11 +73,8 @@ class Counting:
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
-@pytest.mark.parametrize(
-    ("releases", "asked"), [(demo_releases, mentions), (made_releases, made_mentions)], ids=["demo", "made"]
-)
-def test_links_are_those_of_a_build(releases: Any, asked: Any, kind: str, tmp_path: Path) -> None:
-    old, new = releases(tmp_path)
+def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
+    old, new = made_releases(tmp_path)
     for name, release in (("updated", old), ("built", new)):
         build_kb(tmp_path / f"{name}.sqlite", [release])
         build_bundle(tmp_path / name, kb=tmp_path / f"{name}.sqlite", kind=kind, calibration=default_join().to_dict())
@@ -119,7 +90,7 @@ def test_links_are_those_of_a_build(releases: Any, asked: Any, kind: str, tmp_pa
     for key in ("calibration", "doubted", "lexicon", "encoder"):
         assert updated.manifest[key] == built.manifest[key]
     assert 0 < report.embedded < 0.3 * report.names == 0.3 * len(rows)
-    links = [shown(Linker(bundle).link(asked())) for bundle in (updated, built)]
+    links = [shown(Linker(bundle).link(made_mentions())) for bundle in (updated, built)]
     if kind == "flat":
         assert links[0] == links[1]
     else:
@@ -144,81 +115,6 @@ def test_names_that_stay_are_not_embedded(tmp_path: Path, monkeypatch: pytest.Mo
     assert "added" not in Bundle(tmp_path / "house").index.manifest
 
 
-def test_embedded_and_same_rows(tmp_path: Path) -> None:
-    """Against dictionaries."""
-    draw = random.Random(3)
-    tables = []
-    for number in range(2):
-        texts = [f"{draw.choice(STEMS)}{draw.choice(ENDS)} {draw.randrange(3)}" for _ in range(300)]
-        texts = [text.upper() if draw.random() < 0.2 else text for text in texts]
-        names = [Name(f"T:{draw.randrange(40)}", text, "en") for text in texts]
-        tables.append(NameTable.build(tmp_path / str(number), names, []))
-    one, other = tables
-    first = {other.texts[other.rows[row][0]]: row for row in range(len(other))}
-    expected = [first.get(one.texts[one.rows[row][0]], -1) for row in range(len(one))]
-    assert same_rows(one, other).tolist() == expected
-    assert -1 in expected
-    assert max(expected) > 0
-    encoder = random_encoder(CONFIG)
-    steps = list[tuple[str, int, int]]()
-    vectors = embedded(one, encoder, tmp_path / "shards", progress=lambda *step: steps.append(step))
-    assert np.allclose(vectors, encoder.encode([one.texts[one.rows[row][0]] for row in range(len(one))]), atol=1e-6)
-    assert steps == [("names embedded", len(one), len(one))]
-
-
-def test_embedding_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD", 10)
-    tables = [
-        NameTable.build(tmp_path / stem, [Name("T:1", f"{stem}{end} {i}", "en") for end in ENDS for i in range(9)], [])
-        for stem in STEMS[:2]
-    ]
-    encoder, shards = random_encoder(CONFIG), tmp_path / "shards"
-    whole = np.array(embedded(tables[0], encoder, tmp_path / "whole"))
-
-    def stop(*step: Any) -> None:
-        if step[1] == 30:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        embedded(tables[0], encoder, shards, progress=stop)
-    (found,) = shards.iterdir()
-    found.write_bytes(found.read_bytes()[:-1])  # the last shard is not whole
-    counting, steps = Counting(encoder), list[tuple[str, int, int]]()
-    vectors = embedded(tables[0], counting, shards, progress=lambda *step: steps.append(step))  # type: ignore[arg-type]
-    assert len(counting.texts) == len(tables[0]) - 20
-    assert steps[0] == ("names embedded", 30, len(tables[0]))
-    np.testing.assert_array_equal(vectors, whole)
-    # other names, and another type of file, begin anew
-    other = embedded(tables[1], Counting(encoder), shards, dtype=np.float16)  # type: ignore[arg-type]
-    assert [path.suffix for path in shards.iterdir()] == [".shards"]
-    assert (len(other), other.dtype) == (len(tables[1]), np.float16)
-
-
-def test_a_stopped_build_goes_on_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for where in (module, part):
-        monkeypatch.setattr(where, "SHARD", 8)
-    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[0]])
-    counting = Counting(random_encoder(CONFIG))
-    monkeypatch.setattr(bundle_module, "load_encoder", lambda *_: counting)
-
-    def stop(what: str, done: int, _: int) -> None:
-        if what == "names embedded" and done >= 16:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf", progress=stop)
-    counting.texts.clear()
-    built = build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf")
-    assert len(counting.texts) == len(built.index) - 16
-    assert not (tmp_path / "house" / ".embedded").exists()
-    # an error leaves nothing
-    monkeypatch.setattr(counting, "encode", lambda _: 1 / 0)
-    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[1]])
-    with pytest.raises(ZeroDivisionError):
-        build_bundle(tmp_path / "other", kb=tmp_path / "kb.sqlite", encoder="one")
-    assert not (tmp_path / "other").exists()
-
-
 def test_what_is_named_stays(tmp_path: Path) -> None:
     """Encoder, weights, kind of index and the words of a house."""
     (tmp_path / "own").mkdir()
@@ -240,8 +136,8 @@ def test_what_is_named_stays(tmp_path: Path) -> None:
     assert after.index.forms.names == before.index.forms.names
 
 
+@pytest.mark.usefixtures("house")
 def test_a_knowledge_base_that_waits_is_taken_in(tmp_path: Path) -> None:
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
     build_kb(tmp_path / "house" / "kb.sqlite", [new])
     report = update_bundle(tmp_path / "house", changes=tmp_path / "out.jsonl")
@@ -253,8 +149,8 @@ def test_a_knowledge_base_that_waits_is_taken_in(tmp_path: Path) -> None:
     assert update_bundle(tmp_path / "house").embedded == 0
 
 
+@pytest.mark.usefixtures("house")
 def test_what_was_added_is_missed(tmp_path: Path) -> None:
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
     extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])])
     said = list[str]()
     update_bundle(tmp_path / "house", [table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])], say=said.append)
@@ -264,11 +160,11 @@ def test_what_was_added_is_missed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("house")
 def test_refusals(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
     with pytest.raises(BundleError, match="no such bundle"):
         update_bundle(tmp_path / "none", [new])
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
     before = sorted(path.name for path in (tmp_path / "house").iterdir())
     manifest = (tmp_path / "house" / "manifest.json").read_bytes()
     for error, match, inputs, options in (
@@ -285,43 +181,8 @@ def test_refusals(tmp_path: Path) -> None:
         update_bundle(next((tmp_path / "house").glob("kb-*")), [new])
 
 
-def test_two_updates_and_an_add_take_turns(tmp_path: Path) -> None:
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
-    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:2\tcough\ten\tSign"])
-    more = table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])
-    done = list[str]()
-
-    def run(what: str, write: Any) -> None:
-        write(tmp_path / "house", [more if what == "add" else new])
-        done.append(what)
-
-    threads = [threading.Thread(target=run, args=("update", update_bundle)) for _ in range(2)]
-    threads.append(threading.Thread(target=run, args=("add", extend_bundle)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(done) == ["add", "update", "update"]
-    kb = Bundle(tmp_path / "house").kb
-    assert {"T:1", "T:2"} <= {one.concept_id for one in kb.iter_concepts()} <= {"T:1", "T:2", "M:1"}
-    assert ("M:1" in kb) == (done[-1] == "add")
-
-
-def test_a_part_of_a_hierarchy(tmp_path: Path) -> None:
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
-    head = f"{HEADER}\tparent"
-    rows = ["T:1\tfever\ten\tSign\t", "T:2\tmelaena\ten\tSign\t", "T:3\thigh fever\ten\tSign\tT:1"]
-    new = table(tmp_path / "new.tsv", rows, head)
-    words = ["index", "update", str(tmp_path / "house"), "--table", str(new.path)]
-    for options, expected in ((["--under", "T:1"], {"T:1", "T:3"}), (["--not-under", "T:1"], {"T:2"})):
-        CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
-        assert {one.concept_id for one in Bundle(tmp_path / "house").kb.iter_concepts()} == expected
-    with pytest.raises(ConfigError, match=r"--under is for files of a release.*Remedy: name them, or leave it out"):
-        CliRunner().invoke(app, [*words[:3], "--under", "T:2"], catch_exceptions=False)
-
-
+@pytest.mark.usefixtures("house")
 def test_command(tmp_path: Path) -> None:
-    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])
     words = ["index", "update", tmp_path / "house", "--table", new.path, "--languages", "en", "-o", tmp_path / "o.tsv"]
     said = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()

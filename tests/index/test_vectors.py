@@ -8,17 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import (
-    FLAT_LIMIT,
-    GRAPH_LIMIT,
-    base,
-    cells,
-    choose,
-    hnsw,
-    kinds,
-    library,
-    vector_index,
-)
+from medlink.index.vectors import FLAT_LIMIT, GRAPH_LIMIT, base, cells, choose, hnsw, kinds, library, vector_index
 from medlink.index.vectors.library import gpu_count
 from tests.index.gpus import stand_in
 
@@ -122,18 +112,6 @@ def test_memory_chooses_a_kind() -> None:
         assert choose(1000, 256, memory * 1000) == kind
     with pytest.raises(ConfigError, match=r"take 72,000 bytes .* and 71,999 are allowed\. Remedy: name 1M with"):
         choose(1000, 256, 71_999)
-
-
-def test_more_candidates_are_compared_again_among_more_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = vector_index("ivfpq")(16)
-    index.add(np.eye(16, dtype=np.float32).repeat(64, axis=0))
-    asked = []
-    search = index._index.search
-    monkeypatch.setattr(index._index, "search", lambda some, k, **more: asked.append(k) or search(some, k, **more))
-    for million in (1_000_000, len(index) // 16):
-        monkeypatch.setattr(cells, "_MILLION", million)
-        index.search(np.eye(16, dtype=np.float32)[:1], 3)
-    assert asked == [24, 48]
 
 
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from medlink.errors import BundleError, EncoderError
-from medlink.index import Bundle, build_bundle
-from medlink.kb import Input, build_kb
+from medlink.errors import EncoderError
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.models.sealed import seal
 from medlink.models.static import pieces
 from medlink.models.static.encoder import features, gelu, is_static, quantise
 from medlink.models.static.meanings import MeaningReader
@@ -31,14 +27,8 @@ def random_encoder(config: StaticConfig = CONFIG, seed: int = 0) -> StaticEncode
     rng = np.random.default_rng(seed)
     d, h = config.dimension, config.hidden
     codes, scale = quantise(rng.standard_normal((config.rows, d)).astype(np.float32))
-    shapes = {
-        "norm.weight": (d,),
-        "norm.bias": (d,),
-        "up.weight": (h, d),
-        "up.bias": (h,),
-        "down.weight": (d, h),
-        "down.bias": (d,),
-    }
+    shapes = {"norm.weight": (d,), "norm.bias": (d,), "up.weight": (h, d), "up.bias": (h,)}
+    shapes |= {"down.weight": (d, h), "down.bias": (d,)}
     weights = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     return StaticEncoder(config, {"table": codes, "scale": scale, **weights})
 
@@ -99,12 +89,6 @@ def test_same_numbers_as_the_formula(marker_weight: float) -> None:
     assert encoder.encode([]).shape == (0, 6)
 
 
-def test_the_batch_does_not_count() -> None:
-    encoder = random_encoder()
-    texts = [f"name {i}" for i in range(50)]
-    np.testing.assert_allclose(encoder.encode(texts), np.concatenate([encoder.encode([t]) for t in texts]), atol=1e-6)
-
-
 def test_the_batch_and_what_is_remembered_do_not_count_by_a_bit(
     read: StaticEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,28 +103,6 @@ def test_the_batch_and_what_is_remembered_do_not_count_by_a_bit(
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(new)).encode(texts), expected)  # noqa: S301  # our own
 
 
-@pytest.mark.parametrize("sizes", [(1, 2), (2, 3), (3, 4, 5)])
-@pytest.mark.parametrize("most", [5, 12, 256])
-def test_names_are_the_sums_of_their_words(read: StaticEncoder, sizes: tuple[int, ...], most: int) -> None:
-    """As their features are: also of a name that is cut, before or behind a letter that is spelt as several."""
-    encoder = StaticEncoder(read.config.replace(sizes=sizes, max_chars=most), read.tensors, forms=read.forms)
-    texts = [*TEXTS, "ßßß αβγ Niere 2", "Leber und Leber", "hepatitis a", "hepatitis a 2", "dolor de cabeza", "Niere"]
-    found = features(texts, encoder.config, MeaningReader(shipped_forms()))
-    table = encoder.tensors["table"] * encoder.tensors["scale"][:, None].astype(np.float64)
-
-    def sums(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.array([table[rows[a:b]].sum(axis=0) for a, b in pairwise(indptr.tolist())])
-
-    probes = encoder.config.probes
-    mean = sums(found.indptr, found.rows) * probes / np.maximum(np.diff(found.indptr), 1)[:, None]
-    mean += sums(found.family_indptr, found.family_rows) * probes / np.maximum(np.diff(found.family_indptr), 1)[:, None]
-    summed = encoder._pieces.sums(texts)
-    np.testing.assert_allclose(summed.mean, mean, atol=1e-5)
-    assert summed.empty.tolist() == (np.diff(found.indptr) == 0).tolist()
-    assert summed.marked.tolist() == np.flatnonzero(np.diff(found.marker_indptr)).tolist()
-    np.testing.assert_allclose(summed.markers, sums(found.marker_indptr, found.marker_rows)[summed.marked], atol=1e-5)
-
-
 def test_threads_share_what_is_remembered(read: StaticEncoder) -> None:
     texts = [f"Nierenzyste {i} leber{i}" for i in range(300)]
     expected = read.encode(texts)
@@ -148,19 +110,6 @@ def test_threads_share_what_is_remembered(read: StaticEncoder) -> None:
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(new.encode, [texts] * 8):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_features_pair_the_probes() -> None:
-    indptr, rows, marker_indptr, marker_rows, *families = features(["ab", "", "ab 2"], CONFIG)
-    assert [part.tolist() for part in families] == [[0, 0, 0, 0], []]
-    hashes = hash_ngrams(["ab"], CONFIG.sizes).hashes
-    assert indptr[:3].tolist() == [0, 2 * len(hashes), 2 * len(hashes)]
-    rows = rows[: indptr[1]]
-    assert rows[0::2].tolist() == buckets(hashes, 97, 0).tolist()
-    assert rows[1::2].tolist() == buckets(hashes, 97, 1).tolist()
-    assert marker_indptr.tolist() == [0, 0, 0, 2]
-    markers = hash_markers(["ab 2"])[1]
-    assert marker_rows.tolist() == [*buckets(markers, 97, 0), *buckets(markers, 97, 1)]
 
 
 def test_the_weight_of_markers_does_not_depend_on_length() -> None:
@@ -245,6 +194,7 @@ def test_a_folder_of_an_older_medlink(tmp_path: Path) -> None:
     assert "medlink.models.static.module.StaticEmbedding" in modules
     old = modules.replace("medlink.models.static.module.", "medlink.models.static_module.")
     (tmp_path / "modules.json").write_text(old, encoding="utf-8")
+    seal(tmp_path)
     assert is_static(tmp_path)
     np.testing.assert_array_equal(load_encoder(tmp_path).encode(TEXTS), encoder.encode(TEXTS))
 
@@ -269,41 +219,14 @@ def other_markers(form: str) -> list[str]:
         ("medlink.models.ngrams._PRIME", np.uint64(0x9E3779B97F4A7C17)),
     ],
 )
-def test_a_change_of_a_rule_refuses_bundles(
-    place: str, rule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_change_of_a_rule_is_another_encoder(
+    place: str, rule: object, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = tmp_path / "names.tsv"
-    table.write_text("concept_id\tname\tlanguage\nX:1\tdiabetes type 2\ten\nX:2\tcough\ten\n", encoding="utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    random_encoder().save(tmp_path / "e")
-    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=tmp_path / "e")
-    before = Bundle(tmp_path / "bundle").encoder.fingerprint
+    request.addfinalizer(rules_digest.cache_clear)
+    before = random_encoder().fingerprint
     monkeypatch.setattr(place, rule)
     rules_digest.cache_clear()
-    try:
-        assert StaticEncoder.load(tmp_path / "e").fingerprint != before
-        with pytest.raises(BundleError, match=r"the encoder is not the one.*Remedy: .*build_bundle"):
-            _ = Bundle(tmp_path / "bundle").encoder
-    finally:
-        monkeypatch.undo()
-        rules_digest.cache_clear()
-    assert Bundle(tmp_path / "bundle").encoder.fingerprint == before
-
-
-def test_damaged_folders(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match="no such encoder folder"):
-        load_encoder(tmp_path / "nothing")
-    random_encoder().save(tmp_path / "e")
-    weights = tmp_path / "e" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(EncoderError, match="cannot be read"):
-        load_encoder(tmp_path / "e")
-    weights.unlink()
-    with pytest.raises(EncoderError, match="missing"):
-        load_encoder(tmp_path / "e")
-    (tmp_path / "e" / "config.json").write_text(json.dumps({"rows": 3}))
-    with pytest.raises(EncoderError, match="not a configuration"):
-        load_encoder(tmp_path / "e")
+    assert random_encoder().fingerprint != before
 
 
 def test_wrong_tensors_are_refused() -> None:

@@ -19,20 +19,12 @@ _NO_KINDS = {"base", "cells", "library"}
 
 
 def kinds() -> tuple[str, ...]:
-    """Kinds of index, by listing; none of them is imported.
-
-    >>> kinds()
-    ('flat', 'hnsw', 'ivf', 'ivfpq')
-    """
+    """Kinds of index, by listing; none of them is imported."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _NO_KINDS))
 
 
 def vector_index(kind: str) -> type[VectorIndex]:
-    """The class of a kind.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+    """The class of a kind; :class:`ConfigError` where there is no such kind."""
     if kind not in kinds():
         raise ConfigError(f"unknown kind of index {kind!r}", remedy=f"one of {', '.join(kinds())}")
     found: type[VectorIndex] = importlib.import_module(f"{__name__}.{kind}").Index
@@ -40,18 +32,10 @@ def vector_index(kind: str) -> type[VectorIndex]:
 
 
 def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
-    """The kind of index for a number of names: exact search for few, a graph for more, cells for very many.
+    """The kind of index for so many names: exact search for few, a graph for more, cells for very many.
 
-    Args:
-        count: names.
-        dimension: width of their vectors.
-        memory: bytes that the vectors of all names may take; if the kind takes more, the next one that fits is chosen.
-
-    Raises:
-        ConfigError: no kind fits into ``memory``.
-
-    >>> choose(20_000), choose(200_000), choose(2_000_000), choose(200_000, 256, 20_000_000)
-    ('flat', 'hnsw', 'ivfpq', 'ivfpq')
+    Where its vectors take more bytes than ``memory``, the next one that fits is chosen; :class:`ConfigError` where none
+    does.
     """
     # ivf is slower than ivfpq at any size, and no better
     by_size = ("flat", "hnsw", "ivfpq")

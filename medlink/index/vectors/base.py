@@ -1,4 +1,4 @@
-"""What a kind of vector index is, and what all kinds that Faiss has share."""
+"""What a kind of vector index is: vectors by row, and the rows with the largest inner product, by Faiss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,76 +20,19 @@ Rows = NDArray[np.int64]
 FILE = "vectors.faiss"
 
 
-class VectorIndex(Protocol):
-    """Vectors by row, and the rows with the largest inner product.
-
-    Args:
-        dimension: width of the vectors.
-        threads: threads that build the index; with one the same vectors give the same index.
-    """
-
-    kind: str
-    dimension: int
-    embedding_type: type[np.floating[Any]]
-    """Type of the vectors that an index is built from: a kind that keeps only 16 bits is given no more."""
-    keeps_near: bool
-    """Whether the nearest names of every name are kept beside the index; if not, they are searched for on demand."""
-
-    def __init__(self, dimension: int, *, threads: int = 1) -> None: ...
-
-    @classmethod
-    def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, once all of the index was looked at."""
-
-    def __len__(self) -> int: ...
-
-    def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
-        """Add vectors ``(n, dimension)``; rows are numbered on.
-
-        ``progress`` is called with how many are in the index and how many will be.
-        """
-
-    def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """The k rows with the largest inner product with each of the vectors ``(n, dimension)``.
-
-        ``allowed (rows,)`` says which rows may come back; the others are skipped while it searches.
-
-        Returns:
-            ``(n, k)`` rows, best first, -1 where there are fewer, and ``(n, k)`` inner products. There are as many
-            columns as rows where these are fewer than k.
-
-        Raises:
-            ConfigError: the vectors are of another width.
-        """
-
-    def vectors(self, rows: Rows) -> Vectors:
-        """Vectors of rows ``(n,)`` as ``(n, dimension)``."""
-
-    def prepare(self) -> None:
-        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
-
-    def save(self, folder: Path) -> None:
-        """Write the index into a folder."""
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Open what :meth:`save` wrote, by memory-mapping.
-
-        Raises:
-            BundleError: the file is missing or damaged.
-        """
-
-
-class FaissIndex(ABC):
-    """A :class:`VectorIndex` by Faiss; the kinds differ in how the index is made and in how it is asked.
+class VectorIndex(ABC):
+    """Vectors of one width; the kinds differ in how the index is made and in how it is asked.
 
     Where the installed Faiss sees GPUs, an opened index lies on them as well, a share in 16 bits on each, and all of it
-    is compared there. A search among allowed rows stays with the index itself: Faiss has no selectors on the GPU.
+    is compared there. A search among allowed rows stays with the index itself: Faiss has no selectors on the GPU. With
+    one of the ``threads`` that build it the same vectors give the same index.
     """
 
     kind: str
     embedding_type: type[np.floating[Any]] = np.float32
+    """Type of the vectors that an index is built from: a kind that keeps only 16 bits is given no more."""
     keeps_near = True
+    """Whether the nearest names of every name are kept beside the index; if not, they are searched for on demand."""
     _on_gpu: Any = None
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None:
@@ -124,7 +67,10 @@ class FaissIndex(ABC):
         return int(self._storage.ntotal)
 
     def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
-        """Add vectors ``(n, dimension)`` with the threads of the index, which was not opened from a file."""
+        """Add vectors ``(n, dimension)`` to an index that was not opened from a file; rows are numbered on.
+
+        ``progress`` is called with how many are in the index and how many will be.
+        """
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
@@ -139,7 +85,11 @@ class FaissIndex(ABC):
         return nullcontext()
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """The k best rows and inner products, each ``(n, k)``; from the GPUs, if any, where all rows are allowed."""
+        """The k rows with the largest inner product with each of the vectors ``(n, dimension)``, and these products.
+
+        ``allowed (rows,)`` says which rows may come back; the others are skipped while it searches. Both are ``(n,
+        k)``, best first, row -1 where there are fewer, or have as many columns as there are rows at all.
+        """
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             raise ConfigError(f"vectors of shape {vectors.shape}, (n, {self.dimension}) expected")
         k = min(k, len(self))
@@ -166,7 +116,6 @@ class FaissIndex(ABC):
         with open(folder / FILE, "wb", buffering=0) as file:
 
             def write(content: bytes) -> None:
-                """Write some bytes; an error is kept, as Faiss would swallow it."""
                 view = memoryview(content)
                 try:
                     while view and not failed:
@@ -190,13 +139,11 @@ class FaissIndex(ABC):
         return opened
 
     def _load(self, path: Path) -> None:
-        """Open a file that is there."""
         with readable(path):
             self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), path.parent)
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027  # most kinds are mapped
         """Read at once what is read at the first search otherwise; processes that are forked later share it."""
-        return  # most kinds are mapped
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import REBUILD, Array, ArrayWriter
-from medlink.index.vectors.base import FaissIndex, Rows, Vectors, selector
+from medlink.index.vectors.base import Rows, VectorIndex, Vectors, selector
 from medlink.index.vectors.library import faiss
 
 _EXACT = "exact"
@@ -37,7 +37,7 @@ _SMALL = 10_000  # allowed rows up to which the search is exact
 _HELD = 1 << 14  # pages of the file of vectors that a process holds at most, about
 
 
-class CellsIndex(FaissIndex):
+class CellsIndex(VectorIndex):
     """Codes in cells, and the vectors themselves in a file; a kind says what the codes are.
 
     ``_again`` says how many candidates, for each row asked for, are compared again among a million vectors or fewer.
@@ -65,7 +65,6 @@ class CellsIndex(FaissIndex):
         self._hold(index, folder)
 
     def _open_exact(self, folder: Path) -> None:
-        """Open the file of vectors, whose rows and columns are those of the index."""
         self._file = _Pages(folder / f"{_EXACT}.npy")
         self._exact = self._file.array
         if self._exact.ndim != 2:
@@ -73,7 +72,6 @@ class CellsIndex(FaissIndex):
         self.dimension = self._exact.shape[1]
 
     def _hold(self, index: Any, folder: Path) -> None:
-        """Take the Faiss index of the same vectors."""
         if not hasattr(index, "invlists"):
             raise AttributeError("no index of cells")
         if self._exact.shape != (index.ntotal, index.d):
@@ -82,14 +80,13 @@ class CellsIndex(FaissIndex):
         self._index = index
 
     def _held(self) -> Any:
-        """The Faiss index."""
         return self._index
 
     def __len__(self) -> int:
         return len(self._exact)
 
     def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
-        """Add vectors ``(n, dimension)`` of 32 or 16 bits, which stay where they are; the first ones make the cells."""
+        # of 32 or 16 bits, which stay where they are; the first ones make the cells
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
@@ -105,7 +102,6 @@ class CellsIndex(FaissIndex):
         self._exact = vectors if not len(self._exact) else np.concatenate([self._exact, vectors])
 
     def _trained(self, vectors: Vectors) -> Any:
-        """An empty Faiss index, trained on evenly spaced vectors."""
         n = len(vectors)
         cells = max(1, min(n // _FEWEST, round(_CELLS * n**0.5)))
         name = f"IVF{cells},{self._codes(self.dimension)}"
@@ -121,7 +117,6 @@ class CellsIndex(FaissIndex):
         return index
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """The k best rows and inner products, each ``(n, k)``; from the GPUs, if any, where all rows are allowed."""
         if self._on_gpu is not None and allowed is None:
             return super().search(vectors, k)
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
@@ -166,7 +161,6 @@ class CellsIndex(FaissIndex):
         return products
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Vectors of rows ``(n,)`` as ``(n, dimension)``, of 16 bits; ``IndexError`` for a row there is not."""
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError("no vector of that number")
         found = self._exact[rows].astype(np.float32)
@@ -175,7 +169,6 @@ class CellsIndex(FaissIndex):
         return found
 
     def save(self, folder: Path) -> None:
-        """Write codes and vectors into a folder; ``OSError`` where they cannot be written."""
         if self._index is None:
             self.add(self._exact.astype(np.float32))
         super().save(folder)
@@ -206,7 +199,6 @@ class _Pages:
         self._lock, self._pages = Lock(), 0
 
     def read(self, rows: int) -> None:
-        """Tell that so many rows were read."""
         with self._lock:
             self._pages += rows
             if self._pages > _HELD:

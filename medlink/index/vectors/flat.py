@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from medlink.index.vectors.base import FaissIndex
+from medlink.index.vectors.base import VectorIndex
 from medlink.index.vectors.library import faiss
 
 
-class Index(FaissIndex):
+class Index(VectorIndex):
     """Vectors of 32 bits for each weight, all of them compared."""
 
     kind = "flat"
@@ -19,5 +19,4 @@ class Index(FaissIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions."""
         return 4 * dimension

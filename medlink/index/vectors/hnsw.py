@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.vectors.base import FaissIndex, selector
+from medlink.index.vectors.base import VectorIndex, selector
 from medlink.index.vectors.library import faiss
 
 _LINKS = 32
@@ -22,7 +22,7 @@ _EVERY = 0.2  # seconds between two looks
 _SMALL = 10_000  # so few allowed rows are searched exactly
 
 
-class Index(FaissIndex):
+class Index(VectorIndex):
     """Vectors of 16 bits for each weight, found along the links of a graph."""
 
     kind = "hnsw"
@@ -37,8 +37,8 @@ class Index(FaissIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, with its links, their offset and its level."""
-        return 2 * dimension + 4 * (2 * _LINKS + 1) + 12  # a name in 32 has links of a second level
+        # links, their offset and its level; a name in 32 has links of a second level
+        return 2 * dimension + 4 * (2 * _LINKS + 1) + 12
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:
@@ -59,7 +59,6 @@ class Index(FaissIndex):
         ended = Event()
 
         def watch() -> None:
-            """Say how many names are in the graph, until it is built."""
             while not ended.wait(_EVERY):
                 progress(int((links[firsts] >= 0).mean() * count), count)
 

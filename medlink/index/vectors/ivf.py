@@ -17,5 +17,4 @@ class Index(CellsIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, once every cell was read."""
         return dimension + 8

@@ -39,13 +39,11 @@ class Index(CellsIndex):
         return self._index
 
     def prepare(self) -> None:
-        """Read the codes."""
         self._held()
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, and eight for the number of its row."""
-        return -(-_parts(dimension) // 2) + 8
+        return -(-_parts(dimension) // 2) + 8  # eight for the number of the row
 
 
 class _File:
@@ -56,7 +54,6 @@ class _File:
         finalize(self, os.close, self._number)
 
     def index(self) -> Any:
-        """The Faiss index in it."""
         at = 0
 
         def read(size: int) -> bytes:
@@ -70,5 +67,4 @@ class _File:
 
 
 def _parts(dimension: int) -> int:
-    """Parts of a vector that have a code each."""
     return dimension // 2 if dimension % 2 == 0 else dimension

@@ -27,6 +27,7 @@ import json
 import math
 from collections.abc import Sequence
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -38,6 +39,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
 from medlink.language.lexicon.forms import Forms
 from medlink.models.ngrams import buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
+from medlink.models.sealed import check_seal, seal
 from medlink.models.static.meanings import MeaningReader
 from medlink.models.static.pieces import Pieces
 from medlink.settings import Settings
@@ -72,11 +74,7 @@ _READ = (
 
 
 class StaticConfig(Settings):
-    """Shape of a static encoder: what must be known to compute a name's features.
-
-    Raises:
-        ConfigError: a value is of another type or out of its range.
-    """
+    """Shape of a static encoder: what must be known to compute a name's features."""
 
     rows: Annotated[int, Field(ge=1, description="Rows of the table of n-grams.")] = 65_536
     dimension: Annotated[int, Field(ge=1, description="Width of the embeddings.")] = 256
@@ -100,16 +98,8 @@ class StaticConfig(Settings):
 
 
 class Features(NamedTuple):
-    """Rows of the table that n texts take part in.
-
-    Attributes:
-        indptr: ``(n + 1,)``; the n-grams of text i are at ``indptr[i]:indptr[i + 1]``.
-        rows: ``(total,)``; an n-gram has ``probes`` rows, one after the other.
-        marker_indptr: ``(n + 1,)``, the same of the markers.
-        marker_rows: ``(markers,)``.
-        family_indptr: ``(n + 1,)``, the same of the word families.
-        family_rows: ``(families,)``.
-    """
+    """Rows of the table that n texts take part in: the n-grams of text i are ``rows[indptr[i]:indptr[i + 1]]``, each
+    with ``probes`` rows, one after the other; its markers and word families alike."""
 
     indptr: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -130,14 +120,8 @@ def features(texts: Sequence[str], config: StaticConfig, reader: MeaningReader |
         if reader is None:
             raise EncoderError("the word families of the encoder are missing", remedy=_REMEDY)
         family_indptr, families = reader.hashes([text[: config.max_chars] for text in texts])
-    return Features(
-        bags.indptr * config.probes,
-        _rows(bags.hashes, config),
-        marker_indptr * config.probes,
-        _rows(markers, config),
-        family_indptr * config.probes,
-        _rows(families, config),
-    )
+    found = (bags.indptr, bags.hashes), (marker_indptr, markers), (family_indptr, families)
+    return Features(*chain.from_iterable((ends * config.probes, _rows(hashes, config)) for ends, hashes in found))
 
 
 def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
@@ -146,12 +130,7 @@ def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]
 
 
 def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Eight bits per weight with one scale per row: ``table (rows, d)`` is about ``int8 * scale[:, None]``.
-
-    >>> codes, scale = quantise(np.array([[1.0, -2.0], [0.0, 0.0]], dtype=np.float32))
-    >>> codes.tolist(), bool(abs(scale[0] - 2 / 127) < 1e-6)
-    ([[64, -127], [0, 0]], True)
-    """
+    """Eight bits per weight with one scale per row: ``table (rows, d)`` is about ``int8 * scale[:, None]``."""
     scale = np.abs(table).max(axis=1) / 127
     safe = np.where(scale > 0, scale, 1)
     return np.rint(table / safe[:, None]).astype(np.int8), safe.astype(np.float32)
@@ -178,13 +157,10 @@ def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class StaticEncoder:
-    """A trained static encoder, ready to encode.
+    """A trained static encoder of a shape, ready to encode.
 
-    Args:
-        config: its shape.
-        tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
-        folder: where it was loaded from.
-        forms: of the lexicon, where the shape has word families.
+    ``tensors`` are ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers;
+    ``folder`` is where it was loaded from, ``forms`` those of the lexicon, where the shape has word families.
     """
 
     def __init__(
@@ -216,7 +192,6 @@ class StaticEncoder:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """What is kept of the words of names."""
         config = self.config
         return Pieces(
             lambda bags: self._sums(bags.indptr * config.probes, _rows(bags.hashes, config)),
@@ -283,7 +258,6 @@ class StaticEncoder:
         return _unit(y)
 
     def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Sums ``(n, d)`` of rows of the table."""
         from scipy.sparse import csr_matrix
 
         # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
@@ -297,37 +271,42 @@ class StaticEncoder:
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that this class and sentence-transformers both load; returns it."""
         folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}}
+        modules = [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}]
+        (folder / "modules.json").write_text(json_text(modules), "utf-8")
+        (folder / "config_sentence_transformers.json").write_text(json_text(settings), "utf-8")
         self.save_weights(folder)
-        _write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}])
-        _write_json(
-            folder / "config_sentence_transformers.json",
-            {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}},
-        )
         return folder
 
     def save_weights(self, folder: Path) -> None:
-        """Write only configuration and weights: what one module of a larger model folder needs."""
+        """Write configuration, weights and hashes: what one module of a larger model folder needs."""
         from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         # written here: the library's own save_file makes a file that only its owner can read
         weights = save({k: np.ascontiguousarray(v) for k, v in self.tensors.items()})
         (folder / WEIGHTS_FILE).write_bytes(weights)
-        _write_json(folder / CONFIG_FILE, self.config.to_dict())
+        (folder / CONFIG_FILE).write_text(json_text(self.config.to_dict()), "utf-8")
         if self.forms is not None:
             self.forms.save(folder)
+        seal(folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> StaticEncoder:
-        """Open a folder that :meth:`save` wrote.
+    def load(cls, folder: str | Path, *, is_checked: bool = False) -> StaticEncoder:
+        """Open a folder that :meth:`save` wrote; its files are hashed unless they are known to be as they were written.
 
         Raises:
-            EncoderError: a file is missing, cut short, or not of a static encoder.
+            EncoderError: a file is missing, damaged, or not of a static encoder.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        folder = _weights_folder(Path(folder))
+        folder = Path(folder)
+        if is_static(folder):  # sentence-transformers saves a module into a folder of its own
+            folder /= modules_of(folder)[0][1]
+        if not is_checked and (folder / CONFIG_FILE).exists():
+            check_seal(folder, is_required=True)
         try:
             config = StaticConfig.from_dict(json.loads((folder / CONFIG_FILE).read_text("utf-8")))
             tensors = load_file(folder / WEIGHTS_FILE)
@@ -352,12 +331,3 @@ def is_static(folder: Path) -> bool:
     """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
     modules = modules_of(folder)
     return len(modules) == 1 and modules[0][0] in MODULE_PATHS
-
-
-def _weights_folder(folder: Path) -> Path:
-    """Where the two files lie: sentence-transformers saves a module into a folder of its own."""
-    return folder / modules_of(folder)[0][1] if is_static(folder) else folder
-
-
-def _write_json(path: Path, data: Any) -> None:
-    path.write_text(json_text(data), encoding="utf-8")

@@ -17,33 +17,21 @@ _SENSES = 2  # meanings of an ambiguous word that are features
 
 
 class MeaningReader:
-    """Hashes of what names mean; remembers their words for as long as it lives.
-
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> indptr, hashes = MeaningReader(shipped_forms()).hashes(["kidney fever", "Niere"])
-    >>> indptr.tolist(), bool(hashes[0] == hashes[2])
-    ([0, 2, 3], True)
-    """
+    """Hashes of what names mean; remembers their words for as long as it lives."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms, self._reader = forms, BulkReader(shared_reader(forms))
         self._codes = WordValues(lambda word: [(meaning_code(meant), 1.0) for meant in self._meant(word)])
 
     def hashes(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Hash what each of n texts means, each meaning of a text once, in the order in which it comes.
-
-        Returns:
-            ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
-        """
+        """Hash what each of n texts means, each meaning of a text once, in the order in which it comes: ``indptr`` and
+        hashes as :func:`medlink.models.ngrams.hash_markers` gives them."""
         indptr, codes = self.codes([form.split() for form in normalise_all(texts)])
         return indptr, hash_codes(codes)
 
     def codes(self, tokens: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What names mean as :meth:`hashes` gives it, before it is hashed; of each name the words in their exact form.
-
-        Returns:
-            ``indptr (n + 1,)`` and ``codes (total,)``.
-        """
+        """What names mean as :meth:`hashes` gives it, before it is hashed; of each name the words in their exact
+        form."""
         read = self._reader.read_tokens(tokens)
         place, code, _ = self._codes.of(read)
         more = [

@@ -23,11 +23,8 @@ from medlink.models.static.meanings import MeaningReader
 
 
 def as_tensors(found: Features) -> dict[str, Tensor]:
-    """What :class:`StaticEmbedding` reads of n texts.
-
-    That is ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)``
-    of each; ``marker_ids`` and ``marker_lengths``, ``family_ids`` and ``family_lengths`` alike.
-    """
+    """What :class:`StaticEmbedding` reads of n texts: ``input_ids (total,)``, the table rows of the n-grams of all
+    texts one after the other, and ``lengths (n,)`` of each; those of markers and families alike."""
     return {
         "input_ids": torch.from_numpy(found.rows),
         "lengths": torch.from_numpy(np.diff(found.indptr)),
@@ -41,11 +38,8 @@ def as_tensors(found: Features) -> dict[str, Tensor]:
 class StaticEmbedding(Module):
     """Mean of hashed n-gram vectors, that of word families added, a residual feed-forward net, markers, unit length.
 
-    Args:
-        config: shape of the encoder.
-        dropout: share of the n-grams, all probes of one together, left out of each text in training; half of it of the
-            markers, of which a text has but one or two.
-        forms: of the lexicon, where the shape has word families.
+    ``dropout`` is the share of the n-grams, all probes of one together, left out of each text in training; half of it
+    of the markers, of which a text has but one or two.
     """
 
     config_file_name = CONFIG_FILE

@@ -26,14 +26,8 @@ Ends = NDArray[np.int64]
 
 
 class Summed(NamedTuple):
-    """What n names add up to.
-
-    Attributes:
-        mean: ``(n, d)``, of n-grams and, added, of meanings.
-        empty: ``(n,)`` whether a name has no n-gram.
-        marked: ``(m,)`` the names with markers.
-        markers: ``(m, d)`` the sums of these.
-    """
+    """What n names add up to: the ``mean (n, d)`` of n-grams and, added, of meanings; whether a name is ``empty (n,)``
+    of n-grams; and the names with markers, ``marked (m,)``, with their sums ``(m, d)``."""
 
     mean: NDArray[np.float32]
     empty: NDArray[np.bool_]
@@ -44,13 +38,8 @@ class Summed(NamedTuple):
 class Pieces:
     """Sums up the pieces of names; keeps the vectors of pieces that it met, for threads to share.
 
-    Args:
-        sums: gives the sums ``(n, d)`` of the table rows of n bags of hashes.
-        hash_words: gives the bags of n-grams of words in their exact form.
-        dimension: width of the vectors.
-        max_chars: characters of a name that count.
-        marked: whether markers count.
-        reader: tells what names mean, where that counts.
+    ``sums`` gives the sums ``(n, d)`` of the table rows of n bags of hashes, ``hash_words`` the bags of n-grams of
+    words in their exact form, ``reader`` what names mean, where that counts; markers count where ``marked``.
     """
 
     def __init__(
@@ -131,7 +120,6 @@ class _Vectors(Generic[_K]):
         return np.asarray(lists @ self._matrix), np.diff(counts)
 
     def _add(self, keys: Sequence[_K]) -> None:
-        """Work out the vectors of the keys that are new."""
         new = list(dict.fromkeys(filterfalse(self._numbers.__contains__, keys)))
         if not new:
             return

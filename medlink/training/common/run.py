@@ -23,6 +23,7 @@ from medlink.files.json import read_json, write_json
 from medlink.files.whole import whole_file
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
+from medlink.models.sealed import seal
 from medlink.training.common import fit
 from medlink.training.common.card import write_card
 from medlink.training.common.fit import BatchTrainer, Figures, Measure, precision_here, processes_here, reading, writing
@@ -151,6 +152,7 @@ class Run:
             with new_folder(folder or self.out, "the encoder") as draft:
                 if isinstance(save, SentenceTransformer):
                     save.save(str(draft), create_model_card=False, safe_serialization=True)
+                    seal(draft)
                 else:
                     save(draft)
                 write_card(draft, load_encoder(draft, device="cpu"), **card)

@@ -1,11 +1,14 @@
-"""What each name says, word by word, and how much of a mention and of a name the other one says.
+"""What texts say word by word, and how much of a mention and of a name the other one says.
 
-What slots are is said in :mod:`medlink.index.slots`.
+A text is a row of *slots*, one for each word that is no article or the like. A slot has a weight, which is high for a
+rare word, and *features*: the meanings of its word, of the parts of a compound, of a phrase that it belongs to, or the
+word itself where the lexicon lacks it. A feature has a share: what of the slot is covered where the other side has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import islice
@@ -17,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_array
-from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.bulk import BulkReader, Read, WordValues
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader, shared_reader
+from medlink.language.lexicon.reading import FamilyReader, Word, shared_reader
+from medlink.language.text import ROMAN
 
+UNKNOWN = 1 << 18
+"""Numbers of words that the lexicon lacks."""
 ARRAYS = {
     "slot_ends": np.int64,
     "said_ends": np.int64,
@@ -30,10 +35,74 @@ ARRAYS = {
     "said_share": np.float16,
     "said_weight": np.float32,
 }  # what lies in an index, with its type
-_READ = ("slot_ends", "said_ends", "said_feature", "said_share")
-"""Those that need no weights."""
+_READ = ("slot_ends", "said_ends", "said_feature", "said_share")  # those that need no weights
 _TOGETHER = 1 << 15  # names that are read at a time
 _WORDS = 1 << 15  # words of mentions that are remembered
+_MOST = 250  # slots of the longest name that count
+_PART = np.float32(0.8)  # weight of a part of a word beside that of a word as rare
+
+
+class Slots(NamedTuple):
+    """What n texts say: ``owner (slots,)``, number of the text of each slot, counting up, and its ``weight``;
+    ``slot (features,)``, number of the slot of each ``feature``, counting up, and its ``share``."""
+
+    owner: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    slot: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    share: NDArray[np.float32]
+
+
+def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
+    """The features of a word with their shares; ``unknown`` is the first of words that the lexicon lacks."""
+    found = dict.fromkeys(word.meanings, 1.0)
+    for part in word.parts:
+        for meaning in part:
+            found.setdefault(meaning, 1.0 / len(word.parts))
+    if not word.known:
+        text = ROMAN.get(word.text, word.text)
+        share = 1.0 / len(word.parts) if word.parts else 1.0
+        found[unknown + zlib.crc32(text.encode()) % UNKNOWN] = share
+    return list(found.items())
+
+
+class WordFeatures:
+    """The features of the words of a reader, each worked out once."""
+
+    def __init__(self, unknown: int) -> None:
+        # each word has some, but for articles and the like
+        self._values = WordValues(lambda word: () if word.function else features_of(word, unknown))
+
+    def slots(self, read: Read, weights: Array | None) -> Slots:
+        """Slots of names that were read; without ``weights`` of the features all slots weigh nothing."""
+        place, feature, share = self._values.of(read)
+        words = np.unique(place)
+        owner = read.owner[words]
+        kept = np.arange(len(words)) - np.searchsorted(owner, owner) < _MOST
+        slot_of = np.full(len(read.word), -1, np.int64)
+        slot_of[words[kept]] = np.arange(np.count_nonzero(kept))
+        more = [
+            (int(read.ends[name]) + at, meaning)
+            for name, start, stop, meanings in read.phrases
+            for at in range(start, stop)
+            for meaning in meanings
+        ]
+        more_place, more_feature = np.array(more, np.int64).reshape(-1, 2).T
+        slot = slot_of[np.concatenate([place, more_place])]
+        feature = np.concatenate([feature, more_feature])
+        share = np.concatenate([share, np.ones(len(more), np.float32)])
+        order = np.argsort(slot, kind="stable")
+        order = order[np.searchsorted(slot[order], 0) :]
+        slots = np.zeros(np.count_nonzero(kept), np.float32)
+        found = Slots(owner[kept], slots, slot[order], feature[order], share[order])
+        return found if weights is None else weighed(found, weights)
+
+
+def weighed(slots: Slots, weights: Array) -> Slots:
+    """Slots with the weight of their heaviest feature; that of a part of a word counts less."""
+    weight = np.zeros(len(slots.owner), dtype=np.float32)
+    np.maximum.at(weight, slots.slot, weights[slots.feature] * np.where(slots.share < 1, _PART, np.float32(1)))
+    return slots._replace(weight=weight)
 
 
 class Overlap(NamedTuple):
@@ -58,13 +127,9 @@ class Overlap(NamedTuple):
     adds: NDArray[np.bool_]
 
 
-class Told:
-    """What texts say, and how much others say of it.
-
-    Args:
-        forms: opens the forms of the lexicon by which texts are read.
-        arrays: those of :data:`ARRAYS`.
-    """
+class Words:
+    """What texts say, and how much others say of it; ``forms`` opens the forms of the lexicon by which texts are read,
+    ``arrays`` are those of :data:`ARRAYS`."""
 
     def __init__(self, forms: Callable[[], Forms], arrays: Mapping[str, Array]) -> None:
         self._open = forms
@@ -78,44 +143,50 @@ class Told:
 
     @cached_property
     def _finds(self) -> NDArray[np.bool_]:
-        """Which features say a finding, or what makes one."""
-        return self._of_kinds(("finding", "change"))
+        return self._of_kinds("finding", "change")
 
     @cached_property
     def _may_find(self) -> NDArray[np.bool_]:
-        """Which features say a finding, or are of no known kind."""
-        return self._finds | self._of_kinds(("",))
+        return self._finds | self._of_kinds("")
 
     @cached_property
     def _things(self) -> NDArray[np.bool_]:
         """Which features are no finding, nor part of a name of one without a word that says so (*short of breath*)."""
         return self._of_kinds(
-            ("body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure")
+            "body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure"
         )
 
     @cached_property
     def _is_thing(self) -> NDArray[np.bool_]:
-        """Which features are more than what another word is of: its quality, time, measure."""
-        return ~self._of_kinds(("quality", "general", "measure", "circumstance"))
+        return ~self._of_kinds("quality", "general", "measure", "circumstance")
 
-    def attributes(self, named: Slots, words: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of some names ``(n,)``, of so many ``words (n,)`` each, have none for a thing, and none that says
-        nothing: *uña* looks like an article."""
-        every: NDArray[np.bool_] = np.bincount(named.owner, minlength=len(words)) == words
-        return every & ~marked(named.owner[named.slot], self._is_thing[named.feature], len(words))
-
-    def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
+    def _of_kinds(self, *kinds: str) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
         return np.append(found, np.full(UNKNOWN, "" in kinds))
 
     @cached_property
     def _opposites(self) -> Groups:
-        return _opposites(self.forms)
+        forms = self.forms
+        both = np.array([*forms.opposites, *((b, a) for a, b in forms.opposites)], dtype=np.int64).reshape(-1, 2)
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        return Groups(np.searchsorted(both[:, 0], np.arange(len(forms.names) + UNKNOWN + 1)), both[:, 1])
 
     @cached_property
     def _has_opposite(self) -> NDArray[np.bool_]:
-        """Which features have an opposite: few."""
         return np.diff(self._opposites.ends) > 0
+
+    @cached_property
+    def _bulk(self) -> BulkReader:
+        return BulkReader(shared_reader(self.forms))
+
+    @cached_property
+    def _table(self) -> WordFeatures:
+        return WordFeatures(len(self.forms.names))
+
+    @property
+    def width(self) -> int:
+        """Numbers of features."""
+        return len(self._weights)
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
         """The slots of mentions."""
@@ -126,32 +197,22 @@ class Told:
                 del self._bulk, self._table
         return slots
 
-    @cached_property
-    def _bulk(self) -> BulkReader:
-        """What reads mentions; it remembers their words, no more than :data:`_WORDS`."""
-        return BulkReader(shared_reader(self.forms))
-
-    @cached_property
-    def _table(self) -> WordFeatures:
-        return WordFeatures(len(self.forms.names))
-
     def of(self, rows: NDArray[np.int64]) -> Slots:
         """What names say, by their numbers."""
         owner, slot = self._ends.many(rows)
         which, at = self._feature_ends.many(slot)
-        return Slots(
-            owner, self._weight[slot].astype(np.float32), which, self._feature[at].astype(np.int64),
-            self._share[at].astype(np.float32),
-        )  # fmt: skip
+        weight, share = self._weight[slot].astype(np.float32), self._share[at].astype(np.float32)
+        return Slots(owner, weight, which, self._feature[at].astype(np.int64), share)
 
     def weights(self, slots: Slots) -> NDArray[np.float32]:
         """What each feature of some texts weighs ``(features,)``, by its share."""
         return np.asarray(self._weights[slots.feature] * slots.share, dtype=np.float32)
 
-    @property
-    def width(self) -> int:
-        """Numbers of features."""
-        return len(self._weights)
+    def attributes(self, named: Slots, words: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some names ``(n,)``, of so many ``words (n,)`` each, have none for a thing, and none that says
+        nothing: *uña* looks like an article."""
+        every: NDArray[np.bool_] = np.bincount(named.owner, minlength=len(words)) == words
+        return every & ~marked(named.owner[named.slot], self._is_thing[named.feature], len(words))
 
     def compare(
         self, mentions: Slots, mention: NDArray[np.int64], names: Slots, name: NDArray[np.int64]
@@ -161,7 +222,7 @@ class Told:
         Arguments are those of :meth:`overlap`.
         """
         own, other = Expanded.of(mentions, mention), Expanded.of(names, name)
-        shared, feature = Shared(mentions, mention, self.width), names.feature[other.feature]
+        shared, feature = _Shared(mentions, mention, self.width), names.feature[other.feature]
         place = shared.own(own.pair, own.feature)
         in_name, in_mention = shared.said(place, other.pair, feature)
         few = np.flatnonzero(self._has_opposite[feature])
@@ -172,14 +233,8 @@ class Told:
     def overlap(
         self, mentions: Slots, mention: NDArray[np.int64], names: Slots, name: NDArray[np.int64] | None = None
     ) -> Overlap:
-        """How much mentions and names have of each other, for pairs.
-
-        Args:
-            mentions: what the mentions say.
-            mention: ``(p,)`` number of the mention of each pair.
-            names: what the names say.
-            name: ``(p,)`` number of the name of each pair; pair i has name i when left out.
-        """
+        """How much mentions and names have of each other, for p pairs of the mentions and names of these numbers
+        ``(p,)``; pair i has name i when left out."""
         name = np.arange(len(mention)) if name is None else name
         own, other, in_name, in_mention, opposed = self.compare(mentions, mention, names, name)
         covered, covers = own.covered(mentions, in_name), other.covered(names, in_mention)
@@ -235,15 +290,10 @@ class Expanded(NamedTuple):
         return share.astype(np.float32), left
 
 
-class Shared:
+class _Shared:
     """Which features the mention and the name of a pair share.
 
     The features of all mentions are sorted once, and those of names are looked up among them.
-
-    Args:
-        mentions: what they say.
-        mention: ``(p,)`` number of the mention of each pair.
-        width: numbers of features.
     """
 
     def __init__(self, mentions: Slots, mention: NDArray[np.int64], width: int) -> None:
@@ -280,20 +330,16 @@ class Shared:
         return flags[own], has
 
 
-class SaidNames(Told):
-    """What the names of an index say, memory-mapped.
-
-    Args:
-        folder: folder that :meth:`build` filled.
-    """
+class NameWords(Words):
+    """What the names of an index say, memory-mapped from a folder that :meth:`build` filled."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(partial(Forms.load, folder), {name: open_array(folder, name) for name in ARRAYS})
 
     @classmethod
     def build(
-        cls, folder: Path, texts: Iterable[str], languages: Sequence[str], forms: Forms, main: SaidNames | None = None
-    ) -> SaidNames:
+        cls, folder: Path, texts: Iterable[str], languages: Sequence[str], forms: Forms, main: NameWords | None = None
+    ) -> NameWords:
         """Fill a folder from names with their languages; names that come later have the weights and the forms of the
         ``main`` ones."""
         if main is None:
@@ -341,15 +387,7 @@ def rarity(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
     return np.asarray(1 + np.log((1 + count) / (1 + df)), dtype=np.float32)
 
 
-def _opposites(forms: Forms) -> Groups:
-    """Opposites of each feature."""
-    both = np.array([*forms.opposites, *((b, a) for a, b in forms.opposites)], dtype=np.int64).reshape(-1, 2)
-    both = both[np.lexsort((both[:, 1], both[:, 0]))]
-    return Groups(np.searchsorted(both[:, 0], np.arange(len(forms.names) + UNKNOWN + 1)), both[:, 1])
-
-
 def _grouped(owner: NDArray[np.int64], count: int) -> Groups:
-    """The places of each of so many owners, which count up."""
     return Groups(np.searchsorted(owner, np.arange(count + 1)))
 
 
@@ -361,6 +399,5 @@ def marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> NDA
 
 
 def _having(slots: Slots, those: NDArray[np.bool_], text: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which texts, given by number ``(p,)``, have one of those features."""
     count = int(max(text.max(initial=-1), slots.owner.max(initial=-1))) + 1
     return np.asarray(marked(slots.owner[slots.slot], those, count)[text])
