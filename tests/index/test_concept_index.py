@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from medlink.errors import BundleError, ConfigError
+from medlink.errors import ConfigError
 from medlink.index import ConceptIndex, Filter
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
@@ -156,27 +155,6 @@ def test_same_input_same_files(tmp_path: Path) -> None:
         ConceptIndex.build(tmp_path / name, given, load_encoder(), semantic_types=TYPES, kind="hnsw")
     for path in sorted((tmp_path / "a").iterdir()):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
-
-
-def test_damage_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    ConceptIndex.build(folder, NAMES, load_encoder())
-    vectors = folder / "vectors.faiss"
-    vectors.write_bytes(vectors.read_bytes()[:-1])
-    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the index has \d+ bytes, \d+ were written"):
-        ConceptIndex(folder)
-    vectors.unlink()
-    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the index is missing"):
-        ConceptIndex(folder)
-    manifest = json.loads((folder / "index.json").read_text())
-    (folder / "index.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(BundleError, match="index of format 99"):
-        ConceptIndex(folder)
-    (folder / "index.json").write_text("{")
-    with pytest.raises(BundleError, match="not the manifest"):
-        ConceptIndex(folder)
-    with pytest.raises(BundleError, match="the index is incomplete"):
-        ConceptIndex(tmp_path)
 
 
 def test_nothing_to_index(tmp_path: Path) -> None:
