@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
-from medlink.index.names import Keys
-from medlink.index.names import Selections
+from medlink.index.names import Keys, Selections
 from medlink.index.word_overlap import Slots
 from medlink.language.exact import normalise_all
 from medlink.models import Encoder

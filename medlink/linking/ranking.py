@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
-from medlink.index.names import Keys
-from medlink.index.names import Selections
+from medlink.index.names import Keys, Selections
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
 from medlink.linking.candidates import EXACT, LEARNED, Mention

@@ -17,8 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.exact import normalise_all
-from medlink.language.markers import markers
+from medlink.language.exact import markers, normalise_all
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2**64
 _INVERSE = np.uint64(pow(int(_PRIME), -1, 1 << 64))
@@ -103,7 +102,7 @@ def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np
 
 
 def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash the markers (:func:`medlink.language.markers.markers`) of every text, normalised and cut as its n-grams are:
+    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut as its n-grams are:
     ``indptr (n + 1,)`` and ``hashes (total,)``; those of text i are ``hashes[indptr[i]:indptr[i + 1]]``."""
     found = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
     return np.cumsum([0, *map(len, found)]), hash_codes(np.array([code for some in found for code in some], np.int64))

@@ -17,7 +17,7 @@ from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import demo_folder
-from medlink.linking.join import default_join
+from medlink.linking.ranking import default_join
 from medlink.models import StaticEncoder, load_encoder
 from medlink.records import Link
 from tests.index.test_bundle import part, parts, refer

@@ -19,10 +19,10 @@ from typing import Any
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import from_cell
+from medlink.files.json import read_toml
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
 from medlink.files.tables import Rows, Table, found_columns, open_table
-from medlink.files.json import read_toml
 from medlink.kb.readers.common import existing_folder, is_id, known_language, nothing_found, stem
 from medlink.kb.readers.remarks import KNOWN_TYPES, Remarks, columns_left_out, unknown_language
 from medlink.kb.systems import System, named

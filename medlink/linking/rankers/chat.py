@@ -28,9 +28,8 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import AfterValidator, Field, model_validator
 
 from medlink.errors import InputError
-from medlink.files.json import parse_json, read_json
+from medlink.files.json import parse_json, read_json, read_toml
 from medlink.files.problems import counted
-from medlink.files.json import read_toml
 from medlink.index import Bundle
 from medlink.linking.candidates import Mention
 from medlink.linking.rankers.common import RankerCache, Shown, chosen_first, key_of, shown
