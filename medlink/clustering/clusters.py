@@ -246,7 +246,7 @@ class Clustering:
         maybe = [one for one in cluster.neighbours if one.maybe]
         for member in cluster.members:
             near = "|".join(f"{n.cluster}: {n.term} ({n.probability:.2f})" for n in maybe if n.member == member.term)
-            yield head | member.to_dict() | {"maybe": near}
+            yield head | {name: getattr(member, name) for name in Member.__slots__} | {"maybe": near}
 
     def _groups(self) -> Iterator[str]:
         """Lines to read: each cluster with its members below, what it may be one with, and than what it is narrower."""

@@ -22,9 +22,10 @@ from rapidfuzz.distance import OSA, Postfix, Prefix
 from medlink.clustering.guards import Guards
 from medlink.clustering.initials import ENOUGH, Initials
 from medlink.index.said_texts import KINDS, SaidTexts, Side
+from medlink.language.exact import normalise_all
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.tags import base
-from medlink.language.text import is_short, normalise
+from medlink.language.text import is_short
 
 SHARED = (
     "cosine",
@@ -140,7 +141,7 @@ class Evidence:
     def __init__(
         self, texts: Sequence[str], languages: Sequence[str], guards: Guards, cosines: NDArray[np.float32]
     ) -> None:
-        self._norms = [normalise(text) for text in texts]
+        self._norms = normalise_all(texts)
         self._said = SaidTexts(texts, [tag or None for tag in languages], shipped_forms())
         self._guards = guards
         self._around = crowding(cosines)
@@ -151,7 +152,7 @@ class Evidence:
         self._letters = np.array([max(1, len(norm)) for norm in self._norms])
         self._words = np.log([max(1, norm.count(" ") + 1) for norm in self._norms])
         self._rarest = 1 + np.log((1 + len(texts)) / 2)
-        self.initials = Initials(texts, languages)
+        self.initials = Initials(texts, languages, self._norms)
         ends = np.concatenate([self.initials.one, self.initials.other])
         self._rivals = np.maximum(1, np.bincount(ends, minlength=len(texts)))
 

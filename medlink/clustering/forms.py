@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.cut import components, numbered
 from medlink.clustering.terms import Terms
+from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base
-from medlink.language.text import Inflector, is_inflection, normalise, same_letters
+from medlink.language.text import Inflector, is_inflection, same_letters
 
 _STEP = 4096  # rows between two calls of progress
 
@@ -51,13 +51,16 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     length = np.fromiter((len(text) for text in terms.texts), dtype=np.int64, count=count)
     marked = np.fromiter((sum(not one.isascii() for one in text) for text in terms.texts), dtype=np.int64, count=count)
 
-    # 64 bits: two of ten million forms share a key once in 370,000 lists
-    keys = np.empty(count, dtype=np.uint64)
-    for place, text in enumerate(terms.texts):
+    # 64 bits: two of ten million forms share a hash once in 370,000 lists
+    keys = np.empty(count, dtype=np.int64)
+    for start in range(0, count, _STEP):
+        texts = terms.texts[start : start + _STEP]
         # what has no letter has no form: such terms are the same only to the letter
-        keys[place] = key_of(normalise(text) or f"\x00{text}")
-        if progress and (place + 1) % _STEP == 0:
-            progress(place + 1)
+        keys[start : start + _STEP] = [
+            hash(form or f"\x00{text}") for form, text in zip(normalise_all(texts), texts, strict=True)
+        ]
+        if progress:
+            progress(min(start + _STEP, count))
     form = numbered(keys)
     frequency = np.bincount(form, weights=terms.frequency)[form] if count else np.zeros(0)
     rank[np.lexsort((by_text, length, -terms.frequency, -marked, -frequency))] = np.arange(count)
@@ -65,11 +68,6 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     joined = components(len(row), *_inflections(terms, row))
     node = joined[form]
     return Forms(node, _first_by_rank(node, rank), rank)
-
-
-def key_of(text: str) -> int:
-    """64 bits of a text."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -88,7 +86,7 @@ def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int6
         fits = np.flatnonzero(np.array(spoken, dtype=bool)[terms.language[rows]])
         shapes = (inflector.form(terms.texts[row]) for row in rows[fits].tolist())
         # two terms without a word are no inflections of each other
-        keys = np.array([key_of(shape or f"\x00{place}") for place, shape in enumerate(shapes)], dtype=np.uint64)
+        keys = np.array([hash(shape or f"\x00{place}") for place, shape in enumerate(shapes)], dtype=np.int64)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
         for one, other in zip(fits[order[same]].tolist(), fits[order[same + 1]].tolist(), strict=True):

@@ -13,14 +13,12 @@ are compared by pairs too (:class:`medlink.language.guard_words.Acts`).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.forms import key_of
 from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardReader
 from medlink.language.languages import REFERENCE, language_data
 
@@ -49,12 +47,6 @@ KINDS = ("", *COMPARED, NEGATION, ACT)
 _Places = NDArray[np.int64]
 _PAIRS = 1 << 18  # pairs compared at a time
 _STEP = 4096  # terms between two calls of progress
-_WORDS = 262_144  # words whose codes are remembered at a time
-
-
-def _code(text: str) -> int:
-    """63 bits of a text, above 0."""
-    return key_of(text) >> 1 | 1
 
 
 def parting_kinds(
@@ -106,15 +98,15 @@ class Guards:
         bits = {(kind, value): 1 << place for kind, values in kinds.items() for place, value in enumerate(values)}
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
-        reader, code = GuardReader(), lru_cache(_WORDS)(_code)
-        negated, said, acting, plain, numbers = (_Entries(code) for _ in range(5))
+        reader = GuardReader()
+        negated, said, acting, plain, numbers = (_Entries() for _ in range(5))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             read = reader.read(term, language)
             for kind, values in read.values.items():
                 if kind == NUMBER:
                     numbers.add(row, values)
                 elif kind == LETTER:
-                    self._codes[places[kind], row] = code("".join(sorted(values)))
+                    self._codes[places[kind], row] = hash("".join(sorted(values)))
                 else:
                     self._codes[places[kind], row] = sum(bits[kind, value] for value in values)
             negated.add(row, read.negated)
@@ -180,17 +172,14 @@ def _in_common(one: Any, other: Any, rows: _Places, cols: _Places) -> tuple[_Pla
 
 
 class _Entries:
-    """Words of rows as two flat arrays, words by their codes."""
+    """Words of rows as two flat arrays, words by their hashes, which are compared within one process alone."""
 
-    def __init__(self, code: Callable[[str], int]) -> None:
-        self._code = code
+    def __init__(self) -> None:
         self.rows, self.words = array("q"), array("q")
 
-    def add(self, row: int, words: Iterable[str]) -> None:
-        """Add the words of a row."""
-        codes = [self._code(word) for word in sorted(words)]
-        self.words.extend(codes)
-        self.rows.extend([row] * len(codes))
+    def add(self, row: int, words: Collection[str]) -> None:
+        self.words.extend(map(hash, words))
+        self.rows.extend([row] * len(words))
 
 
 def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:

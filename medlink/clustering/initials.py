@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.language.exact import normalise_all
 from medlink.language.languages import language_data
 from medlink.language.text import ROMAN, is_short, normalise
 
@@ -20,6 +22,7 @@ _BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
 _SHORT = re.compile(r"(?<![^\W\d_])(?=[A-Z]\w*[A-Z])[A-Za-z]{2,6}(?![a-zA-Z])")  # CMT of CMT4D, GSD; not Gaucher
 _PIECE = re.compile(r"\d+(?:\.\d+)*[a-z]?|[^\W\d_]+")
 _NUMERAL = re.compile(r"([ivx]+)([a-z]?)")
+_PIECES = 65_536  # pieces that are remembered at a time
 _RUN = 6  # words of the longest run whose initials are looked at
 _BOTH = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _MANY = 4_000  # pairs of one abbreviation: it says too little in such a list
@@ -62,20 +65,21 @@ def both_forms(text: str) -> tuple[str, str] | None:
     return next(((long, sh) for long, sh in ((one, other), (other, one)) if is_short(sh) and explains(sh, long)), None)
 
 
-def stated(texts: Sequence[str]) -> set[tuple[int, int]]:
-    """Places of pairs that a term of the list says to be the same, the lower first.
+def stated(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, int]]:
+    """Places of pairs that a term of the list says to be the same, the lower first; ``norms`` are their exact forms.
 
     Such a term gives both, "long form (ABC)": it is the long form, and both are the abbreviation. An abbreviation for
     which terms give several long forms is of none.
 
-    >>> sorted(stated(["DM", "diabetes mellitus (DM)", "diabetes mellitus", "MS"]))
+    >>> texts = ["DM", "diabetes mellitus (DM)", "diabetes mellitus", "MS"]
+    >>> sorted(stated(texts, normalise_all(texts)))
     [(0, 1), (0, 2), (1, 2)]
     """
     given = [(place, both) for place, text in enumerate(texts) if "(" in text and (both := both_forms(text))]
     forms = {normalise(form) for _, both in given for form in both}
     places: dict[tuple[str, bool], int] = {}
-    for place, text in enumerate(texts) if forms else ():
-        if (form := normalise(text)) in forms:
+    for place, (text, form) in enumerate(zip(texts, norms, strict=True)) if forms else ():
+        if form in forms:
             places.setdefault((form, is_short(text)), place)
     long_of: dict[int, dict[str, set[int]]] = {}
     pairs: set[tuple[int, int]] = set()
@@ -106,22 +110,21 @@ class Initials:
     ([0], [1], [3.0])
     """
 
-    def __init__(self, texts: Sequence[str], languages: Iterable[str] = ()) -> None:
+    def __init__(self, texts: Sequence[str], languages: Iterable[str] = (), norms: Sequence[str] | None = None) -> None:
+        norms = normalise_all(texts) if norms is None else norms
         tags = dict.fromkeys([*_BORROWED, *languages])
         small = {"type"}.union(*(language_data(tag).articles.small_words for tag in tags))
         short = [{letters.lower() for letters in _SHORT.findall(text)} for text in texts]
         wanted = set().union(*short)
         one_of: dict[str, str] = {}  # each word is held once
+        piece = lru_cache(_PIECES)(_piece)
         self._words = [
-            [
-                one_of.setdefault(word, word)
-                for word in map(_piece, _PIECE.findall(normalise(text)))
-                if word not in small
-            ]
-            for text in texts
+            [one_of.setdefault(word, word) for word in map(piece, _PIECE.findall(norm)) if word not in small]
+            for norm in norms
         ]
         count = Counter(word for words in self._words for word in set(words))
-        self._weight = {word: 1 + float(np.log((1 + len(texts)) / (1 + df))) for word, df in count.items()}
+        weight = self._weight = {word: 1 + float(np.log((1 + len(texts)) / (1 + df))) for word, df in count.items()}
+        self._whole = [sum([weight[word] for word in words]) for words in self._words]
         has: dict[str, list[int]] = {}
         runs: dict[str, list[int]] = {}
         for place, words in enumerate(self._words):
@@ -140,7 +143,7 @@ class Initials:
                     if one != other and (share := self._explained(letters, one, other)) >= ENOUGH:
                         pair = min(one, other), max(one, other)
                         best[pair] = max(best.get(pair, (0.0, 0)), (share, len(letters)))
-        told = stated(texts)
+        told = stated(texts, norms)
         for pair in told:
             best[pair] = (1.0, best.get(pair, (0.0, 0))[1])
         self._count = max(len(texts), 1)
@@ -165,23 +168,17 @@ class Initials:
     def _explained(self, letters: str, one: int, other: int) -> float:
         """Share of both terms that is the same, or the abbreviation and its words."""
         mine, theirs = self._words[one], self._words[other]
-        same = Counter(mine) & Counter(theirs)
-        left = list(_left(theirs, same))
-        if letters in same or letters not in mine:
+        if letters not in mine or letters in theirs:
             return 0.0
+        alone, left, shared = list(mine), [], 0.0
+        for word in theirs:
+            if word in alone:
+                alone.remove(word)
+                shared += self._weight[word]
+            else:
+                left.append(word)
         at = "".join(word[0] for word in left).find(letters)
         if at < 0:
             return 0.0
-        run = left[at : at + len(letters)]
-        shared = sum(self._weight[word] * n for word, n in same.items())
-        whole, written = (sum(self._weight[word] for word in words) for words in (mine, theirs))
-        return min((shared + self._weight[letters]) / whole, (shared + sum(self._weight[w] for w in run)) / written)
-
-
-def _left(words: Sequence[str], same: Counter[str]) -> Iterator[str]:
-    taken = Counter(same)
-    for word in words:
-        if taken[word]:
-            taken[word] -= 1
-        else:
-            yield word
+        written = sum(self._weight[word] for word in left[at : at + len(letters)])
+        return min((shared + self._weight[letters]) / self._whole[one], (shared + written) / self._whole[other])

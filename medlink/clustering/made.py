@@ -225,6 +225,8 @@ class MadeClusters(LazyClusters):
 
         A node that no path of edges reaches is left out: it is there because it is the same known concept.
         """
+        if len(nodes) == 1:
+            return {}
         graph = self._inside
         by_end: defaultdict[int, list[tuple[float, int, int, str]]] = defaultdict(list)
         for edge in self._edges[self._edge_starts[index] : self._edge_starts[index + 1]].tolist():

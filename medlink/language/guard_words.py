@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from medlink.language.languages import Language, guarded
 from medlink.language.text import ROMAN, Inflector, normalise
@@ -58,6 +59,21 @@ class Reading:
     acts: Acts
 
 
+class _Word(NamedTuple):
+    """What a word in its exact form says by itself, in the languages by which a term is read.
+
+    ``said`` and ``negated`` are for each language its forms, and those of what is left behind a prefix of negation;
+    ``stems`` are for each language those by which acts are compared, none for a small word.
+    """
+
+    values: Values
+    said: tuple[tuple[str, ...], ...]
+    negated: tuple[tuple[str, ...], ...]
+    stems: tuple[tuple[str, ...], ...]
+    is_negator: bool
+    may_be_act: bool
+
+
 class GuardReader:
     """Reads what terms say; it remembers words and terms for as long as it lives, and no longer.
 
@@ -67,8 +83,7 @@ class GuardReader:
 
     def __init__(self) -> None:
         self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
-        self._of_word, self._inflected = lru_cache(_MOST)(_of_word), lru_cache(_MOST)(_inflected)
-        self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(Inflector.words)
+        self._word = lru_cache(_MOST)(self._find_word)
         self.read = lru_cache(_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
@@ -80,14 +95,12 @@ class GuardReader:
     def values(self, term: str, language: str = "") -> Values:
         """What a term says that guards compare, the same in every language; negation is compared by pairs."""
         tongues = self._guarded(language)
-        found: set[tuple[str, str]] = set()
         for tongue in tongues:
             term = tongue.guards.unread.sub(" ", term)
         # behind a type or an abbreviation, since Is and If are words
         term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
-        plain = normalise(term).split()
-        for word in plain:
-            found |= self._of_word(word, tongues)
+        plain = _exact(term).split()
+        found = {value for word in plain for value in self._word(word, tongues).values}
         if found:
             alone = _kinds_alone(plain, tongues)
             found = {(kind, value) for kind, value in found if kind not in alone}
@@ -102,20 +115,24 @@ class GuardReader:
         word; words between ("no evidence of", "kein akuter") are passed over, unless one ends the term. A word with a
         prefix counts as said, and what is behind it as negated: only the other term shows whether it negates.
         """
-        negated, said, plain = set[str](), set[str](), normalise(term).split()
+        negated, said, plain = set[str](), set[str](), _exact(term).split()
         tongues = self._guarded(language)
+        words = [self._word(word, tongues) for word in plain]
+        if not any(word.is_negator for word in words):
+            for word in words:
+                said.update(*word.said)
+                negated.update(*word.negated)
+            return frozenset(negated), frozenset(said - negated)
         # Spanish "no" is English too: without a language no tongue knows which words stand between
         between = frozenset[str]().union(*(tongue.guards.negation.between for tongue in tongues))
-        for tongue in tongues:
-            before, inflector = tongue.guards.negation.before, self._inflector(tongue.tag)
+        for at, tongue in enumerate(tongues):
             open_ = False
-            for place, word in enumerate(plain):
-                if word in before:
+            for place, text in enumerate(plain):
+                if text in tongue.guards.negation.before:
                     open_ = True
-                elif not (open_ and word in between and place < len(plain) - 1):
-                    whole, rests = self._inflected(word, tongue, tongues, inflector)
-                    (negated if open_ else said).update(whole, (word,))
-                    negated.update(rests)
+                elif not (open_ and text in between and place < len(plain) - 1):
+                    (negated if open_ else said).update(words[place].said[at])
+                    negated.update(words[place].negated[at])
                     open_ = False
         return frozenset(negated), frozenset(said - negated)
 
@@ -125,37 +142,56 @@ class GuardReader:
         found: set[str] = set()
         for tongue in tongues:
             term = tongue.acts.unread.sub(" ", term)
-        text = rest = normalise(term)
-        words = text.split()
-        general = frozenset[str]().union(*(tongue.acts.general for tongue in tongues))
-        for tongue in tongues:
-            # most terms have no word of an act, and most words were met before
-            if any(self._may_be_act(word, tongue) for word in words):
+        text = rest = _exact(term)
+        # most terms have no word of an act, and most words were met before
+        if any(self._word(word, tongues).may_be_act for word in text.split()):
+            for tongue in tongues:
                 for act, pattern in tongue.acts.acts.items():
                     if pattern.search(text):
                         found.add(act)
                         rest = pattern.sub(" ", rest)
-        words = rest.split()
+        words = [self._word(word, tongues).stems for word in rest.split()]
         rests = set()
-        for tongue in tongues:
-            small, inflector = tongue.articles.small_words, self._inflector(tongue.tag)
-            stems = sorted(stem for word in words if word not in small for stem in self._stems(inflector, word))
+        for at, tongue in enumerate(tongues):
+            stems = sorted([stem for word in words for stem in word[at]])
             if any(len(stem) >= _SHORTEST_REST for stem in stems):
                 rests.add(" ".join([tongue.tag, *stems]))
-        return Acts(frozenset(found - general), bool(found), frozenset(rests))
+        named = found.difference(*(tongue.acts.general for tongue in tongues)) if found else found
+        return Acts(frozenset(named), bool(found), frozenset(rests))
+
+    def _find_word(self, word: str, tongues: tuple[Language, ...]) -> _Word:
+        inflectors = [self._inflector(tongue.tag) for tongue in tongues]
+        forms = [tuple(inflector.word(word).split()) for inflector in inflectors]
+        # ADCA2 is a code, which negates nothing
+        code = any(letter.isdigit() for letter in word)
+        negates = not code and not any(tongue.guards.negation.exceptions.fullmatch(word) for tongue in tongues)
+        rests: list[tuple[str, ...]] = []
+        for tongue, inflector in zip(tongues, inflectors, strict=True):
+            prefixes = tongue.guards.negation.prefixes if negates else ()
+            cut = [len(prefix) for prefix in prefixes if word.startswith(prefix)]
+            behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
+            rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
+        return _Word(
+            _of_word(word, tongues),
+            tuple([(*form, word) for form in forms]),
+            tuple(rests),
+            tuple([() if word in tongue.articles.small_words else forms[at] for at, tongue in enumerate(tongues)]),
+            any(word in tongue.guards.negation.before for tongue in tongues),
+            any(word in tongue.acts.halves or tongue.acts.some.search(word) is not None for tongue in tongues),
+        )
 
 
-def _may_be_act(word: str, tongue: Language) -> bool:
-    return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
+_exact = lru_cache(16)(normalise)  # of the term that is being read
 
 
 def _of_word(word: str, tongues: Sequence[Language]) -> Values:
     return frozenset(
         (kind, value)
         for rules in (tongue.guards for tongue in tongues)
+        if rules.some.fullmatch(word) and (len(tongues) == 1 or word not in rules.only_here)
         for kind, patterns in rules.kinds.items()
         for value, pattern in patterns.items()
-        if pattern.fullmatch(word) and (len(tongues) == 1 or word not in rules.only_here)
+        if pattern.fullmatch(word)
     )
 
 
@@ -180,18 +216,3 @@ def _numbers_and_letters(words: Sequence[str], term: str, tongues: Sequence[Lang
             if stands_out or not any(word in tongue.guards.letter_words for tongue in tongues):
                 found.add((LETTER, word))
     return frozenset(found)
-
-
-def _inflected(
-    word: str, tongue: Language, tongues: Sequence[Language], inflector: Inflector
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inflected form of a word, and of what is left of it behind each prefix of negation."""
-    rests: list[str] = []
-    # ADCA2 is a code, which negates nothing
-    code = any(letter.isdigit() for letter in word)
-    if not code and not any(one.guards.negation.exceptions.fullmatch(word) for one in tongues):
-        for prefix in tongue.guards.negation.prefixes:
-            rest = word.removeprefix(prefix)
-            if rest != word and len(rest) >= _SHORTEST:
-                rests += inflector.words(rest)
-    return tuple(inflector.words(word)), tuple(rests)

@@ -130,6 +130,11 @@ class GuardRules(Rules):
     only_here: frozenset[str] = frozenset()
     letter_words: frozenset[str] = frozenset()
 
+    @cached_property
+    def some(self) -> re.Pattern[str]:
+        """All values as one pattern."""
+        return any_of(pattern for patterns in self.kinds.values() for pattern in patterns.values())
+
 
 class ActRules(Rules):
     """``acts.json``: patterns of examinations, operations and functions in the exact form.

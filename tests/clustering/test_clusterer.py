@@ -196,7 +196,7 @@ def test_options_change_the_output() -> None:
     assert groups(cluster(copies, neighbours=1)) != groups(cluster(copies))
     steps: list[str] = []
     cluster(progress=lambda step, done, whole: steps.append(step) if done == whole else None)
-    assert steps == ["embeddings", "neighbours", "pairs"]
+    assert steps == ["forms", "embeddings", "neighbours", "pairs"]
 
 
 def test_small_and_odd_lists() -> None:

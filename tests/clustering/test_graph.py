@@ -11,7 +11,8 @@ from medlink.clustering.graph import build_graph, near_pairs, pairs_to_judge
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.initials import stated
 from medlink.index.selfjoin import nearest
-from medlink.kb.readers.delimited import read_table
+from medlink.kb.readers.table import read_table
+from medlink.language.exact import normalise_all
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
 from medlink.records import Name
@@ -43,7 +44,7 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = evidence.measure(one, other, np.einsum("ij,ij->i", vectors[one], vectors[other]))
     same, model = shipped_model().is_same(measured), shipped_model()
     below, above = model.is_narrower(measured), model.is_narrower(measured.swapped())
-    told = stated(texts)
+    told = stated(texts, normalise_all(texts))
     expected = {}
     for place, pair in enumerate(pairs):
         kind = int(guards.apart(*(np.array([end]) for end in pair))[0])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from medlink.clustering.initials import ENOUGH, Initials, both_forms, explains, stated
+from medlink.language.exact import normalise_all
 from medlink.language.text import is_short
 
 RARE = [f"word{at} other{at} third{at}" for at in range(50)]  # so that common words weigh little
@@ -40,7 +41,7 @@ def test_both_forms() -> None:
 
 def said(*texts: str) -> set[frozenset[str]]:
     """The pairs of terms that a term of the list says to be the same."""
-    pairs = stated(texts)
+    pairs = stated(texts, normalise_all(texts))
     assert all(one < other for one, other in pairs)
     return {frozenset((texts[one], texts[other])) for one, other in pairs}
 
