@@ -128,7 +128,6 @@ class TermClusterer:
         return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(absent))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""
         vectors = np.zeros((len(texts), self._encoder.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
@@ -138,7 +137,6 @@ class TermClusterer:
         return vectors
 
     def _link(self, texts: Sequence[str]) -> list[Link]:
-        """A link for each text, none without a linker."""
         links: list[Link] = []
         if self._linker is not None:
             for start in range(0, len(texts), _BATCH):
@@ -168,7 +166,6 @@ class TermClusterer:
 
 
 def _main_language(terms: Terms) -> str:
-    """The language that most terms of a list are tagged with, counted by frequency; the first of equal ones."""
     counts: Counter[str] = Counter()
     for place, tag in enumerate(terms.languages):
         counts[base(tag)] += int(terms.frequency[terms.language == place].sum())

@@ -237,7 +237,6 @@ class Clustering:
                 yield "\t".join(_cell(row[column]) for column in columns) + "\n"
 
     def _rows(self, cluster: Cluster) -> Iterator[dict[str, Any]]:
-        """The cells of the members of a cluster by column, before they are written."""
         head = {name: getattr(cluster, name) for name in ("representative", "concept_id", "concept_name", "parent_id")}
         head |= {"cluster": cluster.number, "parent_name": cluster.parent_name, "same_as": "|".join(cluster.same_as)}
         head["status"] = cluster.status if self.judged else None
@@ -249,7 +248,6 @@ class Clustering:
             yield head | {name: getattr(member, name) for name in Member.__slots__} | {"maybe": near}
 
     def _groups(self) -> Iterator[str]:
-        """Lines to read: each cluster with its members below, what it may be one with, and than what it is narrower."""
         for one in self.clusters:
             size = f" ({len(one.members)})" if len(one.members) > 1 else ""
             score = "" if one.score is None else f" {one.score:.2f}"

@@ -57,7 +57,6 @@ def as_one(links: Sequence[Link]) -> list[Link]:
     shown: dict[str, Candidate] = {}
 
     def of(candidate: Candidate) -> Candidate:
-        """What is shown for a candidate."""
         while candidate.concept_id in shown:
             candidate = shown[candidate.concept_id]
         return candidate
@@ -73,7 +72,6 @@ def as_one(links: Sequence[Link]) -> list[Link]:
         others[whole] = (*others.get(whole, ()), other)
 
     def renamed(link: Link) -> Link:
-        """A link with each concept once, the best of its candidates."""
         found: dict[str, Candidate] = {}
         for candidate in link.candidates:
             concept_id, name = of(candidate).concept_id, of(candidate).preferred_name

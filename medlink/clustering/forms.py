@@ -71,14 +71,12 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
 
 
 def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of lowest rank in each group."""
     order = np.lexsort((rank, group))
     first = np.r_[True, np.diff(group[order]) > 0] if len(order) else np.zeros(0, dtype=bool)
     return np.asarray(order[first])
 
 
 def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of forms that are inflections of each other; ``rows`` speak for the forms."""
     places: list[tuple[int, int]] = []
     for tongue in languages():
         inflector = Inflector(tongue)

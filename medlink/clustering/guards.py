@@ -87,10 +87,7 @@ class Guards:
     """
 
     def __init__(
-        self,
-        terms: Sequence[str],
-        languages: Sequence[str],
-        progress: Callable[[int], object] | None = None,
+        self, terms: Sequence[str], languages: Sequence[str], progress: Callable[[int], object] | None = None
     ) -> None:
         places = {kind: place for place, kind in enumerate(COMPARED)}
         data = language_data(REFERENCE)

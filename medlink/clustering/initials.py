@@ -31,7 +31,6 @@ ENOUGH = 0.6
 
 
 def _piece(word: str) -> str:
-    """A piece of a word; a numeral as digits."""
     found = _NUMERAL.fullmatch(word)
     return ROMAN[found[1]] + found[2] if found and found[1] in ROMAN else word
 
@@ -166,7 +165,6 @@ class Initials:
         return explained, letters, told > 0
 
     def _explained(self, letters: str, one: int, other: int) -> float:
-        """Share of both terms that is the same, or the abbreviation and its words."""
         mine, theirs = self._words[one], self._words[other]
         if letters not in mine or letters in theirs:
             return 0.0

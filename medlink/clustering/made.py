@@ -131,7 +131,6 @@ class MadeClusters(LazyClusters):
         return int(((self._crossing.apart > 0) & (self._crossing.probability >= threshold)).sum())
 
     def _find_broader(self) -> NDArray[np.int64]:
-        """The surest edge of each cluster to a broader one; none closes a circle."""
         graph, found = self._crossing, np.full(len(self), -1, dtype=np.int64)
         edges = np.flatnonzero(graph.narrower)
         for edge in edges[np.lexsort((edges, -np.abs(graph.narrower[edges])))].tolist():
@@ -147,7 +146,6 @@ class MadeClusters(LazyClusters):
         return found
 
     def _find_near(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the neighbours of each cluster begin, and their edges, the likeliest first, each cluster once."""
         graph = self._crossing
         kept = np.flatnonzero(graph.probability >= _SHOWN)
         ends = self.cluster_of_node[graph.one[kept]], self.cluster_of_node[graph.other[kept]]
@@ -162,7 +160,6 @@ class MadeClusters(LazyClusters):
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
 
     def _ends(self, edge: int, index: int) -> tuple[int, int, int]:
-        """Of an edge that leaves a cluster: the other cluster, the node here, and the node there."""
         one, other = int(self._crossing.one[edge]), int(self._crossing.other[edge])
         if self.cluster_of_node[one] != index:
             one, other = other, one
@@ -177,7 +174,6 @@ class MadeClusters(LazyClusters):
         return Neighbour(texts[0], cluster + 1, round(probability, 4), apart, texts[1])
 
     def _record(self, index: int) -> Cluster:
-        """The record of a cluster."""
         rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
         edge = int(self.broader[index])
         above = None

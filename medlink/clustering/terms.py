@@ -197,14 +197,12 @@ def read_terms(
 
 
 def _note(lines: LineFile, reason: str, count: int) -> str:
-    """What a reader is told of lines that were left out: how many, why, and the numbers of the first few."""
     shown = lines.problems.lines[reason]
     more = " ..." * (count > len(shown))
     return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}{more})"
 
 
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
-    """Rows with a term of a length that terms have."""
     languages: set[str] = set()
     for line, text, count, language, identifier in rows:
         term = " ".join(text.replace("\x00", " ").split())
@@ -221,7 +219,6 @@ def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, s
 
 
 def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
-    """Rows of a table."""
     table = open_table(lines)
     term = _place(table, columns.term, _TERM)
     if term is None:
@@ -248,7 +245,6 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
 
 
 def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
-    """Place of a column; one that was asked for by name must be there."""
     name = next((one for one in usual if one in table.header), None) if wanted is None else wanted.strip().lower()
     if name is None or name in table.header:
         return None if name is None else table.places([name])[0]

@@ -92,7 +92,6 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     summary = replace(before, terms=before.terms - rejected, **counted)
 
     def at(index: int) -> Cluster:
-        """The cluster that an entry of the order stands for; none is made before it is asked for, nor kept."""
         place = order[index]
         cluster = clustering.clusters[place] if place >= 0 else made[-place]
         neighbours, broader = tuple(_neighbours(cluster, moved)), _broader(cluster, moved)
@@ -115,7 +114,6 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
 
 
 def _neighbours(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Iterator[Neighbour]:
-    """Neighbours where they are now, likeliest first, without rejected terms and those that are members now."""
     seen = {member.term for member in cluster.members}
     for neighbour in sorted(cluster.neighbours, key=lambda one: -one.probability):
         number = moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
@@ -134,7 +132,6 @@ def _broader(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> N
 
 
 def _count(counts: Counter[str], cluster: Cluster) -> None:
-    """Add a cluster to the counts of the summary."""
     counts["clusters"] += 1
     counts["single"] += len(cluster.members) == 1
     counts["largest"] = max(counts["largest"], len(cluster.members))
@@ -143,7 +140,6 @@ def _count(counts: Counter[str], cluster: Cluster) -> None:
 
 
 def _groups(touched: Iterable[Cluster], decisions: Decisions, last: int) -> dict[int, tuple[str, list[_Piece]]]:
-    """Pieces that become one cluster, with their id (``""``: none of their terms is decided), by its number."""
     pieces: defaultdict[str, list[_Piece]] = defaultdict(list)
     groups: dict[int, tuple[str, list[_Piece]]] = {}
     for cluster in touched:
@@ -160,7 +156,6 @@ def _groups(touched: Iterable[Cluster], decisions: Decisions, last: int) -> dict
 
 
 def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
-    """Members by the id they belong to, without the rejected; ``""`` where no member has one."""
     rows = [(member, decisions.of(member.term, member.language)) for member in cluster.members]
     ids = {member.term: row.concept_id for member, row in rows if row and row.decision != REJECT}
     joined = {member.term: member.joined_to for member in cluster.members}
@@ -180,13 +175,11 @@ def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
 
 
 def _remaining(cluster: Cluster, members: Sequence[Member]) -> Cluster:
-    """What rejected terms leave of a cluster."""
     representative = _first(members, cluster.representative)
     return replace(cluster, representative=representative.term, members=_rejoined(members, representative))
 
 
 def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) -> Cluster:
-    """The cluster of an id."""
     members = [member for _, some in pieces for member in some]
     home = max(pieces, key=lambda piece: len(piece[1]))[0]
     name = decisions.names.get(concept_id, "")
@@ -220,12 +213,10 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
 
 
 def _first(members: Sequence[Member], wanted: str) -> Member:
-    """The member ``wanted``, or the most frequent, then the shortest, then the first by text."""
     return min(members, key=lambda m: (m.term != wanted, -m.frequency, len(m.term), m.term, m.language))
 
 
 def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member, ...]:
-    """Members, the representative first; one whose reason to be here has gone is here by decision."""
     ordered = [representative, *(member for member in members if member is not representative)]
     terms = {member.term for member in members}
     # a chain of joins is intact as long as all begins at one term
@@ -242,7 +233,6 @@ def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member
 
 
 def _measured(clusters: Sequence[Cluster], encoder: Encoder) -> Iterator[Cluster]:
-    """Clusters with the cosine of each member to the representative."""
     for start in range(0, len(clusters), _ENCODE_AT_ONCE):
         some = clusters[start : start + _ENCODE_AT_ONCE]
         vectors = encoder.encode([member.term for cluster in some for member in cluster.members])

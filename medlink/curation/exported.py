@@ -94,7 +94,6 @@ def _findings(rows: Sequence[Decision]) -> list[dict[str, list[list[int]] | list
 
 
 def _offered(work: Work) -> Mapping[tuple[str, str, int, int], list[tuple[str, list[str]]]]:
-    """The candidates of mentions and codes, with the ids that are the same, by their places."""
     if work.kind == CLUSTER:
         return {}
     return {

@@ -172,7 +172,6 @@ class _Runs:
         self.count, self._last = 0, ""
 
     def add(self, note: str) -> None:
-        """Count a note where it is another one than the last."""
         self.count += note != self._last or not self.count
         self._last = note
 
@@ -184,7 +183,6 @@ class _Check:
         self.old, self.new = old, new
 
     def __call__(self, rows: list[dict[str, Any]]) -> Iterator[Impact]:
-        """What becomes of some links."""
         mentions = [Mention(row["text"], row["language"] or None, row.get("expanded") or None) for row in rows]
         now = self.new.link(mentions)
         other = [place for place, row in enumerate(rows) if now[place].concept_id != row["concept_id"]]
@@ -238,12 +236,10 @@ class _Check:
 
 
 def _has(kb: KnowledgeBase, concept_id: str, name: str) -> bool:
-    """Whether a concept has a name, but for how it is spelt."""
     return normalise(name) in {normalise(one.text) for one in kb.names(concept_id)}
 
 
 def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
-    """The lines of a file of links, checked; notes without a mention make an empty one."""
     made_with = {key: bundle.versions[key] for key in ("kb", "encoder")}
     for line, row in read_json_lines(LineFile(path, Problems(0.0), may_be_empty=True)):
         match row:
@@ -278,7 +274,6 @@ def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
 
 
 def _writer(file: TextIO | None, *, is_json: bool) -> Callable[[Impact], object]:
-    """Writes rows to a file, if there is one."""
     if file is None:
         return lambda one: None
     if is_json:
@@ -286,7 +281,6 @@ def _writer(file: TextIO | None, *, is_json: bool) -> Callable[[Impact], object]
     file.write("\t".join(Impact.__slots__) + "\n")
 
     def write(one: Impact) -> None:
-        """One row of a TSV."""
         cells = ("" if value is None else as_cell(visible(str(value))) for value in asdict(one).values())
         file.write("\t".join(cells) + "\n")
 

@@ -86,7 +86,6 @@ def write_impact(path: str | PathLike[str], groups: Groups, report: dict[str, An
     """
 
     def data() -> Iterator[str]:
-        """The page's data, one line for each change."""
         yield to_json({"fields": _FIELDS, "report": report, "releases": list(releases)})[:-1] + ',"changes":'
         yield from json_list(groups.rows())
         yield "}"

@@ -48,7 +48,6 @@ def write_notes(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: Know
 
 
 def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
-    """The page's data, one line for each note and each concept."""
     concepts: _Concepts = {}
     yield to_json({"fields": _FIELDS, "least": LEAST})[:-1] + ',"notes":'
     yield from json_list(_note(one, concepts) for one in notes)
@@ -70,7 +69,6 @@ def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
 
 
 def _marks(linked: LinkedNote) -> list[tuple[int, int, Any]]:
-    """The mentions of a note as rows and its headings as objects, by their characters."""
     text = linked.note.text
     found: list[tuple[int, int, Any]] = [
         (one.start, one.end, _mention(text[one.start : one.end], one)) for one in linked.mentions

@@ -121,12 +121,10 @@ def json_list(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _source(name: str) -> str:
-    """One of the files that pages are made of."""
     return resources.files("medlink").joinpath(f"resources/pages/{name}").read_text("utf-8")
 
 
 def _policy(style: str, script: str) -> str:
-    """The Content-Security-Policy: exactly this style and this script, and nothing from elsewhere."""
     digests = [b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     return (
         f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; img-src data:; "

@@ -97,7 +97,6 @@ class Review:
         return ReviewServer(page.encode("utf-8", "replace"), kept, Linker(self.bundle), port)
 
     def _data(self, **more: Any) -> Iterator[str]:
-        """The data of the page, with arguments of :func:`~medlink.curation.review_page.review_data`."""
         rows, notes = self.work.page_rows(self.bundle.kb), self.work.note_rows()
         return review_data(self.work.kind, self.work.fields, rows, self._summary(), notes=notes, **more)
 

@@ -127,11 +127,9 @@ def cluster_list(
 
 
 def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, progress: Progress) -> Terms:
-    """The term list, with progress in bytes."""
     done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
 
     def read(count: int) -> None:
-        """Count bytes that were read."""
         nonlocal done
         done += count
         progress("reading", done, size)
@@ -140,21 +138,18 @@ def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, enco
 
 
 def _number(stream: BinaryIO) -> int:
-    """Number of an open file, -1 for a stream that is none."""
     with suppress(OSError):
         return stream.fileno()
     return -1
 
 
 def _known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]:
-    """What the clusterer needs of a bundle, linker and parents with their names, and its encoder."""
     from medlink.linking import Linker
 
     linker = Linker(bundle, prefer=prefer)
 
     @lru_cache(maxsize=100_000)
     def parents(concept_id: str) -> list[tuple[str, str]]:
-        """Id and name of each parent."""
         ids = list(linker.kb.parents(concept_id))
         names = linker.kb.preferred_names(ids, None)
         return [(parent, names.get(parent, parent)) for parent in ids]
@@ -163,7 +158,6 @@ def _known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]
 
 
 def _language(found: Clustering, kb: KnowledgeBase) -> str:
-    """The language that most of a list is in, as it is found out for a note."""
     from medlink.notes.language import NoteLanguages
     from medlink.notes.reading import Note
 
@@ -172,7 +166,6 @@ def _language(found: Clustering, kb: KnowledgeBase) -> str:
 
 
 def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:
-    """Put what was accepted into a bundle, and say under which ids new concepts are found there."""
     from medlink.index import Bundle, extend_bundle
     from medlink.kb import Input
 

@@ -113,11 +113,9 @@ class _Request(BaseHTTPRequestHandler):
         """Nothing of a request is logged."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a malformed request without repeating a word of it."""
         self._refuse(HTTPStatus(code))
 
     def do_GET(self) -> None:
-        """The page, the table, a concept, or a search."""
         asked = self._asked()
         if asked is None:
             return
@@ -140,7 +138,6 @@ class _Request(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def do_PUT(self) -> None:
-        """The table, whole; ``If-Match`` names the one that it replaces."""
         asked = self._asked()
         if asked is None:
             return

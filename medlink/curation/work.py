@@ -147,7 +147,6 @@ def read_work(path: StrPath, notes: Sequence[str] = (), fields: Fields | None = 
 
 
 def _compare(work: Work) -> None:
-    """Refuse links that do not fit the notes."""
     items = work.items
     if len(items) < len(work.notes):
         ids = [item_of(note.note_id) for note in work.notes]
@@ -188,12 +187,10 @@ def _candidates(row: dict[str, Any], name: str = "candidates") -> list[dict[str,
 
 
 def _is_like(row: Mapping[str, Any], example: Mapping[str, Any]) -> bool:
-    """Whether the values of a row are of the types of an example."""
     return all(isinstance(row[name], type(value)) for name, value in example.items())
 
 
 def _linked(row: dict[str, Any]) -> dict[str, Any] | None:
-    """What mentions and codes have in common, checked; the name and score of their concept are those of a candidate."""
     candidates, tag = _candidates(row), row.get("language")
     status, concept_id, text = row.get("status"), row.get("concept_id"), row.get("text")
     if candidates is None or status not in (LINKED, AMBIGUOUS, NIL) or not isinstance(concept_id, str | None):
@@ -270,7 +267,6 @@ def _cluster(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_neighbour(one: Any) -> bool:
-    """Whether a value is a term of another cluster."""
     match one:
         case {
             "term": str(), "cluster": int(), "probability": float() | int() as probability, "apart": str(),
@@ -284,7 +280,6 @@ _CHECKS = {"mention": _mention, "code": _code, "cluster": _cluster}
 
 
 def _placed(number: int, row: dict[str, Any]) -> list[Any]:
-    """The row of a mention or a code: that of a cluster of one member, and where it stands."""
     candidates, name = row["candidates"], clean(row["text"])
     best = next((one for one in candidates if one["concept_id"] == row["concept_id"]), None)
     shown = [one for one in candidates if one["score"] >= LEAST or one is best]

@@ -14,6 +14,5 @@ if TYPE_CHECKING:
 
 __all__ = ["CodeMapping", "Columns", "MapOptions", "MapReport", "Mapper", "SourceCode", "Target", "map_codes"]
 __getattr__ = lazily(
-    __name__,
-    {"codes": "CodeMapping SourceCode Target", "proposals": "Mapper", "run": "MapReport map_codes"},
+    __name__, {"codes": "CodeMapping SourceCode Target", "proposals": "Mapper", "run": "MapReport map_codes"}
 )

@@ -74,7 +74,6 @@ class Before:
         return Carried(result, reason, before, instead)
 
     def _held(self, target: Target) -> tuple[str, str, Target | None]:
-        """Whether a target holds, why not, and what surely stands for it."""
         concept_id, written = target.concept_id, self._targets.written
         if concept_id not in self._kb:
             gone = what_became_of(concept_id, self._kb)
@@ -94,7 +93,6 @@ class Before:
         return KEPT, "", target
 
     def _may(self, concept_id: str, kind: str) -> bool:
-        """Whether a concept may be a target; filters are for what codes mean, not for their units and values."""
         return kind != MAPS_TO or self._among is None or concept_id in self._among
 
     def gone(self) -> Iterator[CodeMapping]:

@@ -37,7 +37,6 @@ class Description:
 
 @cache
 def _with_system() -> re.Pattern[str]:
-    """The name of a known system and a code of it, with or without brackets around the two."""
     words = {word for one in SYSTEMS for word in (one.name, one.prefix, *one.called) if len(word) > 2}
     either = "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
     return re.compile(rf"\s*([(\[])?\s*\b({either})(?:[:#]?\s+|[:#])({_CODE})[*+!]?(?![\w.])\s*(?(1)[)\]])")
@@ -57,12 +56,10 @@ def read_description(text: str) -> Description:
     codes: list[tuple[str, str]] = []
 
     def with_system(found: re.Match[str]) -> str:
-        """Take off a code with its system."""
         codes.append((named(found[2]).name, found[3]))
         return " "
 
     def alone(found: re.Match[str]) -> str:
-        """Take off a code of ICD-10 or LOINC, which is known by its form."""
         code = found[1]
         if _ICD.fullmatch(code):
             codes.extend((system, code) for system in ICD_10)

@@ -68,7 +68,6 @@ class CodeEvidence:
             yield prefix, rest
 
     def _known(self, system: System, said: str, code: str) -> Iterator[tuple[str, str]]:
-        """Concepts that a code is or is mapped to, with the type of the mapping."""
         names = dict.fromkeys((said, system.name, system.prefix, *system.called))
         for written in _spellings(code):
             concept_id = system.concept_id(written)
@@ -79,11 +78,9 @@ class CodeEvidence:
                 yield from self._types(found, names, written)
 
     def _is_of(self, concept_id: str, names: Collection[str]) -> bool:
-        """Whether a concept is of a source with one of these names."""
         return self._kb.sources_of([concept_id]).get(concept_id) in names
 
     def _types(self, concepts: Iterable[str], names: Collection[str], code: str) -> Iterator[tuple[str, str]]:
-        """How some concepts are mapped to a code."""
         for concept_id, mappings in sorted(self._kb.mappings_of(concepts).items()):
             here = [one for one in mappings if one.code == code and one.system in names]
             if here and self._may(concept_id):

@@ -58,8 +58,7 @@ class MapOptions(LinkOptions):
         tuple[str, ...], Field(strict=False, description="Not this concept, nor any below it; may be repeated.")
     ] = ()
     ecl: Annotated[
-        str | None,
-        Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'."),
+        str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
     ] = None
     standard: Annotated[
         bool, Field(description="Propose only standard concepts, if the bundle says which are standard (OMOP).")

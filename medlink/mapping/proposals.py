@@ -150,12 +150,10 @@ class Mapper:
         return _Asked(code, read, stated[0], value) if stated and value else _Asked(code, read)
 
     def _keys(self, asked: _Asked) -> tuple[_Key, ...]:
-        """What is linked for a code."""
         language = asked.source.language
         return tuple((text, language) for text in (asked.read.text, asked.base) if text)
 
     def _links(self, asked: Sequence[_Asked]) -> dict[_Key, Link]:
-        """The links of all texts, each linked once; those that come again are kept."""
         keys = [key for one in asked for key in self._keys(one)]
         new = [key for key in dict.fromkeys(keys) if key not in self._held]
         linked = self.linker.link([Mention(text, language or None) for text, language in new])
@@ -171,7 +169,6 @@ class Mapper:
         return found
 
     def _judge(self, asked: _Asked, links: dict[_Key, Link]) -> tuple[_Judged, Target | None, tuple[str, ...]]:
-        """What is decided about a code, the value that it states, and the concepts that the code says."""
         language = asked.source.language
         link, value = links.get((asked.read.text, language), Link("")), None
         if asked.base:
@@ -190,7 +187,6 @@ class Mapper:
         return judged, value, tuple(self.targets.written(one) for one in said.exact)
 
     def _with_code(self, link: Link, said: Evidence, language: str | None) -> _Judged:
-        """A code that means concepts beside a description that has candidates of its own."""
         brought = {one.concept_id: one for one in link.candidates}
         first = link.candidates[0] if link.candidates else None
         rival = 0.0 if first is None or first.concept_id in said.exact else first.score
@@ -217,7 +213,6 @@ class Mapper:
         return _Judged(tuple(ranked), LINKED if linked else AMBIGUOUS, words, status)
 
     def _unit_target(self, unit: str) -> Target | None:
-        """The concept of a unit: that of its UCUM code, or one that is called so."""
         code = unit_code(unit)
         if code is None:
             return None
@@ -228,12 +223,10 @@ class Mapper:
         return self.targets.made(found[:1], MAPS_TO_UNIT)[0] if found else None
 
     def _value_target(self, value: str) -> Target | None:
-        """The concept of a result."""
         found = self._called([value], _VALUE_TYPES)
         return self.targets.made(found[:1], MAPS_TO_VALUE)[0] if found else None
 
     def _called(self, names: Iterable[str], types: frozenset[str]) -> list[str]:
-        """Concepts of some semantic types by one of their names, first those that prefer it, then by id."""
         found = [(not one.preferred, one.concept_id) for name in names for one in self.bundle.kb.lookup(name, "en")]
         kinds = self.bundle.kb.semantic_types
         return [
@@ -244,7 +237,6 @@ class Mapper:
 
 
 def _by_name(link: Link, said: Evidence) -> _Judged:
-    """A description alone; where its name is that of several concepts, a code that is related to one decides."""
     candidates, status = link.candidates, link.status
     if not candidates:
         return _Judged((), status, "")
@@ -265,12 +257,10 @@ def _by_name(link: Link, said: Evidence) -> _Judged:
 
 
 def _words(candidate: Candidate) -> str:
-    """How a name was found."""
     return f"{candidate.route}: {candidate.name}"
 
 
 def _weaker(whole: Candidate, base: Candidate) -> bool:
-    """Whether a description as a whole says less than it does without the result that ends it."""
     return whole.route not in _NAMED and whole.score <= base.score
 
 

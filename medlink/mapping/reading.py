@@ -133,7 +133,6 @@ def read_codes(
 
 
 def _check(table: Table, problems: Problems, strict: bool) -> None:
-    """Refuse a file of maps with a bad row, and any file of which quotes swallow rows."""
     bad = problems.bad if strict else {SWALLOWED: problems.bad[SWALLOWED]}
     for kind, count in sorted(bad.items()):
         if count:
@@ -153,7 +152,6 @@ def cell(text: str) -> str:
 
 
 def _list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
-    """The rows of a list of a house."""
     code, name = (_place(table, getattr(columns, kind), kind) for kind in ("code", "name"))
     if code is None or name is None:
         missing = "code" if code is None else "name"
@@ -201,7 +199,6 @@ def _titles(given: Iterable[str]) -> list[str]:
 
 
 def _place(table: Table, wanted: str | None, kind: str) -> int | None:
-    """Place of a column; one that was asked for by name must be there."""
     if wanted is not None:
         return table.places([wanted.strip()])[0]
     name = next((one for one in _USUAL[kind] if one in table.header), None)
@@ -219,7 +216,6 @@ def _frequency(text: str) -> int | None:
 
 
 def _usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
-    """The maps of a save file of Usagi, a row for each target."""
     at = {title: table.places([title])[0] for title in USAGI if table.has([title])}
     further = [
         (place, title.removeprefix(ADDED))
@@ -267,7 +263,6 @@ def _usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
 def _problem(
     cells: dict[str, str], status: str, equivalence: str, kind: str, score: float | None, times: Sequence[int | None]
 ) -> str:
-    """What is wrong with a row of Usagi, ``""`` for nothing."""
     if not cells["sourceCode"]:
         return "no sourceCode"
     if status not in STATUSES:
@@ -282,7 +277,6 @@ def _problem(
 
 
 def _omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
-    """The maps of a ``source_to_concept_map``: what is in it is approved; a row that is no longer valid is left out."""
     code, target = table.places(["source_code", "target_concept_id"])
     name, reason = (
         table.places([title])[0] if table.has([title]) else None for title in ("source_code_description", OMOP[-1])

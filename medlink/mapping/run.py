@@ -177,7 +177,6 @@ class _Row:
 
     @classmethod
     def of(cls, one: CodeMapping, carry: Before | None) -> _Row:
-        """A row; what was decided in the list itself counts before what was decided earlier."""
         fate = None if carry is None else carry.of(one.source)
         return cls(one, None if one.decided else fate)
 
@@ -187,19 +186,16 @@ class _Row:
         return self.one.decided or (self.fate is not None and self.fate.result == KEPT)
 
     def kept(self) -> CodeMapping:
-        """The map that holds."""
         before = None if self.fate is None else self.fate.before
         return self.one if before is None else kept_map(before, self.one.source)
 
     def proposed(self, proposal: CodeMapping) -> CodeMapping:
-        """The proposal, with what the list, or an earlier release, says beside it."""
         if self.fate is None or self.fate.before is None:
             proposal = replace(proposal, comment=self.one.comment, reviewer=self.one.reviewer)
         return proposal if self.fate is None else proposed_map(self.fate, proposal)
 
 
 def _maps(mapper: Mapper, rows: Sequence[_Row], report: MapReport) -> Iterator[list[tuple[CodeMapping, _Row]]]:
-    """The maps of a work list, many at a time."""
     report.descriptions = mapper.expect(row.one.source for row in rows if not row.holds)
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
@@ -217,13 +213,11 @@ def _maps(mapper: Mapper, rows: Sequence[_Row], report: MapReport) -> Iterator[l
 
 
 def _shape(out: str | Path | None) -> Shape:
-    """How maps are written where nobody says: by the ending of the file."""
     name = "" if out is None else Path(out).name.lower()
     return "jsonl" if name.endswith(".jsonl") else "sssom" if name.endswith((".sssom.tsv", ".sssom")) else "usagi"
 
 
 def _set_id(mapper: Mapper, listed: CodeList) -> str:
-    """An id that stands for list, bundle and options."""
     facts = [
         mapper.bundle.versions,
         mapper.options.to_dict(),
@@ -242,7 +236,6 @@ class _Changes:
             self._table.writerow(CHANGES)
 
     def write(self, one: CodeMapping, what: Carried) -> None:
-        """One row."""
         before = what.before
         then = before.target if before is not None else None
         now = None if what.result == GONE else one.target

@@ -19,14 +19,12 @@ _BRACKETS = re.compile(r"\s*[(\[{]([^()\[\]{}]{1,40})[)\]}]\s*$")
 
 @cache
 def _units() -> dict[str, str]:
-    """UCUM codes by what is written, as ``resources/mapping/units.tsv`` lists them."""
     table = resources.files("medlink").joinpath("resources/mapping/units.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in table.splitlines()[1:])
     return {_same(written): code for written, code, _ in rows}
 
 
 def _same(text: str) -> str:
-    """Both letters for micro are one."""
     return text.replace("\u03bc", "\u00b5")
 
 
@@ -44,7 +42,6 @@ def unit_code(text: str) -> str | None:
 
 
 def _factor(text: str) -> str | None:
-    """What stands before, between or behind bars: a power of ten, a unit, or both."""
     power = _POWER.match(text)
     rest = text[power.end() :] if power else text
     known = _units().get(rest)

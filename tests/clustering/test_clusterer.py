@@ -434,8 +434,4 @@ def test_groups_to_read() -> None:
     linker = Knows(fever="C1 0.9", wrist="C2 0.9 exact|C3 0.9 exact", qqzz="C4 0.4")
     found = cluster(["fever", "wrist", "qqzz"], linker=linker, parents=lambda concept: [("P", "Parent")])
     heads = {line.split("  ")[1]: line.rstrip("\n").split("  ", 2)[2] for line in list(found.lines("groups"))[:-1]}
-    assert heads == {
-        "fever": "C1 Name of C1 0.90",
-        "wrist": "one of C2, C3",
-        "qqzz": "new, below P Parent",
-    }
+    assert heads == {"fever": "C1 Name of C1 0.90", "wrist": "one of C2, C3", "qqzz": "new, below P Parent"}

@@ -69,10 +69,7 @@ def test_no_other_concept_is_taken_where_a_guard_speaks_against_the_best() -> No
 
 
 def test_terms_of_one_concept_are_one_group_wherever_they_stood() -> None:
-    assert grouped([0, 1, 1, 2], told(("C1", 0.9), ("C1", 0.5), ("C2", 0.8), None)) == (
-        [0, 0, 1, 2],
-        ["C1", "C2", ""],
-    )
+    assert grouped([0, 1, 1, 2], told(("C1", 0.9), ("C1", 0.5), ("C2", 0.8), None)) == ([0, 0, 1, 2], ["C1", "C2", ""])
 
 
 def test_a_term_that_is_less_sure_goes_along_with_a_surer_one_of_its_group() -> None:

@@ -48,10 +48,7 @@ NEW = {
     "X:11": ["nephropathy"],
     "X:9": ["tinnitus"],
 }
-SAID = {
-    "X:3": ["is_obsolete: true", "replaced_by: X:2"],
-    "X:4": ["is_obsolete: true", "consider: X:7"],
-}
+SAID = {"X:3": ["is_obsolete: true", "replaced_by: X:2"], "X:4": ["is_obsolete: true", "consider: X:7"]}
 NOTES = (
     "Fever and cough. Large liver.",
     "Whooping cough, ice hockey knee, nephropathy.",

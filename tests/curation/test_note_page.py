@@ -85,7 +85,7 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
     good, bad = (named("note", row) for row in given["notes"])
     assert bad == {"name": "bad", "language": "", "problem": "too long", "parts": [""]}
     assert [part if isinstance(part, str) else part[0] for part in good["parts"]] == [
-        *("\U0001f493 ", "Fieber", ", ", "FX", " und ", "Fieber", "."),
+        *("\U0001f493 ", "Fieber", ", ", "FX", " und ", "Fieber", ".")
     ]
     first, second = (named("mention", good["parts"][place]) for place in (1, 3))
     assert (first["status"], second["status"], second["expanded"]) == ("linked", "nil", None)
@@ -232,7 +232,7 @@ def test_notes_say_what_they_hold(page: Notes) -> None:
     assert page.tab.run("return document.querySelector('.text').textContent") == "Fieber, HF und PYX.\n\tFieber"
     page.click(".links summary")
     assert page.tab.texts(".note:first-child td") == [
-        *("Fieber H:1", "0.91", "NIL", "–", "Fieber H:1", "0.91", "Fieber H:1", "0.91"),
+        *("Fieber H:1", "0.91", "NIL", "–", "Fieber H:1", "0.91", "Fieber H:1", "0.91")
     ]
 
 

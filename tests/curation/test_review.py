@@ -339,10 +339,7 @@ def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Pa
     words = ["review", str(demo_path), str(codes(tmp_path)), "-o", str(tmp_path / "d.tsv")]
     for end, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 0)):
         run = subprocess.Popen(
-            [sys.executable, "-c", HEEDING, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", HEEDING, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert run.stdout is not None
         url = run.stdout.readline().strip()

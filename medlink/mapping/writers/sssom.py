@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from medlink.kb.export.sssom import curie, curie_of, mapping_set
-from medlink.mapping.codes import (
-    APPROVED,
-    EQUAL,
-    EQUIVALENT,
-    IGNORED,
-    INEXACT,
-    MAPS_TO,
-    NARROWER,
-    WIDER,
-    CodeMapping,
-)
+from medlink.mapping.codes import APPROVED, EQUAL, EQUIVALENT, IGNORED, INEXACT, MAPS_TO, NARROWER, WIDER, CodeMapping
 from medlink.mapping.writers.protocol import Context
 
 COLUMNS = (

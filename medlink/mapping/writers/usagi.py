@@ -23,9 +23,7 @@ class UsagiWriter:
         self._table = csv.writer(file, lineterminator="\n")
         own = ["status", "evidence", "candidates", *(["change"] if context.carried else [])]
         titles = ["unit", "language", *context.added, *(f"{OWN}{title}" for title in own)]
-        self._table.writerow(
-            [*USAGI[:_SOURCE], *(as_text(f"{ADDED}{title}") for title in titles), *USAGI[_SOURCE:]],
-        )
+        self._table.writerow([*USAGI[:_SOURCE], *(as_text(f"{ADDED}{title}") for title in titles), *USAGI[_SOURCE:]])
 
     def write(self, one: CodeMapping) -> None:
         """The rows of a code."""
