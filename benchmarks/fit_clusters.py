@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from medlink.clustering import Terms
 from medlink.clustering.evidence import NARROWER, SAME, Evidence, Logistic, Pairs
-from medlink.clustering.forms import find_forms
 from medlink.clustering.graph import pairs_to_judge
 from medlink.clustering.guards import Guards
+from medlink.clustering.terms import find_forms
 from medlink.index.selfjoin import nearest
 from medlink.models import Encoder, load_encoder
 

@@ -162,14 +162,7 @@ def known_groups(
 
     A term is of a concept that is its own best with ``known_at`` or more. One whose best is below that goes with a term
     of its group that is surer of the same concept. All others stay together: nothing known is carried over to them.
-
-    Args:
-        group: ``(n,)`` of each term.
-        answers: of n terms.
-        known_at: score that a known concept needs.
-
-    Returns:
-        ``(n,)`` group of each term, and the id of the concept of each group, ``""`` for none.
+    Gives the group of each term ``(n,)``, and the id of the concept of each group, ``""`` for none.
     """
     sure = [one.best.concept_id if one.best and one.best.score >= known_at else "" for one in answers]
     named: dict[int, set[str]] = {}
@@ -192,20 +185,9 @@ def judge(
     """Decide what a cluster is from the links of some of its members, the representative's first.
 
     One with a ``concept`` is known, with the best score of a member. One whose representative is a name of several
-    concepts is ambiguous. Any other is new, and its near concepts propose a parent, where one reaches
-    :data:`UNPLACED`, none for what the representative negates, nor the concept that it is a name of.
-
-    Args:
-        links: those of the members that are asked, at least one.
-        equal: the concepts that the representative is a name of, where these are several.
-        concept: id of the known concept, ``""`` for none.
-        known_at: score that a known concept needs, in [0, 1].
-        parents: id and name of each parent of a concept.
-        language: of the representative, BCP 47 or ``""``.
-        reader: with one for many clusters each term is read once.
-
-    Returns:
-        A cluster without number and members.
+    concepts, ``equal``, is ambiguous. Any other is new, and its near concepts propose a parent, where one reaches
+    :data:`UNPLACED`, none for what the representative negates, nor the concept that it is a name of. Gives a cluster
+    without number and members; with one ``reader`` for many clusters each term is read once.
     """
     best: dict[str, Candidate] = {}
     for link in links:

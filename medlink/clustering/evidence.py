@@ -28,32 +28,11 @@ from medlink.language.tags import base
 from medlink.language.text import is_short
 
 SHARED = (
-    "cosine",
-    "cosine_squared",
-    "gap_least",
-    "gap_most",
-    "crowd_least",
-    "crowd_most",
-    "left_cosine",
-    "opposed",
-    "alike",
-    "spelling",
-    "compact",
-    "beginning",
-    "ending",
-    "numbers_same",
-    "numbers_more",
-    "initials",
-    "initials_long",
-    "initials_only",
-    "length",
-    "foreign",
-    "foreign_cosine",
-    "short_least",
-    "short_most",
-    "known",
+    "cosine", "cosine_squared", "gap_least", "gap_most", "crowd_least", "crowd_most", "left_cosine", "opposed",
+    "alike", "spelling", "compact", "beginning", "ending", "numbers_same", "numbers_more", "initials",
+    "initials_long", "initials_only", "length", "foreign", "foreign_cosine", "short_least", "short_most", "known",
     "same_words",
-)
+)  # fmt: skip
 """Names of the columns of :attr:`Pairs.shared`, which are the same for both orders of a pair."""
 SIDED = ("said", "left", "unknown", "first", "last", "words", "whole", *(f"left_{kind}" for kind in KINDS))
 """Names of the columns of :attr:`Pairs.one` and :attr:`Pairs.other`, which are of one term of a pair."""

@@ -10,14 +10,19 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from io import BytesIO
 from os import PathLike, fspath
+from pathlib import Path
+from threading import Lock
 
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
+from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.decided import ACCEPT, COLUMNS, GROUP, REJECT, Decision, clean, read_decided
+from medlink.files.whole import whole_file
+from medlink.kb.decided import ACCEPT, COLUMNS, GROUP, PLACE, REJECT, Decision, clean, read_decided
 from medlink.language.tags import language_tag
 
 __all__ = [
@@ -119,16 +124,74 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     """Read a decisions file, plain or ``.gz``; a row may stand in it twice.
 
     Raises:
-        InputError: the file cannot be read, is not UTF-8, lacks a column or has one twice; a row has no name, no usable
-            id, or an unknown decision, type or language; a term is decided in two ways; an id has two preferred terms
-            of one language.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-    ...     _ = file.write("\\t".join(COLUMNS) + "\\n\\tn/a\\t\\t\\t\\treject\\n")
-    ...     file.flush()
-    ...     read_decisions(file.name).of("n/a", "de").decision
-    'reject'
+        InputError: the file cannot be read, or :func:`medlink.kb.decided.read_decided` or :class:`Decisions` refuses
+            it.
     """
     lines = LineFile(path, Problems())
     return Decisions(lines.path, list(read_decided(lines)))
+
+
+HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"
+
+
+class Changed(InputError):
+    """The table is not what was read, so that writing it would lose what another program wrote."""
+
+
+class Kept:
+    """A table of decisions on the disk; it need not be there.
+
+    Raises:
+        ConfigError: its name is one of a packed file.
+        InputError: it is there and cannot be read, see :func:`medlink.kb.decided.read_decided`.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = Path(path)
+        if self.path.suffix == ".gz":
+            raise ConfigError("decisions are not packed", path=path, remedy="name a file without .gz")
+        self._lock = Lock()
+        self.rows = self._checked(self.content()[0]) if self.path.exists() else []
+
+    def content(self) -> tuple[bytes, str]:
+        """The table as it is now, and its hash; a header where it is not there."""
+        data = self.path.read_bytes() if self.path.exists() else HEADER.encode()
+        return data, hashlib.sha256(data).hexdigest()
+
+    def put(self, data: bytes, revision: str) -> str:
+        """Write the table, whole, in place of the one whose hash is ``revision``, and give its hash.
+
+        Raises:
+            Changed: the table on the disk is another one; nothing is written.
+            InputError: ``data`` is no table of decisions; nothing is written.
+            ConfigError: it cannot be written.
+        """
+        with self._lock:
+            if self.content()[1] != revision:
+                remedy = "reload the page, and decide again what it does not show"
+                raise Changed("was changed by another page or program", path=self.path, remedy=remedy)
+            self.rows = self._checked(data)
+            with whole_file(self.path, "the decisions") as file:
+                file.write(data)
+            return hashlib.sha256(data).hexdigest()
+
+    def _checked(self, data: bytes) -> list[Decision]:
+        rows = list(read_decided(LineFile(self.path, Problems(), stream=BytesIO(data))))
+        Decisions(self.path, rows)
+        return rows
+
+
+def check_places(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
+    """Refuse decisions about mentions whose words do not stand at their places in ``texts``, by the ids of notes.
+
+    Raises:
+        InputError: other words stand there.
+    """
+    for row in rows:
+        if (
+            row.start < row.end
+            and row.item in texts
+            and " ".join(texts[row.item][row.start : row.end].split()) != row.term
+        ):
+            remedy = "give the notes that were reviewed, or take the row out"
+            raise InputError("other words stand at its place in the note", path=path, line=row.line, remedy=remedy)

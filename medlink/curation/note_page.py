@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from medlink.curation.concepts import CONCEPT, concept_row
 from medlink.curation.page import LEAST, json_list, measured, short, to_json, unusual, write_page
+from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.records import LINKED
 
 if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clusters
@@ -31,15 +31,10 @@ _Concepts = dict[tuple[str, str], None]
 
 
 def write_notes(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: KnowledgeBase, *, title: str) -> None:
-    """Write the page; it appears under its name when it is complete. Memory grows with the concepts, not the notes.
+    """Write the page of notes with their links; it appears under its name when it is complete.
 
     Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, but for those that were linked.
-
-    Args:
-        path: the HTML file to write; an existing one is replaced.
-        notes: notes with their links, mentions in the order of the text.
-        kb: what the concepts are looked up in.
-        title: heading of the page.
+    Memory grows with the concepts, which are looked up in ``kb``, not with the notes.
 
     Raises:
         ConfigError: the file cannot be written.

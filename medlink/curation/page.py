@@ -31,12 +31,8 @@ _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], title: str, data: Iterable[str]) -> None:
     """Write a page; it appears under its name when it is complete. Memory does not grow with its data.
 
-    Args:
-        path: the HTML file to write; an existing one is replaced.
-        kind: folder below ``resources/pages``.
-        scripts: files of that folder, each behind those it needs.
-        title: heading of the page.
-        data: the pieces of one JSON value that :func:`to_json` made, for the script.
+    ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it, each behind those it needs, and
+    ``data`` the pieces of one JSON value that :func:`to_json` made.
 
     Raises:
         ConfigError: the file cannot be written.

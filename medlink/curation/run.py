@@ -14,8 +14,8 @@ from medlink.clustering import Clustering, ClusterOptions, Columns, TermClustere
 from medlink.clustering.clusterer import Progress
 from medlink.clustering.clusters import Shape
 from medlink.curation.applied import apply
-from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
+from medlink.curation.review_page import write_report
 from medlink.errors import ConfigError
 from medlink.files.problems import counted
 from medlink.files.whole import check_targets, whole_text

@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from medlink.curation.concepts import CONCEPT, concept_row
-from medlink.curation.kept import Changed, Kept
+from medlink.curation.decisions import Changed, Kept
+from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.errors import ConfigError, MedlinkError
 from medlink.language.tags import language_tag
 from medlink.linking import Linker, Mention
@@ -39,16 +39,9 @@ _SAFE = {
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves a page, the concepts of a bundle, and a table of decisions.
+    """Serves a page, as UTF-8, the concepts of a bundle, and a table of decisions; port 0 is any free one.
 
-    Args:
-        page: the page, as UTF-8.
-        kept: the table.
-        linker: what concepts are searched with.
-        port: where to listen; 0 takes a free one.
-
-    Attributes:
-        url: the address of the page, with the token.
+    ``url`` is the address of the page, with the token.
 
     Raises:
         ConfigError: the port is taken or not allowed.

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from medlink.curation.cluster_page import FIELDS as CLUSTER_FIELDS
-from medlink.curation.cluster_page import cluster_row
 from medlink.curation.page import LEAST, measured, short, unusual
-from medlink.curation.review_page import Kind
+from medlink.curation.review_page import FIELDS as CLUSTER_FIELDS
+from medlink.curation.review_page import Kind, cluster_row
 from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.folders import StrPath
@@ -45,13 +44,9 @@ _TEXTS = ("section", "expanded", "presence", "temporality", "experiencer")
 
 @dataclass(slots=True)
 class Work:
-    """What there is to review.
+    """What there is to review: lines of one ``kind`` with their numbers, checked, and the notes of mentions.
 
-    Attributes:
-        path: the file, for errors.
-        kind: what its lines are.
-        rows: its lines, checked, with their numbers.
-        notes: the notes of mentions; links of notes that are read again are compared with them.
+    ``path`` is the file, for errors.
     """
 
     path: StrPath
@@ -108,11 +103,7 @@ def item_of(note_id: str) -> str:
 def read_work(path: StrPath, notes: Sequence[str] = (), fields: Fields | None = None, encoding: str = "utf-8") -> Work:
     """Read what there is to review; the first line says what the lines are.
 
-    Args:
-        path: links of ``medlink link``, codes, or clusters of ``medlink cluster --format jsonl``.
-        notes: the notes of links, as they were given to ``medlink link``.
-        fields: names of the JSONL fields of notes.
-        encoding: that of the notes.
+    Arguments are those of :class:`medlink.curation.review.Review`.
 
     Raises:
         InputError: the file cannot be read, a line is none of its kind or there twice; there are no notes, two have one

@@ -36,14 +36,7 @@ class Carried:
 
 
 class Before:
-    """Maps of an earlier release.
-
-    Args:
-        maps: the maps.
-        kb: the present knowledge base.
-        among: concepts that may be targets now, ``None`` for all.
-        targets: makes targets.
-    """
+    """Maps of an earlier release, for the present knowledge base; ``among`` may be targets now, ``None`` for all."""
 
     def __init__(
         self, maps: Iterable[CodeMapping], kb: KnowledgeBase, among: Collection[str] | None, targets: Targets

@@ -22,11 +22,9 @@ from medlink.mapping.codes import (
     SourceCode,
     Target,
 )
-from medlink.mapping.descriptions import Description, read_description, stated_value
-from medlink.mapping.evidence import CodeEvidence, Evidence
+from medlink.mapping.descriptions import Description, read_description, stated_value, unit_code
 from medlink.mapping.options import MapOptions
-from medlink.mapping.targets import Targets, allowed
-from medlink.mapping.units import unit_code
+from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"

@@ -23,8 +23,7 @@ from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
 from medlink.mapping.targets import Targets
-from medlink.mapping.writers import WRITERS, Context
-from medlink.mapping.writers.protocol import as_text
+from medlink.mapping.writers import WRITERS, Context, as_text
 from medlink.records import AMBIGUOUS, LINKED
 
 _BATCH = 1_000
@@ -146,23 +145,20 @@ def map_codes(
         opened: AbstractContextManager[TextIO] = (
             standard_output("name a file with -o") if out is None else whole_text(out)
         )
-        writer = WRITERS[shape or _shape(out)](stack.enter_context(opened), context)
-        done = 0
-        for found in _maps(mapper, work, report):
-            for now, row in found:
-                writer.write(now)
+
+        def maps() -> Iterator[CodeMapping]:
+            for now, row in _maps(mapper, work, report, progress):
                 if row.fate is not None:
                     results[row.fate.result] += 1
                     if table is not None:
                         table.write(now, row.fate)
-            done += len(found)
-            if progress is not None:
-                progress(done, len(work))
+                yield now
+
+        WRITERS[shape or _shape(out)](stack.enter_context(opened), context, maps())
         for gone in () if carry is None else carry.gone():
             results[GONE] += 1
             if table is not None:
                 table.write(gone, Carried(GONE, "the list does not have the code", gone))
-        writer.close()
     report.changes = {result: results[result] for result in RESULTS if results[result]}
     report.notes += mapper.linker.ranker_said()
     return report
@@ -195,12 +191,13 @@ class _Row:
         return proposal if self.fate is None else proposed_map(self.fate, proposal)
 
 
-def _maps(mapper: Mapper, rows: Sequence[_Row], report: MapReport) -> Iterator[list[tuple[CodeMapping, _Row]]]:
+def _maps(
+    mapper: Mapper, rows: Sequence[_Row], report: MapReport, progress: Callable[[int, int], object] | None
+) -> Iterator[tuple[CodeMapping, _Row]]:
     report.descriptions = mapper.expect(row.one.source for row in rows if not row.holds)
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
         proposals = iter(mapper.propose([row.one.source for row in part if not row.holds]))
-        found = []
         for row in part:
             now = row.kept() if row.holds else row.proposed(next(proposals))
             if row.holds:
@@ -208,8 +205,9 @@ def _maps(mapper: Mapper, rows: Sequence[_Row], report: MapReport) -> Iterator[l
                 report.missing += any(target.concept_id not in mapper.bundle.kb for target in now.targets)
             else:
                 report.add(now)
-            found.append((now, row))
-        yield found
+            yield now, row
+        if progress is not None:
+            progress(start + len(part), len(rows))
 
 
 def _shape(out: str | Path | None) -> Shape:

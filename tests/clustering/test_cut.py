@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from medlink.clustering.cut import average_cut, components, numbered
+from medlink.clustering.graph import average_cut, components, numbered
 
 
 def whole(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

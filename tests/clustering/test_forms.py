@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medlink.clustering.forms import find_forms
-from medlink.clustering.terms import Terms
+from medlink.clustering.terms import Terms, find_forms
 
 
 def nodes(*rows: tuple[str, str], frequency: int = 1) -> list[int]:

@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from medlink.clustering.clusterer import MadeClusters
 from medlink.clustering.clusters import AMBIGUOUS, KNOWN, NEW, Cluster
 from medlink.clustering.concepts import Answer, Parents
-from medlink.clustering.forms import find_forms
 from medlink.clustering.graph import Graph
 from medlink.clustering.guards import KINDS, LATERALITY
-from medlink.clustering.made import MadeClusters
-from medlink.clustering.terms import Terms
+from medlink.clustering.terms import Terms, find_forms
 from medlink.records import Candidate, Link
 
 Edge = tuple[int, int, float, float] | tuple[int, int, float, float, str]

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,12 @@ from selenium.webdriver.support.ui import Select
 from medlink.cli.kb import kb
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied import apply
-from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import read_decisions
+from medlink.curation.review_page import write_report
 from medlink.kb import KnowledgeBase
 from medlink.records import Candidate
 
-from .browser import LAPTOP, PHONE, Tab, driver
+from .browser import LAPTOP, PHONE, Tab
 from .pages import CLUSTERING, CLUSTERS
 from .test_decisions import HEADER, Letters
 from .test_page import ATTACKS
@@ -280,12 +281,11 @@ def test_on_a_phone_the_clusters_have_the_room(browser: Browser) -> None:
         assert browser.tab.run(above) <= 100
 
 
-@pytest.mark.parametrize("size", [LAPTOP, PHONE])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_can_be_told_apart(browser: Browser, size: tuple[int, int], scheme: str) -> None:
-    with browser.tab.seen_as(size, prefers_color_scheme=scheme):
-        browser.press("a", "r", "k", "k")
-        assert browser.tab.faint == []
+def test_colours_can_be_told_apart(browser: Browser) -> None:
+    browser.press("a", "r", "k", "k")
+    for size, scheme in product((LAPTOP, PHONE), ("light", "dark")):
+        with browser.tab.seen_as(size, prefers_color_scheme=scheme):
+            assert browser.tab.faint == []
 
 
 def test_concepts_of_one_name_say_where_they_are_from(browser: Browser) -> None:
@@ -414,8 +414,9 @@ def test_a_large_cluster_is_drawn_on_demand(browser: Browser) -> None:
     assert browser.texts("#summary dt, #summary dd") == ["clusters", "1"]
 
 
-def test_decide_save_and_apply(browser: Browser) -> None:
-    decisions = read_decisions(decide(browser))
+def test_decide_save_apply_and_build(browser: Browser, tmp_path: Path) -> None:
+    path = decide(browser)
+    decisions = read_decisions(path)
     found = {
         (row.term, row.decision): row.concept_id
         for term in decisions.terms
@@ -441,25 +442,18 @@ def test_decide_save_and_apply(browser: Browser) -> None:
         ["niño con tos"],
         ["feverfew"],
     ]
-
-
-def test_decide_save_and_build(browser: Browser, tmp_path: Path) -> None:
-    path = decide(browser)
-    arm = next(row.split("\t")[0] for row in path.read_text("utf-8").splitlines() if "\tSchmerz im linken Arm\t" in row)
-    house = tmp_path / "house.tsv"
+    house, out = tmp_path / "house.tsv", tmp_path / "kb.sqlite"
     house.write_text("id\tname\tlanguage\nH:1\tfever\ten\nH:9\tlimb pain\ten\n")
-    out = tmp_path / "kb.sqlite"
     args = ["build", str(out), "--table", str(house), "--table", str(path)]
     built = CliRunner().invoke(kb, args, catch_exceptions=False).output
     assert "left out: 1 row with the decision group" in built
     assert "left out: 2 row with the decision reject" in built
     assert "bad rows" not in built
-    shown = CliRunner().invoke(kb, ["show", str(out), arm, "--language", "de"], catch_exceptions=False).output
-    assert f"{arm}  Schmerz im linken Arm" in shown
-    assert "H:9  limb pain" in shown
-    assert "pyrexia" in CliRunner().invoke(kb, ["show", str(out), "H:1"], catch_exceptions=False).output
     with KnowledgeBase(out) as opened:
         assert {name.concept_id for name in opened.iter_names()} == {"H:1", "H:9", arm}
+        assert opened.preferred_name(arm, "de") == "Schmerz im linken Arm"
+        assert list(opened.parents(arm)) == ["H:9"]
+        assert "pyrexia" in {name.text for name in opened.names("H:1")}
 
 
 def test_a_parent_that_is_pasted_is_cleaned(browser: Browser, tmp_path: Path) -> None:
@@ -612,7 +606,7 @@ def random_case(seed: int) -> tuple[Clustering, str]:
     return Clustering(clusters, Summary(terms=len(names))), HEADER + "".join(rows)
 
 
-@pytest.mark.parametrize("seed", [0, 4, 6, 25, 30, 36])  # 25 to 36 part clusters by a majority or a tie
+@pytest.mark.parametrize("seed", [0, 25, 36])  # the last two part clusters by a majority or a tie
 def test_loaded_decisions_mean_what_they_mean_to_the_command(browser: Browser, seed: int, tmp_path: Path) -> None:
     clustering, text = random_case(seed)
     path = tmp_path / "earlier.tsv"
@@ -700,13 +694,3 @@ def test_many_clusters_draw_few_rows(browser: Browser) -> None:
     browser.search("4321")
     assert browser.rows == ["term 4321"]
     assert time.perf_counter() - began < 5
-
-
-def test_without_a_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.delenv("MEDLINK_REQUIRE_BROWSER", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="are not installed"):
-        driver(tmp_path)
-    monkeypatch.setenv("MEDLINK_REQUIRE_BROWSER", "1")
-    with pytest.raises(pytest.fail.Exception, match="MEDLINK_REQUIRE_BROWSER is set"):
-        driver(tmp_path)

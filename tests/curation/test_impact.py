@@ -14,8 +14,7 @@ from selenium.webdriver.support.ui import Select
 
 import medlink
 from medlink.cli.main import app
-from medlink.curation.impact import RESULTS, Impact, ImpactReport, check_links
-from medlink.curation.impact_page import Groups, write_impact
+from medlink.curation.impact import RESULTS, Groups, Impact, ImpactReport, check_links, write_impact
 from medlink.errors import BundleError, ConfigError, InputError
 from medlink.files.escapes import from_cell
 from medlink.index import Bundle, build_bundle, update_bundle

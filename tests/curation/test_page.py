@@ -16,10 +16,10 @@ import pytest
 
 from medlink.clustering import Cluster, Member, Neighbour
 from medlink.clustering.clusters import MAYBE
-from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import term_hash
 from medlink.curation.note_page import write_notes
 from medlink.curation.page import LEAST
+from medlink.curation.review_page import write_report
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from medlink import link_notes
 from medlink.cli.main import app
-from medlink.curation.kept import HEADER, Kept
+from medlink.curation.decisions import HEADER, Kept
 from medlink.curation.review import Review
 from medlink.curation.server import ReviewServer
 from medlink.curation.work import read_work

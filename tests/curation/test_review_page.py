@@ -12,8 +12,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from medlink.curation.decisions import read_decisions
-from medlink.curation.kept import Kept
+from medlink.curation.decisions import Kept, read_decisions
 from medlink.curation.review import Review
 from medlink.index import Bundle
 
@@ -48,13 +47,12 @@ def opened(tab: Tab, review: Review, size: tuple[int, int] = LAPTOP) -> Iterator
         tab.driver.get("about:blank")
 
 
-@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize(
-    ("language", "missed", "wanted", "concept"),
+    ("language", "missed", "wanted", "concept", "size"),
     [
-        ("de", "links", "Dyspnoe", "DEMO:0228"),
-        ("en", "night", "dyspnea", "DEMO:0228"),
-        ("es", "ayer", "disnea", "DEMO:0228"),
+        ("de", "links", "Dyspnoe", "DEMO:0228", LAPTOP),
+        ("en", "night", "dyspnea", "DEMO:0228", PHONE),
+        ("es", "ayer", "disnea", "DEMO:0228", LAPTOP),
     ],
 )
 def test_with_the_keyboard_alone(

@@ -7,8 +7,7 @@ from importlib import resources
 
 import pytest
 
-from medlink.mapping.descriptions import is_loinc, read_description, stated_value
-from medlink.mapping.units import unit_code, without_unit
+from medlink.mapping.descriptions import is_loinc, read_description, stated_value, unit_code, without_unit
 
 
 @pytest.mark.parametrize(
