@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -152,9 +150,3 @@ def test_a_member_that_no_edge_joins_is_the_same_concept() -> None:
         ("bone", "arms", "embedding", 0.9),
         ("chin", "arms", "same concept", None),
     ]
-
-
-def test_records_are_the_same_however_they_are_asked_for() -> None:
-    found = make([0, 1, 0], (0, 2, 0.9, 0), (0, 1, 0.3, 0))
-    assert list(found) == found[:] == [found[0], found[-1]]
-    assert replace(found[0], neighbours=()) != found[0]

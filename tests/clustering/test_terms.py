@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import os
 import threading
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from medlink.clustering import terms as terms_module
-from medlink.clustering.terms import LONGEST, Columns, Terms, Texts, read_terms
-from medlink.errors import ConfigError, InputError
-from medlink.files import streams
+from medlink.clustering.terms import Columns, Terms, find_forms, read_terms
+from medlink.errors import InputError
 
 
 def write(folder: Path, text: str | bytes, name: str = "terms.txt") -> Path:
@@ -22,25 +20,12 @@ def write(folder: Path, text: str | bytes, name: str = "terms.txt") -> Path:
     return path
 
 
-def test_texts() -> None:
-    texts = Texts(["a", "", "Größe"])
-    assert (len(texts), texts[2], texts[-2], texts[1:]) == (3, "Größe", "", ["", "Größe"])
-    with pytest.raises(IndexError):
-        texts[3]
-
-
 def test_lines(tmp_path: Path) -> None:
     terms = read_terms(write(tmp_path, "\ufeffFieber\r\n\nfever\nFieber\n  \na\n"))
     assert list(terms.texts) == ["Fieber", "fever", "a"]
     assert terms.frequency.tolist() == [2, 1, 1]
     assert terms.notes == (f"{tmp_path}/terms.txt: lines left out: 2, empty (line 2, 5)",)
     assert read_terms("standard input", stream=io.BytesIO(b"x\ny")).texts[1] == "y"
-
-
-def test_one_long_line(tmp_path: Path) -> None:
-    terms = read_terms(write(tmp_path, "x" * LONGEST + "\n" + "y" * (LONGEST + 1)))
-    assert len(terms) == 1
-    assert "longer than 2,000 characters (line 2)" in terms.notes[0]
 
 
 def test_mixed_encodings(tmp_path: Path) -> None:
@@ -88,82 +73,6 @@ def test_line_ends(tmp_path: Path, content: str, name: str, terms: list[str]) ->
     found = read_terms(write(tmp_path, content, name))
     assert list(found.texts) == terms
     assert found.notes == ()
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_blocks_part_lines_nowhere(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_BLOCK", size)
-    moved: list[int] = []
-    text = "Größe\r\nfever\rarm\r\n\r\nleg"
-    terms = read_terms(write(tmp_path, text), progress=moved.append)
-    assert list(terms.texts) == ["Größe", "fever", "arm", "leg"]
-    assert "empty (line 4)" in terms.notes[0]
-    assert sum(moved) == len(text.encode())
-    assert len(moved) == -(-len(text.encode()) // size)
-    wide = read_terms(write(tmp_path, text.encode("utf-16")), encoding="utf-16")
-    assert list(wide.texts) == list(terms.texts)
-    table = read_terms(write(tmp_path, "term\r\nGröße\r\na\rb\r\n", "t.csv"))
-    assert list(table.texts) == ["Größe", "a b"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
-def test_wide_encodings(tmp_path: Path, encoding: str) -> None:
-    path = write(tmp_path, "Fieber\nGröße\n".encode(encoding))
-    assert list(read_terms(path, encoding=encoding).texts) == ["Fieber", "Größe"]
-    if encoding.startswith("utf-16"):
-        with pytest.raises(
-            InputError, match=rf"has the NUL bytes of UTF-16.* Remedy: add encoding=\.\.\. {encoding}\."
-        ):
-            read_terms(path)
-    for content in ("Fieber".encode(encoding)[:-1], "a\ud800b".encode(encoding, "surrogatepass")):
-        with pytest.raises(InputError, match=f"is not {encoding.upper()}. Remedy: name its encoding"):
-            read_terms(write(tmp_path, content), encoding=encoding)
-
-
-def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "LONGEST_LINE", 100)
-    monkeypatch.setattr(streams, "_BLOCK", 64)
-    terms = read_terms(write(tmp_path, "one\n" + "x" * 100_000 + "\ntwo\n" + "y" * 101))
-    assert list(terms.texts) == ["one", "two"]
-    assert "lines left out: 2, longer than 100 bytes (line 2, 4)" in terms.notes[0]
-
-
-def test_memory_does_not_grow_with_a_line(tmp_path: Path) -> None:
-    class Endless(io.BytesIO):
-        """64 MB without a line end."""
-
-        left = 64
-
-        def read(self, size: int | None = -1) -> bytes:
-            self.left -= 1
-            return b"x" * (1 << 20) if self.left >= 0 else b""
-
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match="longer than 1,048,576 bytes"):
-            read_terms("standard input", stream=Endless())
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_quotes_that_do_not_end(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as error:
-        read_terms(write(tmp_path, 'term,frequency\nhead,1\n"fever,2\narm,1\n', "t.csv"))
-    assert str(error.value) == (
-        f"{tmp_path}/t.csv:3: a quoted cell does not end. "
-        "Remedy: close the quote, or give the table as TSV, which has no quoting."
-    )
-    many = 'term,frequency\n"fever,2\n' + "arm,1\n" * 30_000
-    with pytest.raises(InputError, match=r"t\.csv:2: a quoted cell does not end"):
-        read_terms(write(tmp_path, many, "t.csv"))
-    terms = read_terms(write(tmp_path, 'term,frequency\n"fever,2\narm,1\n"leg, left",3\nhand,4\n', "t.csv"))
-    assert list(terms.texts) == ["hand"]
-    assert "lines left out: 3, broken quoting (line 2, 3, 4)" in terms.notes[0]
-    terms = read_terms(write(tmp_path, "term,frequency\n" + "x" * 200_000 + ",1\narm,1\n", "t.csv"))
-    assert "a cell of more than 131,072 characters (line 2)" in terms.notes[0]
-    with pytest.raises(InputError, match=r":1: is no CSV: .*Remedy: mend the first line"):
-        read_terms(write(tmp_path, '"term,frequency\narm,1\n', "t.csv"))
 
 
 def test_odd_frequencies(tmp_path: Path) -> None:
@@ -217,31 +126,6 @@ def test_ids_and_languages_keep_rows_apart() -> None:
     assert (terms.frequency.tolist(), list(terms.ids)) == ([3, 1, 1], ["", "", "7"])
 
 
-def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
-    path = write(tmp_path, "one\ntwo\n")
-
-    def grow(size: int) -> None:
-        with path.open("a") as file:
-            file.write("three\n")
-
-    terms = read_terms(path, progress=grow)
-    assert list(terms.texts) == ["one", "two"]
-    assert terms.notes == (f"{path}: the file grew while it was read; what came later is left out",)
-
-
-def test_a_line_that_is_being_written_is_no_term(tmp_path: Path) -> None:
-    path = write(tmp_path, "one\ntw")
-
-    def grow(size: int) -> None:
-        with path.open("a") as file:
-            file.write("o\n")
-
-    terms = read_terms(path, progress=grow)
-    assert list(terms.texts) == ["one"]
-    assert "cut off, the file was still being written (line 2)" in terms.notes[0]
-    assert list(read_terms(write(tmp_path, "one\ntw")).texts) == ["one", "tw"]
-
-
 @pytest.mark.parametrize(
     ("content", "name", "options", "message"),
     [
@@ -269,16 +153,6 @@ def test_refused(tmp_path: Path, content: bytes, name: str, options: dict[str, C
     assert str(tmp_path / name) in str(error.value)
 
 
-def test_refused_before_reading(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no such file. Remedy: check the path"):
-        read_terms(tmp_path / "none.txt")
-    with pytest.raises(ConfigError, match=r"unknown encoding 'klingon'. Remedy: give one such as utf-8 or latin-1"):
-        read_terms(tmp_path / "none.txt", encoding="klingon")
-    for encoding in ("utf-7", "rot13", "hex", "undefined", "punycode", "unicode_escape", "idna", "cp500"):
-        with pytest.raises(ConfigError, match=f"encoding '{encoding}' cannot be read line by line. Remedy: convert"):
-            read_terms(tmp_path / "none.txt", encoding=encoding)
-
-
 def test_rows_that_a_quote_swallows(tmp_path: Path) -> None:
     rows = [f"{row},name {row}" for row in range(1, 2001)]
     rows[4], rows[899] = '5,"name 5', '900,name 900"'
@@ -302,3 +176,66 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert list(read_terms(tmp_path / "fifo", columns=Columns("term")).texts) == ["fever", "arm"]
     writer.join(timeout=30)
     assert not writer.is_alive()
+
+
+def nodes(*rows: tuple[str, str], frequency: int = 1) -> list[int]:
+    return find_forms(Terms.of((text, frequency, language, "") for text, language in rows)).node.tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "language", "same"),
+    [
+        ("Crohn’s disease", "CROHN DISEASE", "en", True),
+        ("Nierenzyste", "Nierenzysten", "de", True),
+        ("riñón derecho", "Riñones derechos", "es", True),
+        ("uña", "unas", "es", False),
+        ("pain", "painful", "en", False),
+        ("Typ I", "Typ 1", "de", True),
+        ("type 1", "type 2", "en", False),
+        ("kidney", "Niere", "", False),
+    ],
+)
+def test_same_form(one: str, other: str, language: str, same: bool) -> None:
+    assert (nodes((one, language), (other, language)) == [0, 0]) == same
+
+
+def test_inflection_needs_one_language() -> None:
+    assert nodes(("Nierenzyste", "de"), ("Nierenzysten", "")) == [0, 0]
+    assert nodes(("Nierenzyste", "en"), ("Nierenzysten", "en")) == [0, 1]
+
+
+def test_terms_without_letters_are_the_same_to_the_letter_only() -> None:
+    assert nodes(("---", ""), ("...", ""), ("--- ", "")) == [0, 1, 2]
+    assert nodes(("---", ""), ("---", "en")) == [0, 0]
+
+
+def speaks(*rows: tuple[str, int]) -> list[str]:
+    """The terms that speak for the nodes of a list of terms with their frequencies."""
+    terms = Terms.of((text, frequency, "", "") for text, frequency in rows)
+    return [terms.texts[row] for row in find_forms(terms).row]
+
+
+def test_who_speaks_for_a_node() -> None:
+    """By the frequency of the exact form, then by accents, frequency, length and text."""
+    terms = Terms.of(
+        [("fevers", 5, "", ""), ("fever", 5, "", ""), ("FEVER", 5, "", ""), ("b", 9, "", ""), ("a", 1, "", "")]
+    )
+    forms = find_forms(terms)
+    assert [terms.texts[row] for row in forms.row] == ["FEVER", "b", "a"]
+    assert forms.rank.tolist() == [3, 1, 0, 2, 4]  # fever and FEVER are one form of 10
+    assert speaks(("fevers", 11), ("fever", 5), ("FEVER", 5)) == ["fevers"]
+    assert speaks(("fever", 5), ("FEVER", 4), ("fevers", 8)) == ["fever"]
+
+
+def test_the_spelling_with_accents_speaks() -> None:
+    assert speaks(("nausea", 9), ("náusea", 1)) == ["náusea"]
+    assert speaks(("nausea", 9), ("náusea", 1), ("NÁUSEA", 2)) == ["NÁUSEA"]
+    # of two forms the more frequent one, whatever their accents
+    assert speaks(("riñon", 1), ("riñones", 2)) == ["riñones"]
+
+
+def test_none_and_progress() -> None:
+    assert len(find_forms(Terms.of([]))) == 0
+    seen: list[int] = []
+    find_forms(Terms.of((f"term {i}", 1, "", "") for i in range(5000)), seen.append)
+    assert seen == [4096]

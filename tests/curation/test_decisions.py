@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from medlink.cli.kb import kb
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied import DECIDED, apply
 from medlink.curation.decisions import ACCEPT, Decision, Decisions, clean, read_decisions, term_hash
@@ -124,11 +122,6 @@ def test_an_id_with_a_bar(tmp_path: Path) -> None:
         read_decisions(path)
     path.write_text(HEADER + "NEW:1\tx\t\tpreferred\tH:1 | H:2\taccept\n")
     assert read_decisions(path).parents["NEW:1"] == "H:1 | H:2"
-
-
-def test_one_preferred_term_in_each_language(tmp_path: Path) -> None:
-    found = decided(tmp_path, "NEW:1|fever|en|preferred||accept", "NEW:1|Fieber|de|preferred||accept")
-    assert found.names["NEW:1"] == "fever"
 
 
 @pytest.mark.parametrize(
@@ -310,23 +303,6 @@ def test_the_broader_term_follows(tmp_path: Path) -> None:
     assert made["pyrexia"] == ("Fieber", 1)
 
 
-def test_what_nothing_touches_is_not_copied(tmp_path: Path) -> None:
-    below = replace(CLUSTERS[1], broader=Neighbour("fever", 1, 0.8))
-    clustering = replace(CLUSTERING, clusters=(CLUSTERS[0], below, *CLUSTERS[2:]))
-    clusters = apply(clustering, decided(tmp_path, "|n/a||||reject"), Letters()).clustering.clusters
-    assert clusters[0] is CLUSTERS[0]
-    assert clusters[1] is below
-
-
-def test_the_view_is_a_sequence(tmp_path: Path) -> None:
-    clusters = apply(CLUSTERING, decided(tmp_path, "|n/a||||reject"), Letters()).clustering.clusters
-    assert len(clusters) == 6
-    assert clusters[1:3] == [clusters[1], clusters[2]] == list(clusters)[1:3]
-    assert clusters[-1].number == 6
-    with pytest.raises(IndexError):
-        clusters[6]
-
-
 def test_a_wrong_join_cannot_turn_round(tmp_path: Path) -> None:
     members = (
         Member("a", joined_to="b", joined_by="embedding", joined_score=0.9),
@@ -389,27 +365,3 @@ def test_likeness_stays_within_its_bounds(tmp_path: Path) -> None:
     rows = ("NEW:1|fever|en|preferred||accept", "NEW:1|Fieber|de|synonym||accept", "NEW:1|fiebre|es|synonym||accept")
     clusters = apply(CLUSTERING, decided(tmp_path, *rows), Long()).clustering.clusters
     assert {member.similarity for member in clusters[0].members} == {1.0, -1.0}
-
-
-def test_the_knowledge_base_takes_in_what_was_accepted(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        "H:1|Fieber|de|synonym||accept",
-        "NEW:1|arm pain|en|preferred|H:1|accept",
-        "NEW:1|Armschmerz|de|synonym||accept",
-        "|n/a||||reject",
-        "NEW:2|leg pain|en|preferred|H:1|group",
-    )
-    out = tmp_path / "kb.sqlite"
-    built = CliRunner().invoke(kb, ["build", str(out), "--table", str(path)], catch_exceptions=False)
-    assert built.exit_code == 0
-    assert "left out: 1 row with the decision group" in built.output
-    assert "left out: 1 row with the decision reject" in built.output
-    assert "bad rows" not in built.output
-    shown = CliRunner().invoke(kb, ["show", str(out), "NEW:1"], catch_exceptions=False).output
-    assert "NEW:1  arm pain  (decisions)" in shown
-    assert "H:1  Fieber" in shown
-    assert "de: Armschmerz*" in shown
-    for gone in ("NEW:2", "n/a"):
-        with pytest.raises(InputError, match="there is no concept"):
-            CliRunner().invoke(kb, ["show", str(out), gone], catch_exceptions=False)

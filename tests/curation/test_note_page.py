@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,11 +10,9 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-import medlink
 from medlink.curation.note_page import write_notes
 from medlink.index import Bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.linking.candidates import ROUTES
 from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
@@ -149,24 +146,6 @@ def test_the_data_of_status_attributes_and_headings(kb: KnowledgeBase, tmp_path:
 def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:
     write_notes(tmp_path / "p.html", [linked("Befund", Link("Befund", (FAR,), status="linked"))], kb, title="t")
     assert data(Page(tmp_path / "p.html"))["notes"][0][3][1][3][0][0] == "H:0"
-
-
-def test_memory_does_not_hold_the_notes(kb: KnowledgeBase, tmp_path: Path) -> None:
-    alive = 0
-
-    class Text(str):
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def notes() -> Iterator[LinkedNote]:
-        nonlocal alive
-        for _ in range(100):
-            alive += 1
-            assert alive < 5
-            yield LinkedNote(Note("n", Text("text")), "de")
-
-    write_notes(tmp_path / "p.html", notes(), kb, title="t")
 
 
 class Notes:
@@ -446,8 +425,3 @@ def test_what_is_long_does_not_widen_a_phone(page: Notes) -> None:
         page.click(".links summary")
         page.click(".text .mention")
         assert not page.tab.scrolls_sideways
-
-
-def test_the_card_has_words_for_every_route() -> None:
-    script = (Path(medlink.__file__).parent / "resources/pages/notes/card.js").read_text("utf-8")
-    assert re.findall(r"(\w+): \"", script.split("const ROUTE = {")[1].split("}")[0]) == list(ROUTES)

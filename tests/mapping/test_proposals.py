@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,8 +176,3 @@ def test_the_day_of_a_proposal_is_told_and_not_found_out(omop: Bundle) -> None:
     assert proposed(omop, "K1", "Fieber").targets[0].created_on == 0
     target = proposed(omop, "K1", "Fieber", date="2026-11-23").targets[0]
     assert (target.created_by, target.created_on) == ("medlink", 1_795_392_000_000)
-
-
-def test_an_opened_bundle_and_its_folder_are_the_same(demo: Bundle, demo_path: Path) -> None:
-    codes = [SourceCode("1", "Fieber")]
-    assert Mapper(demo).propose(codes) == Mapper(demo_path).propose(codes)
