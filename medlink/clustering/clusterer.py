@@ -61,6 +61,8 @@ _BATCH = 4096
 
 Progress = Callable[[str, int, int], object]
 """Called with the name of a step, how much of it is done, and its whole."""
+_SHOWN = 0.05  # probability of a neighbour that is kept for a reader
+_NEIGHBOURS = 5  # of each cluster
 
 
 class ClusterOptions(Settings):
@@ -199,10 +201,6 @@ def _main_language(terms: Terms) -> str:
         counts[base(tag)] += int(terms.frequency[terms.language == place].sum())
     del counts[""]
     return min(counts, key=lambda tag: (-counts[tag], tag), default="")
-
-
-_SHOWN = 0.05  # probability of a neighbour that is kept for a reader
-_NEIGHBOURS = 5  # of each cluster
 
 
 class MadeClusters(LazyClusters):

@@ -30,6 +30,8 @@ _CAPITALS = 5  # characters of a word in capitals that is an abbreviation and no
 # Votes of a near concept for itself as the parent, against 1 for each of its parents.
 _ITSELF = 0.5
 _BROADER = 1.5  # where its name is part of a term
+Parents = Callable[[str], Sequence[tuple[str, str]]]
+"""Id and name of each parent of a concept, by id."""
 
 
 class Linking(Protocol):
@@ -37,10 +39,6 @@ class Linking(Protocol):
 
     def link(self, mentions: Sequence[str]) -> list[Link]:
         """One link for each mention, candidates best first."""
-
-
-Parents = Callable[[str], Sequence[tuple[str, str]]]
-"""Id and name of each parent of a concept, by id."""
 
 
 def as_one(links: Sequence[Link]) -> list[Link]:

@@ -19,6 +19,8 @@ _STATED = 0.95  # probability of what a term of the list says itself, as "long f
 _LEAST = 0.01  # a probability below this says nothing
 _NARROWER = 0.6  # probability of one being narrower below which nothing is said
 _PAIRS = 1 << 17  # pairs measured at a time
+SCALE = 1 << 20
+"""Weights are summed as whole multiples of 1 / SCALE: a sum does not depend on its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,6 @@ def build_graph(
         if progress:
             progress(min(start + _PAIRS, len(one)), len(one))
     return Graph(*(np.concatenate([getattr(part, name) for part in parts]) for name in Graph.__slots__))
-
-
-SCALE = 1 << 20
-"""Weights are summed as whole multiples of 1 / SCALE: a sum does not depend on its order."""
 
 
 def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:

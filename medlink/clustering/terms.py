@@ -39,6 +39,7 @@ _REMEDIES = {
 }
 
 _Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
+_STEP = 4096  # rows between two calls of progress
 
 
 class Texts(Sequence[str]):
@@ -253,9 +254,6 @@ def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None
     if name is None or name in table.header:
         return None if name is None else table.places([name])[0]
     raise table.error(f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line")
-
-
-_STEP = 4096  # rows between two calls of progress
 
 
 @dataclass(frozen=True, slots=True)

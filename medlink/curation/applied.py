@@ -18,6 +18,8 @@ from medlink.models import Encoder
 _COUNTED = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
 _ENCODE_AT_ONCE = 1_000
 """Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
+_Piece = tuple[Cluster, tuple[Member, ...]]
+"""A cluster and those of its members that stay together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,6 @@ class Applied:
     decided: int
     rejected: int
     absent: int
-
-
-_Piece = tuple[Cluster, tuple[Member, ...]]
-"""A cluster and those of its members that stay together."""
 
 
 def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> Applied:

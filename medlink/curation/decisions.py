@@ -30,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 NEW_ID = "NEW:"
 """Ids of concepts that no terminology has begin with this."""
+HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"
 
 
 def term_hash(term: str) -> str:
@@ -129,9 +130,6 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     """
     lines = LineFile(path, Problems())
     return Decisions(lines.path, list(read_decided(lines)))
-
-
-HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"
 
 
 class Changed(InputError):

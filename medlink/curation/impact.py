@@ -39,6 +39,11 @@ RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
 _AS_BEFORE = (SAME, RENAMED)
 _BATCH = 1_000
 _AGAIN = "give a file that link_notes() wrote"
+_SHOWN = 12  # texts, and as many notes, of a change that the page shows
+_FIELDS = (
+    "result", "reason", "concept_id", "preferred_name", "score", "new_concept_id", "new_preferred_name", "new_score",
+    "replaced_by", "how", "links", "notes", "texts", "more_texts", "some_notes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +291,6 @@ def _writer(file: TextIO | None, *, is_json: bool) -> Callable[[Impact], object]
         file.write("\t".join(cells) + "\n")
 
     return write
-
-
-_SHOWN = 12  # texts, and as many notes, of a change that the page shows
-_FIELDS = (
-    "result", "reason", "concept_id", "preferred_name", "score", "new_concept_id", "new_preferred_name", "new_score",
-    "replaced_by", "how", "links", "notes", "texts", "more_texts", "some_notes",
-)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -24,6 +24,9 @@ from medlink.linking import Linker
 from medlink.notes.reading import Fields
 
 _FOLDER = "review"
+PAIRS = ("text_1", "text_2", "score", "id_1", "id_2")
+"""Columns of rated pairs as ``medlink train`` reads them."""
+_AGAIN = "decide about mentions first"
 
 
 class Review:
@@ -105,7 +108,7 @@ class Review:
 
     def _needed(self, path: StrPath | None, what: str) -> Kept:
         if self.kept is None:
-            raise ConfigError("there is no table of decisions", remedy="name one, with -o on the command line")
+            raise ConfigError("there is no table of decisions", remedy="name one")
         if path is not None:
             check_targets({what: path, "the decisions": self.kept.path}, self._reads)
         return self.kept
@@ -117,11 +120,6 @@ class Review:
         sources = ", ".join(source.release for source in self.bundle.kb.sources())
         notes = {} if not self.work.notes else {"notes": len(self.work.notes)}
         return {**notes, f"{self.work.kind}s": len(self.work.rows), "sources": sources}
-
-
-PAIRS = ("text_1", "text_2", "score", "id_1", "id_2")
-"""Columns of rated pairs as ``medlink train`` reads them."""
-_AGAIN = "decide about mentions first"
 
 
 def write_pairs(path: StrPath, rows: Iterable[Decision], work: Work, kb: KnowledgeBase) -> int:

@@ -22,6 +22,24 @@ SCRIPTS = (
 )
 NOTE = ("item", "language", "text", "problem")
 """What the row of a note holds."""
+CONCEPT = ("language", "concept_id", "source", "names", "definitions", "semantic_types", "parents")
+"""What :func:`concept_row` gives, in this order; ``language`` is that in which parents are named."""
+_NAMES = 12  # of a concept that the card shows in each language
+FIELDS = {
+    "cluster": [
+        *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
+        *("nearest", "members", "neighbours", "broader", "status"),
+    ],
+    "nearest": ["concept_id", "preferred_name", "score", "source", "same_as"],
+    "member": [
+        *("term", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "score"),
+        "hash",
+    ],
+    "neighbour": ["term", "cluster", "probability", "apart", "member"],
+}
+"""What the rows of the page's data hold: names stand there once, which halves a page of 50,000 clusters. The
+``broader`` of a cluster is a neighbour, too."""
+_TERMS = ("representative", "term", "joined_to", "member")
 
 
 def review_data(
@@ -53,11 +71,6 @@ def review_data(
     yield "}"
 
 
-CONCEPT = ("language", "concept_id", "source", "names", "definitions", "semantic_types", "parents")
-"""What :func:`concept_row` gives, in this order; ``language`` is that in which parents are named."""
-_NAMES = 12  # of a concept that the card shows in each language
-
-
 def concept_row(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:
     """What the card says of a concept; the names of a language begin with the preferred one."""
     concept = kb.get(concept_id)
@@ -74,23 +87,6 @@ def concept_row(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] 
         sorted({one.semantic_type for one in concept.semantic_types}),
         list(kb.preferred_names(kb.parents(concept_id), language).values()),
     ]
-
-
-FIELDS = {
-    "cluster": [
-        *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
-        *("nearest", "members", "neighbours", "broader", "status"),
-    ],
-    "nearest": ["concept_id", "preferred_name", "score", "source", "same_as"],
-    "member": [
-        *("term", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "score"),
-        "hash",
-    ],
-    "neighbour": ["term", "cluster", "probability", "apart", "member"],
-}
-"""What the rows of the page's data hold: names stand there once, which halves a page of 50,000 clusters. The
-``broader`` of a cluster is a neighbour, too."""
-_TERMS = ("representative", "term", "joined_to", "member")
 
 
 class Naming(Protocol):

@@ -22,6 +22,14 @@ _EDGES = " ,;:-–"
 _SHORT = {"pos": "positive", "neg": "negative", "pos.": "positive", "neg.": "negative"}
 ICD_10 = tuple(one.name for one in SYSTEMS if one.name.startswith(("ICD-10", "CIE-10")))
 """The editions of ICD-10, of which a code alone does not say which one it is of."""
+_POWER = re.compile(r"[x×]?\s*(?:10\s*(?:\^|\*\*|\*|[eE]\+?|[hH]och\s?)\s*(\d{1,2})|1[eE]\+?(\d{1,2}))\s*")
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_RAISED_TEN = re.compile(r"10([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})")
+_PLAIN = frozenset({"%", "‰", "mmHg", "mm Hg", "mmHG", "cmH2O", "kPa", "°C"})
+"""What is a unit without a bar in it, wherever it ends a description; a lone letter is as often something else."""
+_LONGEST = 40  # characters of a unit
+_LAST = re.compile(r"(?:^|[\s,;:])(?:in\s+)?(mm Hg|\S+)$")
+_UNIT_BRACKETS = re.compile(r"\s*[(\[{]([^()\[\]{}]{1,40})[)\]}]\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +120,6 @@ def stated_value(text: str, language: str) -> tuple[str, str] | None:
             if pattern.fullmatch(form):
                 return before, value
     return None
-
-
-_POWER = re.compile(r"[x×]?\s*(?:10\s*(?:\^|\*\*|\*|[eE]\+?|[hH]och\s?)\s*(\d{1,2})|1[eE]\+?(\d{1,2}))\s*")
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_RAISED_TEN = re.compile(r"10([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})")
-_PLAIN = frozenset({"%", "‰", "mmHg", "mm Hg", "mmHG", "cmH2O", "kPa", "°C"})
-"""What is a unit without a bar in it, wherever it ends a description; a lone letter is as often something else."""
-_LONGEST = 40  # characters of a unit
-_LAST = re.compile(r"(?:^|[\s,;:])(?:in\s+)?(mm Hg|\S+)$")
-_UNIT_BRACKETS = re.compile(r"\s*[(\[{]([^()\[\]{}]{1,40})[)\]}]\s*$")
 
 
 @cache

@@ -35,6 +35,7 @@ _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _MILLISECONDS = 86_400_000
 _Key = tuple[str, str]  # a text, and its language
+_EPOCH = 719_163  # ordinal of 1970-01-01
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,3 @@ def _words(candidate: Candidate) -> str:
 
 def _weaker(whole: Candidate, base: Candidate) -> bool:
     return whole.route not in _NAMED and whole.score <= base.score
-
-
-_EPOCH = 719_163  # ordinal of 1970-01-01

@@ -157,7 +157,7 @@ def _list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
         missing = "code" if code is None else "name"
         raise table.error(
             f"no column {' or '.join(_USUAL[missing])}; found {found_columns(table.first)}",
-            f"name the column with --{missing}-column",
+            f"name the column of the {missing}s",
         )
     frequency, unit, language = (
         _place(table, getattr(columns, kind), kind) for kind in ("frequency", "unit", "language")

@@ -142,9 +142,7 @@ def map_codes(
     results = Counter[str]()
     with ExitStack() as stack:
         table = None if changes is None else _Changes(stack.enter_context(whole_text(changes)), changes, mapper.targets)
-        opened: AbstractContextManager[TextIO] = (
-            standard_output("name a file with -o") if out is None else whole_text(out)
-        )
+        opened: AbstractContextManager[TextIO] = standard_output("name a file") if out is None else whole_text(out)
 
         def maps() -> Iterator[CodeMapping]:
             for now, row in _maps(mapper, work, report, progress):

@@ -16,6 +16,8 @@ from medlink.records import CODE, NOT_STANDARD, Candidate, Mapping
 _OMOP = "OMOP:"
 NONE = "0"
 """How OMOP and Usagi write that there is no concept."""
+_EXACT = frozenset({CODE, "exact", "maps_to"})
+"""Types of the mappings by which a code means the concept itself; OMOP's maps of other codes are of them."""
 
 
 def allowed(kb: KnowledgeBase, options: MapOptions) -> frozenset[str] | None:
@@ -102,10 +104,6 @@ class Targets:
         names = self._kb.names(concept_id)
         source = next((name.source for name in names if name.text == shown), "")
         return Candidate(concept_id, shown, score, shown, language or "", route, source, types)
-
-
-_EXACT = frozenset({CODE, "exact", "maps_to"})
-"""Types of the mappings by which a code means the concept itself; OMOP's maps of other codes are of them."""
 
 
 @dataclass(frozen=True, slots=True)

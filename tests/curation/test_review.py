@@ -101,7 +101,10 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
 
     for text, message in (
         (changed(end=link["end"] + 1), ":1: other words stand at its place in the note. Remedy: link the notes again"),
-        (changed(note="elsewhere.txt"), ":1: its note is not among those that were named. Remedy: name the notes as "),
+        (
+            changed(note="elsewhere.txt"),
+            ":1: its note is not among those that were named. Remedy: name the notes ",
+        ),
         (lines[0] + lines[0], ":2: this mention is in line 1, too. Remedy: leave one of the two lines."),
         (lines[0] + changed(start=True), ":2: is no mention to review. Remedy: give a file that link_notes() wrote."),
         (changed(candidates=[{"concept_id": "X"}]), ":1: is no mention to review."),
@@ -142,7 +145,7 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
         notes.review(demo, tmp_path / "d.tsv")
     with pytest.raises(ConfigError, match=r"decisions are not packed. Remedy: name a file without .gz."):
         notes.review(demo, tmp_path / "d.tsv.gz")
-    with pytest.raises(ConfigError, match=r"there is no table of decisions. Remedy: name one, with -o on"):
+    with pytest.raises(ConfigError, match=r"there is no table of decisions. Remedy: name one"):
         notes.review(demo).server()
 
 
