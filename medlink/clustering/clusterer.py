@@ -1,4 +1,4 @@
-"""``TermClusterer``: a term list to clusters, known and new."""
+"""``TermClusterer``: a term list to clusters, known and new, as arrays that make their records when asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The graph that is cut: near terms with a weight for how much they speak for one concept."""
+"""The graph of near terms, with a weight for how much they speak for one concept, and its cut to groups.
+
+The cut is average linkage on a sparse graph, so that one bridge does not join two concepts: the link of two groups is
+the sum of the weights between them over the number of pairs that they could have, so a pair that is no edge counts as
+0. Groups that are each other's best are joined in rounds (RAC; Sumengen et al. 2021, "Scaling Hierarchical
+Agglomerative Clustering to Billion-sized Datasets"), which gives what joining the best pair one at a time gives, since
+the average of two links is never above the larger one. That same fact lets a group leave the graph once all its links
+are too weak. SciPy has average linkage for full matrices alone, which ends at some ten thousand terms, and a graph of
+near terms has one component of most of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Term lists: millions of short texts in a few arrays, and how they are read."""
+"""Term lists: millions of short texts in a few arrays, how they are read, and which rows are one form."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 ``medlink kb build --table`` reads the same file and takes in the accepted rows. Decisions are applied after the
 clusterer and not given to it as links it must or must not make: what a person decided holds for exactly these terms,
-and a list of a million terms with a few decisions costs no more than without them.
+and a list of a million terms with a few decisions costs no more than without them. A review keeps its table on the
+disk, written whole after each decision, and never over a change that was not read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which links of notes a new release would code differently, and why.
+"""Which links of notes a new release would code differently, and why; as a report, a table and a page.
 
 Only what ``medlink link`` wrote is read, and no note. Each mention is linked again with the new bundle, without the
 text around it. Where that gives another concept than the file has, the old bundle is asked in the same way, so that

@@ -1,4 +1,7 @@
-"""``Review``: links of notes, codes or clusters on one page, and what a reader decides about them in one table."""
+"""``Review``: links of notes, codes or clusters on one page, and what a reader decides about them in one table.
+
+Decisions are also training pairs, and annotated notes that the evaluation of notes reads.
+"""
 
 from __future__ import annotations
 

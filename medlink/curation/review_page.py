@@ -1,4 +1,4 @@
-"""The data of the page on which clusters, mentions of notes and codes are decided about."""
+"""What the page holds on which clusters, mentions of notes and codes are decided about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a description of a local code says beside its meaning: codes of other systems, a unit, a value."""
+"""What a description of a local code says beside its meaning: codes of other systems, a unit, a value.
+
+Units stand as local lists write them, with the code that UCUM has for each (https://ucum.org).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which concepts may be targets, how files name them, and what a file says about each."""
+"""Which concepts may be targets, what a file says about each, and which ones a code of a known system means."""
 
 from __future__ import annotations
 
