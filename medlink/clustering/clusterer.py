@@ -52,6 +52,7 @@ from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base, language_tag
 from medlink.language.text import is_short
 from medlink.models import Encoder
+from medlink.processes import collection_paused
 from medlink.records import Link
 from medlink.settings import Settings
 
@@ -113,6 +114,7 @@ class TermClusterer:
         self._encoder, self._linker, self._parents = encoder, linker, parents
         self._progress = progress or (lambda step, done, whole: None)
 
+    @collection_paused()
     def cluster(self, terms: Terms | Sequence[str]) -> Clustering:
         """Cluster a term list, or texts, of which equal ones count as frequency.
 
