@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 
 from medlink.clustering.guards import COMPARED, KINDS, NESTED, OVERLAP, SAME, Guards, parting_kinds
-from medlink.language.guard_words import NEGATION
+from medlink.language.guard_words import NEGATION, GuardReader
 
 with (Path(__file__).parents[1] / "language" / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
     CASES = [tuple(row.values()) for row in csv.DictReader(file, delimiter="\t")]
+
+READER = GuardReader()
 
 
 def parted(one: str, other: str, language: str = "", second: str | None = None) -> str:
     guards = Guards([one, other], [language, language if second is None else second])
     there, back = guards.apart(np.array([0, 1]), np.array([1, 0]))
     assert there == back
-    assert (KINDS[there] in parting_kinds(one, other, language, language if second is None else second)) == (there > 0)
+    assert (KINDS[there] in parting_kinds(one, other, language, language if second is None else second, READER)) == (
+        there > 0
+    )
     return KINDS[there]
 
 
@@ -113,10 +117,11 @@ def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> 
     terms = ["left arm", "right arm", "arm", "no fever", "fever", "type 1", "type 2", "afebrile", "febrile", "type 1 b"]
     terms += ["liver", "liver biopsy", "Leberbiopsie", "CT of the liver", "liver function", "local anesthesia"]
     guards = Guards(terms, [""] * len(terms))
-    rows, cols = (places.ravel() for places in np.meshgrid(np.arange(len(terms)), np.arange(len(terms))))
-    alone = [KINDS.index(parted(terms[i], terms[j])) if i != j else 0 for i, j in zip(rows, cols, strict=True)]
-    assert guards.apart(rows, cols).tolist() == alone
-    kinds = [parting_kinds(terms[i], terms[j]) for i, j in zip(rows, cols, strict=True)]
+    rows, cols = np.triu_indices(len(terms), 1)
+    alone = [KINDS.index(parted(terms[i], terms[j])) for i, j in zip(rows, cols, strict=True)]
+    assert guards.apart(rows, cols).tolist() == guards.apart(cols, rows).tolist() == alone
+    assert not guards.apart(rows, rows).any()
+    kinds = [parting_kinds(terms[i], terms[j], reader=READER) for i, j in zip(rows, cols, strict=True)]
     for kind in KINDS[1:]:
         assert guards.parted_by(kind, rows, cols).tolist() == [kind in found for found in kinds]
     monkeypatch.setattr("medlink.clustering.guards._PAIRS", 7)
