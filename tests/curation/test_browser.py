@@ -114,6 +114,8 @@ class Browser:
         return done()[0]
 
     def load(self, path: Path) -> None:
+        # what an earlier file of this name gave is no answer
+        self.driver.execute_script("document.querySelector('#message').textContent = ''")
         self.find("#file").send_keys(str(path))
         self.wait(lambda: path.name in self.message)
 
