@@ -13,7 +13,7 @@ from medlink.clustering.graph import average_cut, build_graph, components, near_
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.initials import stated
 from medlink.index.selfjoin import nearest
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.language.exact import normalise_all
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
