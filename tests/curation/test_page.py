@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medlink.evaluation.report import write_tables
+from medlink.evaluation.resampling import Scores
+from medlink.evaluation.suite import Entry, Outcome, Suite
 
 from medlink.clustering import Cluster, Member, Neighbour
 from medlink.clustering.clusters import MAYBE
@@ -20,9 +23,6 @@ from medlink.curation.decisions import term_hash
 from medlink.curation.note_page import write_notes
 from medlink.curation.page import LEAST
 from medlink.curation.review_page import write_report
-from medlink.evaluation.report import write_tables
-from medlink.evaluation.resampling import Scores
-from medlink.evaluation.suite import Entry, Outcome, Suite
 from medlink.evaluation.task import Report
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
