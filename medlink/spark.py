@@ -11,7 +11,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
 from traceback import walk_tb
@@ -24,7 +24,8 @@ from medlink.notes.link import gaps_of, logger
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
 from medlink.notes.reading import Note
-from medlink.notes.writers.rows import row
+from medlink.notes.writers.rows import COLUMNS, LISTS, row
+from medlink.records import Candidate
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
@@ -34,23 +35,32 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 """Endings of what Spark unpacks on every executor."""
 LANGUAGE = "language"
 """The column with the language of each note, where none is named."""
-_ATTRIBUTE = "struct<start: int, `end`: int, text: string, kind: string, concept_id: string, name: string>"
-_CODE = "struct<system: string, code: string, type: string>"
-_CANDIDATE = (
-    "struct<concept_id: string, preferred_name: string, score: double, name: string, language: string, route: string, "
-    "source: string, semantic_types: array<string>, same_as: array<string>, presumed: array<string>>"
-)
-_COLUMNS = {
-    "note": "binary", "start": "int", "end": "int", "text": "string", "language": "string", "concept_id": "string",
-    "preferred_name": "string", "score": "double", "nil": "boolean", "status": "string", "presence": "string",
-    "temporality": "string", "experiencer": "string", "section": "string", "attributes": f"array<{_ATTRIBUTE}>",
-    "value": "string", "codes": f"array<{_CODE}>", "bundle": "string",
-    "same_as": "array<string>", "presumed": "array<string>", "expanded": "string",
-    "candidates": f"array<{_CANDIDATE}>", "versions": "string",
-    "problem": "string", "remedy": "string",
+_SQL: dict[object, str] = {
+    str: "string", int: "int", float: "double", "str": "string", "float": "double", "tuple[str, ...]": "array<string>",
 }  # fmt: skip
+
+
+def _sql(kind: Any) -> str:
+    """A type of Spark: of a record that of its fields by their names."""
+    if not isinstance(kind, dict):
+        return _SQL[kind]
+    return f"struct<{', '.join(f'`{name}`: {_sql(of)}' for name, of in kind.items())}>"
+
+
+_CANDIDATE = {field.name: field.type for field in fields(Candidate)}
+_TYPES = {
+    **{name: f"array<{_sql(LISTS[name])}>" if kind is list else _sql(kind) for name, kind in COLUMNS.items()},
+    "note": "binary",
+    "nil": "boolean",
+    "candidates": f"array<{_sql(_CANDIDATE)}>",
+}
+_COLUMNS = (
+    "note", "start", "end", "text", "language", "concept_id", "preferred_name", "score", "nil", "status", "presence",
+    "temporality", "experiencer", "section", "attributes", "value", "codes", "bundle", "same_as", "presumed",
+    "expanded", "candidates", "versions", "problem", "remedy",
+)  # fmt: skip
 _KINDS = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
-_SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
+_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in _COLUMNS)
 
 
 def link_notes(
@@ -129,7 +139,6 @@ class Place:
 
 
 def _placed(df: DataFrame, bundle: Bundle | str | Path) -> Place:
-    """Where executors find a bundle; an archive is handed to Spark, which gives it to them."""
     given = str(bundle.folder if isinstance(bundle, Bundle) else bundle)
     if not given.lower().endswith(ARCHIVES) or Path(given).is_dir():
         return Place(str(Path(given).absolute()), shipped=False)
@@ -229,7 +238,6 @@ def _note(text: bytes | None, language: str | None) -> Note:
 
 
 def _rows(note_id: bytes | None, linked: LinkedNote, versions: str, bundle: str) -> Iterator[dict[str, Any]]:
-    """The rows of one note, by column."""
     # a column that a row did not name would be NaN
     none = dict.fromkeys(_COLUMNS)
     if linked.note.problem is not None:

@@ -73,7 +73,7 @@ def link_notes(index: Path, languages: Sequence[str], *, processes: int = 1) -> 
 
 def spacy(index: Path, languages: Sequence[str]) -> Opened:
     """Read notes by ``nlp.pipe`` with both components of medlink, language by language."""
-    from medlink.spacy_components.linker import NIL
+    from medlink.spacy_components.components import NIL
     from medlink.spacy_components.pipeline import build_pipeline
 
     def read(nlp: Any, notes: Notes) -> Counter[str]:

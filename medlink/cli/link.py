@@ -49,8 +49,8 @@ def link(
     its note, character offsets, language, concept, score, and the hash of the bundle are written; docs/notes.md lists
     the formats. The exit code is 3 if some notes could not be read.
     """
+    from medlink.notes.database import SqlNotes
     from medlink.notes.link import link_notes
-    from medlink.notes.readers.sql import SqlNotes
 
     if paths and sql:
         raise click.UsageError("PATHS and --sql cannot both be given.")

@@ -12,8 +12,7 @@ from medlink.records import LINKED
 
 if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clusters
     from medlink.kb import KnowledgeBase
-    from medlink.notes.pipeline import LinkedNote
-    from medlink.notes.writers.protocol import LinkedMention
+    from medlink.notes.pipeline import LinkedMention, LinkedNote
 
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {

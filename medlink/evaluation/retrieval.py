@@ -29,7 +29,7 @@ from medlink.kb import KnowledgeBase
 from medlink.kb.queries import HIERARCHY
 from medlink.kb.readers.common import known_language
 from medlink.language.tags import language_filter, language_tag
-from medlink.notes.gold import find_gold, pubtator, read_gold
+from medlink.notes.gold import begins_as_pubtator, find_gold, read_gold
 from medlink.notes.reading import ending
 
 Ranked = Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")]
@@ -171,7 +171,7 @@ def _files(paths: Iterable[StrPath]) -> Iterator[Path]:
 
 
 def _read(path: Path, problems: Problems, language: str) -> Iterator[Query]:
-    if ending(path) in _ANNOTATED or pubtator.begins(path):
+    if ending(path) in _ANNOTATED or begins_as_pubtator(path):
         return _read_annotated(path, problems, language)
     read = _read_marked if MARK in first_line(path) else _read_table
     return read(path, problems, language)

@@ -18,8 +18,7 @@ from medlink.files.streams import LineFile
 from medlink.files.whole import check_targets
 from medlink.index import Bundle
 from medlink.language.text import Token, exact_words
-from medlink.notes.gold import AnnotatedNote, Annotation, find_gold, read_gold
-from medlink.notes.gold.protocol import Piece
+from medlink.notes.gold import AnnotatedNote, Annotation, Piece, find_gold, read_gold
 from medlink.notes.language import NoteLanguages
 from medlink.notes.learned import is_learned, read_learned, write_learned
 from medlink.notes.options import LearnOptions
@@ -140,8 +139,6 @@ class _Text:
 
 
 class _Learner:
-    """Reads notes, then counts the words of mentions where nothing is annotated."""
-
     def __init__(self, bundle: Bundle, options: LearnOptions, report: LearnReport) -> None:
         self.entries: Entries = {}
         self._kb, self._report = bundle.kb, report
@@ -244,7 +241,6 @@ class _Learner:
         return found
 
     def _what(self, one: Annotation) -> str | None:
-        """The concept of an annotation, ``None`` where the bundle does not have it."""
         if not one.concepts:
             return NO_CONCEPT
         for written in one.concepts:

@@ -6,34 +6,57 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import InputError, MedlinkError
+from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
+from medlink.kb import KnowledgeBase
+from medlink.kb.systems import named
 from medlink.linking import Linker
 from medlink.linking.rankers.common import Reranker
 from medlink.linking.ranking import Ranker
-from medlink.notes.codes import Codes
 from medlink.notes.language import NoteLanguages, check_words
 from medlink.notes.learned import open_learned
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
-from medlink.notes.spacy_finder import SpacyFinder
-from medlink.notes.writers.protocol import LinkedMention
 from medlink.processes import end_with_parent
 from medlink.reading.abbreviations import check_detector
 from medlink.reading.classifier import SpanClassifier
-from medlink.reading.protocols import MentionFinder, Qualifier
+from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.reader import ReadMention, TextReader
-from medlink.records import Link
+from medlink.records import Attribute, Candidate, Link, Mapping, Qualifiers, Value
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
 _BATCH = 32  # notes that are linked together
 _AHEAD = 3  # batches that wait for each process, so that none waits for the writer
+_CONCEPTS = 65_536  # whose codes are kept
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedMention:
+    """A mention by its character offsets in the note, with its link.
+
+    ``qualifiers`` and ``attributes`` are ``None`` where they were not read, as in a language without cues. ``value`` is
+    what was measured where that is the finding, ``codes`` those of the concept in the systems that were asked for.
+    """
+
+    start: int
+    end: int
+    link: Link
+    qualifiers: Qualifiers | None = None
+    attributes: tuple[Attribute, ...] | None = None
+    value: Value | None = None
+    codes: tuple[Mapping, ...] = ()
+
+    @classmethod
+    def of(cls, one: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
+        """A mention that was read, with its link."""
+        return cls(one.start, one.end, link, one.qualifiers, one.attributes, one.value, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +138,7 @@ class NotePipeline:
             mine = [number for number, one in enumerate(languages) if one == language]
             for number, found in zip(mine, self._reader(language).read([notes[n].text for n in mine]), strict=True):
                 read[number] = found
-        mentions = [one.found for found in read for one in found]
+        mentions = [one for found in read for one in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
             LinkedNote(note, language, tuple([self._mention(one, next(links)) for one in found]))
@@ -128,7 +151,6 @@ class NotePipeline:
         return LinkedMention.of(one, link, () if link.nil else self._codes.of(link.candidates[0]))
 
     def _language(self, note: Note) -> str | MedlinkError:
-        """The language of a note, or why it cannot be read."""
         try:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
@@ -154,8 +176,53 @@ class NotePipeline:
         return self._readers[language]
 
 
+class Codes:
+    """The codes of concepts in some systems; a system is known under each of its names (``ICD10CM``, ``ICD-10-CM``)."""
+
+    def __init__(self, kb: KnowledgeBase, systems: Sequence[str]) -> None:
+        self._kb = kb
+        self._systems = {named(system).name: number for number, system in enumerate(systems)}
+        self._of = lru_cache(_CONCEPTS)(self._mappings)
+
+    def of(self, candidate: Candidate) -> tuple[Mapping, ...]:
+        """The codes of a candidate, and those under its ids of other sources: by system as asked for, then by code."""
+        if not self._systems:
+            return ()
+        found = {one: None for concept in (candidate.concept_id, *candidate.same_as) for one in self._of(concept)}
+        # two ids of one concept may have one code
+        distinct = {(named(one.system).name, one.code): one for one in reversed(found)}
+        return tuple(sorted(distinct.values(), key=lambda one: (self._systems[named(one.system).name], one.code)))
+
+    def _mappings(self, concept_id: str) -> list[Mapping]:
+        return [one for one in self._kb.mappings(concept_id) if named(one.system).name in self._systems]
+
+
+class SpacyFinder:
+    """Find mentions by the entities of a pipeline: a package that is installed, or a folder; ConfigError for none."""
+
+    def __init__(self, name: str) -> None:
+        import spacy
+
+        try:
+            self._nlp = spacy.load(name)
+        except (OSError, ValueError, ImportError) as error:
+            remedy = "install the package of the pipeline, or name its folder"
+            raise ConfigError(f"finder is {name!r}, which is no spaCy pipeline", remedy=remedy) from error
+        self._nlp.max_length = MAX_LENGTH  # spaCy's own limit is meant for parsers
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and version of the pipeline: links depend on it."""
+        meta: dict[str, Any] = self._nlp.meta
+        return f"{meta['lang']}_{meta['name']} {meta['version']}"
+
+    def find(self, texts: Sequence[str], language: str) -> list[list[Span]]:
+        """The entities of each of n texts, whatever language the pipeline is of."""
+        docs = self._nlp.pipe(texts, batch_size=_BATCH)
+        return [[(entity.start_char, entity.end_char) for entity in doc.ents] for doc in docs]
+
+
 def _fingerprint(part: object) -> str:
-    """What tells a part that somebody brought from another one: its ``fingerprint``, or its class where it has none."""
     return str(getattr(part, "fingerprint", f"{type(part).__module__}.{type(part).__qualname__}"))
 
 
@@ -193,13 +260,11 @@ def _begin(pipeline: NotePipeline) -> None:
 
 
 def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:
-    """The links of some notes, and what the re-ranker met in them."""
     before = _pipeline.ranker_counts.copy()
     linked = _pipeline.link(notes)
     return linked, _pipeline.ranker_counts - before
 
 
 def _counted(pipeline: NotePipeline, linked: list[LinkedNote], counts: Counter[str]) -> list[LinkedNote]:
-    """The links of a batch, whose counts of a worker are added to those here."""
     pipeline.ranker_counts.update(counts)
     return linked

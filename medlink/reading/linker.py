@@ -14,7 +14,7 @@ from medlink.linking import Linker as BareLinker
 from medlink.linking import Mention
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span
-from medlink.reading.reader import FoundMention, TextReader
+from medlink.reading.reader import ReadMention, TextReader
 from medlink.records import Link
 
 
@@ -37,7 +37,7 @@ class Linker(BareLinker):
         around = [judged[at].context if at in judged else context for at, context in enumerate(contexts)]
         return super().link(told, around, k)
 
-    def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, FoundMention]:
+    def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, ReadMention]:
         """The mentions that stand in their contexts, by number, as a reader of notes judges them."""
         # the numbers of mentions by language, context and place
         given: dict[str, dict[str, dict[Span, list[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -50,15 +50,15 @@ class Linker(BareLinker):
             place = re.search(rf"(?<!\w){re.escape(mention.text.strip())}(?!\w)", context)
             if place is not None:
                 given[language][context][place.span()].append(at)
-        found: dict[int, FoundMention] = {}
+        found: dict[int, ReadMention] = {}
         for language, texts in given.items():
             read = self._reader(language).judge(list(texts), [list(spans) for spans in texts.values()])
             for spans, ones in zip(texts.values(), read, strict=True):
                 for numbers, judged in zip(spans.values(), ones, strict=True):
                     for at in numbers:
-                        said, found[at] = mentions[at], judged.found
+                        said, found[at] = mentions[at], judged
                         if isinstance(said, Mention) and said.expanded is not None:  # the caller's long form stands
-                            found[at] = replace(judged.found, mention=replace(said, likely=None))
+                            found[at] = replace(judged, mention=replace(said, likely=None))
         return found
 
     @cached_property

@@ -31,7 +31,6 @@ from medlink.reading.options import FinderOptions
 from medlink.reading.persons import in_placeholder
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.status import is_kept, status_reader
-from medlink.reading.values import as_measured
 from medlink.records import Attribute, Qualifiers, Value
 
 _AROUND = 200  # characters of context on each side
@@ -39,12 +38,12 @@ _Explained = Sequence[LongForms | None] | None
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMention:
+class ReadMention:
     """A mention of a text from one character to another, as the linker takes it, with the text around it.
 
     Attributes:
         value: the measured value that it is.
-        attributes: its attributes, ``None`` where they were not read.
+        attributes, qualifiers: ``None`` where they were not read.
         discontinuous: whether its words are no name and no fixed phrase.
     """
 
@@ -55,14 +54,7 @@ class FoundMention:
     value: Value | None = None
     attributes: tuple[Attribute, ...] | None = None
     discontinuous: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadMention:
-    """A mention with its qualifiers, ``None`` where they were not read."""
-
-    found: FoundMention
-    qualifiers: Qualifiers | None
+    qualifiers: Qualifiers | None = None
 
 
 class TextReader:
@@ -147,7 +139,7 @@ class TextReader:
         return self.scan(texts), known
 
     def _qualified(
-        self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[FoundMention]], *, headings: bool = False
+        self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[ReadMention]], *, headings: bool = False
     ) -> list[list[ReadMention]]:
         """Mentions with their qualifiers; those of a mention in a heading are ``None`` unless ``headings`` count."""
         read = []
@@ -160,15 +152,18 @@ class TextReader:
                 apart = {span for span, one in zip(spans, found, strict=True) if one.discontinuous}
                 note = self._status.read_once(text)
                 said = list(note.qualifiers(spans, apart)) if headings else note.qualify(spans, apart)
-            measured = as_measured(said, (one.value for one in found))
-            read.append(list(map(ReadMention, found, measured)))
+            # a value was measured: no denial or doubt around it is of it
+            measured = [
+                (q and one.value and replace(q, presence="present")) or q for q, one in zip(said, found, strict=True)
+            ]
+            read.append([replace(one, qualifiers=q) for one, q in zip(found, measured, strict=True)])
         return read
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         """Scan texts together."""
         return self._scanner.scan_all(texts)
 
-    def _find(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[FoundMention]]:
+    def _find(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[ReadMention]]:
         """The mentions of n texts, in order and without overlap, none of them in a placeholder."""
         if self._options.verbatim:
             names = map(self.generator.verbatim, texts, explained)
@@ -188,7 +183,7 @@ class TextReader:
 
     def _judge(
         self, texts: Sequence[ScannedText], explained: Sequence[LongForms], given: Sequence[Sequence[Span]]
-    ) -> list[list[FoundMention]]:
+    ) -> list[list[ReadMention]]:
         """The given spans of n texts as mentions, each with the score that it has among all others, in their order."""
         places = [[text.place(*span) for span in spans] for text, spans in zip(texts, given, strict=True)]
         scored, attributes = self.scored(texts, self.generator.candidates(texts, explained, places))
@@ -256,18 +251,23 @@ class TextReader:
 
     def _found(
         self, text: ScannedText, span: Span, one: SelectedSpan | None, attributes: tuple[Attribute, ...] | None
-    ) -> FoundMention:
+    ) -> ReadMention:
         context = around(text.text, *span)
         if one is None:
-            return FoundMention(*span, Mention(text.text[slice(*span)], self._language), context)
+            return ReadMention(*span, Mention(text.text[slice(*span)], self._language), context)
         mention = self._mention(text, one.candidate)
         mention = mention if one.score is None else replace(mention, likely=one.score)
-        return FoundMention(*span, mention, context, one.candidate.value, attributes, one.candidate.discontinuous)
+        return ReadMention(*span, mention, context, one.candidate.value, attributes, one.candidate.discontinuous)
 
     def _mention(self, text: ScannedText, one: CandidateSpan) -> Mention:
         match = None if one.expanded else one.match
         written = text.text[slice(*_span(text, one))]
         return Mention(written, self._language, one.expanded, match, one.learned_share, one.learned or None)
+
+
+def _measured(one: ReadMention, said: Qualifiers | None) -> Qualifiers | None:
+    # a value was measured: no denial or doubt around it is of it
+    return replace(said, presence="present") if said is not None and one.value is not None else said
 
 
 def _span(text: ScannedText, one: CandidateSpan) -> Span:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
@@ -29,7 +28,7 @@ from medlink.language.values import (
     measures,
     value_words,
 )
-from medlink.records import Qualifiers, Value
+from medlink.records import Value
 
 _NUMBER = re.compile(r"(?<![\w,/\-])(?<!\d\.)\d+(?:[.,'’]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,'’])\d{3})(?:\1\d{3})*")
@@ -90,12 +89,6 @@ def value_findings(text: str, language: str) -> list[ValueFinding]:
     """
     words = value_words(language)
     return [] if words is None else list(_Note(text, words).findings())
-
-
-def as_measured(said: Iterable[Qualifiers | None], values: Iterable[Value | None]) -> list[Qualifiers | None]:
-    """What a note says of mentions; those that are values were measured: no denial or doubt around them is of them."""
-    pairs = zip(said, values, strict=True)
-    return [one if one is None or value is None else replace(one, presence="present") for one, value in pairs]
 
 
 class _Note:

@@ -48,13 +48,13 @@ def _type(field: FieldInfo) -> Any:
 
 make_mention_finder = _factory(
     "medlink_mentions",
-    "medlink.spacy_components.mentions.MedlinkMentions",
+    "medlink.spacy_components.components.MedlinkMentions",
     MentionsOptions,
     assigns=["doc.ents", "doc.spans"],
 )
 make_linker = _factory(
     "biolord_linker",
-    "medlink.spacy_components.linker.BiolordLinker",
+    "medlink.spacy_components.components.BiolordLinker",
     LinkerOptions,
     requires=["doc.ents"],
     assigns=["doc.ents", "doc.spans", "span._.kb_ents", "span._.medlink"],

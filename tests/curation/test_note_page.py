@@ -14,9 +14,8 @@ from medlink.curation.note_page import write_notes
 from medlink.index import Bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking.demo import demo_notes
-from medlink.notes.pipeline import LinkedNote, NotePipeline
+from medlink.notes.pipeline import LinkedMention, LinkedNote, NotePipeline
 from medlink.notes.reading import Note
-from medlink.notes.writers.protocol import LinkedMention
 from medlink.records import Attribute, Candidate, Link, Qualifiers, Value
 
 from .browser import LAPTOP, PHONE, Tab

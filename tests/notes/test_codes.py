@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from medlink.kb import KnowledgeBase
-from medlink.notes import codes
-from medlink.notes.codes import Codes
+from medlink.notes import pipeline
+from medlink.notes.pipeline import Codes
 from medlink.records import Candidate, Mapping
 
 
@@ -51,7 +51,7 @@ def test_codes_come_by_system_as_asked_for_and_then_by_code() -> None:
 
 
 def test_what_is_remembered_has_an_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr(codes, "_REMEMBERED", 1)
+    monkeypatch.setattr(pipeline, "_CONCEPTS", 1)
     kb = Kb()
     one = of(kb, "ICD10CM")
     for concept in ("A:1", "A:1", "B:1", "A:1"):

@@ -8,7 +8,7 @@ import pytest
 
 from medlink import link_notes
 from medlink.index import Bundle
-from medlink.notes.readers.protocol import Note
+from medlink.notes.reading import Note
 from tests.linking.rankers.server import says, serving
 
 BATCH = 32

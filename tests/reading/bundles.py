@@ -7,9 +7,8 @@ from typing import Any
 
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
-from medlink.notes.pipeline import NotePipeline
+from medlink.notes.pipeline import LinkedMention, NotePipeline
 from medlink.notes.reading import Note
-from medlink.notes.writers.protocol import LinkedMention
 
 
 def bundle_of(

@@ -1,7 +1,7 @@
-"""Writers: what becomes of the links of notes. A new output format is one file in this folder, and a line in _FORMATS.
+"""Writers: what becomes of the links of notes. A new output format is a class of this folder, and a line in _FORMATS.
 
-What is alike in formats that are lines of text is in ``text``, in those that are folders in ``folder``, in those that
-have one row a mention in ``rows``. ``sql`` writes to the address of a database.
+``base`` has what formats that are lines of text or folders have in common, ``rows`` what is said of a mention. ``sql``
+writes to the address of a database.
 """
 
 from __future__ import annotations
@@ -12,18 +12,15 @@ from pathlib import Path
 from medlink.errors import ConfigError
 from medlink.notes.database import is_address
 from medlink.notes.options import OutputOptions
-from medlink.notes.writers.brat import BratWriter
-from medlink.notes.writers.csv import CsvWriter
-from medlink.notes.writers.docbin import DocBinWriter
+from medlink.notes.pipeline import LinkedMention
+from medlink.notes.writers.base import Failures, FolderWriter, Job, TextWriter, Writer
 from medlink.notes.writers.fhir import FhirWriter
-from medlink.notes.writers.jsonl import JsonLinesWriter
+from medlink.notes.writers.folders import BratWriter, DocBinWriter
 from medlink.notes.writers.note_nlp import NoteNlpWriter
-from medlink.notes.writers.parquet import ParquetWriter
-from medlink.notes.writers.protocol import Job, LinkedMention, Writer
+from medlink.notes.writers.rows import CsvWriter, JsonLinesWriter, ParquetWriter
 from medlink.notes.writers.sql import SqlWriter
-from medlink.notes.writers.text import TextWriter
 
-__all__ = ["Job", "JsonLinesWriter", "LinkedMention", "TextWriter", "Writer", "writer"]
+__all__ = ["Failures", "FolderWriter", "Job", "JsonLinesWriter", "LinkedMention", "TextWriter", "Writer", "writer"]
 _NLP = "note_nlp"
 _FORMATS: dict[str, Callable[[str | Path | None], Writer]] = {
     "brat": BratWriter,

@@ -13,10 +13,10 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medlink.kb.systems import UNKNOWN, named
-from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention
-from medlink.notes.writers.rows import flat, note_name, row
-from medlink.notes.writers.text import TextWriter
+from medlink.notes.pipeline import LinkedMention
+from medlink.notes.reading import Note
+from medlink.notes.writers.base import TextWriter, note_name
+from medlink.notes.writers.rows import flat, row
 
 _DISORDERS = frozenset(
     {
@@ -49,7 +49,6 @@ class FhirWriter(TextWriter):
 
 
 def _resource(said: dict[str, Any], mention: LinkedMention, identity: str) -> dict[str, Any]:
-    """The resource of one mention, of which ``said`` is the row."""
     q, link = mention.qualifiers, mention.link
     codings: list[dict[str, str]] = []
     types = set[str]()
@@ -82,7 +81,6 @@ def _resource(said: dict[str, Any], mention: LinkedMention, identity: str) -> di
 
 
 def _extension(said: dict[str, Any]) -> dict[str, Any]:
-    """All that medlink says of a mention; lists are JSON."""
     held = flat({key: value for key, value in said.items() if value not in (None, [])})
     parts = [{"url": key, _KINDS[type(value)]: value} for key, value in held.items()]
     return {"url": f"{UNKNOWN}mention", "extension": parts}

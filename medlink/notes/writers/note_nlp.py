@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError, InputError
-from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention
+from medlink.notes.pipeline import LinkedMention
+from medlink.notes.reading import Note
+from medlink.notes.writers.base import TextWriter
 from medlink.notes.writers.rows import csv_line
-from medlink.notes.writers.text import TextWriter
 
 COLUMNS: dict[str, type | int] = {
     "note_nlp_id": int, "note_id": int, "section_concept_id": int, "snippet": 250, "offset": 50, "lexical_variant": 250,
@@ -71,7 +71,6 @@ def needed_day(day: str | None) -> str:
 
 
 def _concept(mention: LinkedMention) -> int:
-    """The number of OMOP's concept, 0 where there is none."""
     own = (mention.link.concept_id or "").partition(":")
     ids = [own[2]] if own[0] == _OMOP else []
     ids += [one.code for one in mention.codes if one.system == _OMOP]
@@ -79,7 +78,7 @@ def _concept(mention: LinkedMention) -> int:
 
 
 def _modifiers(mention: LinkedMention, bundle: str) -> str:
-    """All that has no column of its own, as OMOP writes modifiers: ``name=value``, with commas."""
+    # as OMOP writes modifiers: name=value, with commas
     q, link, value = mention.qualifiers, mention.link, mention.value
     said: dict[str, str | None] = {"concept": link.concept_id, "name": None, "status": link.status, "score": None}
     if not link.nil:

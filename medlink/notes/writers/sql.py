@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
+from medlink.files.problems import counted
 from medlink.files.whole import check_targets
 from medlink.notes.database import file_of, opened, told
-from medlink.notes.readers.protocol import Note
+from medlink.notes.pipeline import LinkedMention
+from medlink.notes.reading import Note
 from medlink.notes.writers import note_nlp, rows
-from medlink.notes.writers.protocol import Job, LinkedMention
+from medlink.notes.writers.base import PRIVATE, Job
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
@@ -25,7 +28,8 @@ class SqlWriter:
 
     A second table, ``medlink_runs``, says of each run how many notes are finished and which rows are its own. Both are
     written in one transaction, so that a kill loses no row and repeats none. A run without ``resume`` deletes the
-    rows of an unfinished run of the same table. A run that is already in the table is refused.
+    rows of an unfinished run of the same table. A run that is already in the table is refused. PostgreSQL has no NUL,
+    which stands there as U+FFFD (``remarks`` says how often).
 
     Args:
         address: of the database.
@@ -46,16 +50,20 @@ class SqlWriter:
         self._runs: Table
         self._new: list[Table] = []
         self._told: Callable[[], AbstractContextManager[None]]
-        self._run = self._first = self._next = self._notes = 0
+        self._run = self._first = self._next = self._notes = self._replaced = 0
 
     def open(self, job: Job) -> int:
         """Begin or go on."""
-        check_targets({"the output": file_of(self._address)}, job.reads)
+        file = file_of(self._address)
+        check_targets({"the output": file}, job.reads)
         self._job = job
         with ExitStack() as stack:
             engine = stack.enter_context(opened(self._address))
             self._told = lambda: told(engine.url, "the output cannot be written")
             with self._told():
+                if file is not None:
+                    with suppress(OSError):  # SQLite says it better
+                        Path(file).touch(PRIVATE)
                 self._connection = stack.enter_context(engine.connect())
                 self._lock()
                 self._make_tables()
@@ -67,8 +75,17 @@ class SqlWriter:
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
         """Add the rows of one note."""
         for row in self._rows(note, language, mentions, self._next + len(self._held)):
-            # PostgreSQL has no NUL
-            self._held.append({k: v.replace("\0", "\ufffd") if isinstance(v, str) else v for k, v in row.items()})
+            if self._connection.dialect.name == "postgresql":
+                nul = {name: text for name, text in row.items() if isinstance(text, str) and "\0" in text}
+                row |= {name: text.replace("\0", "\ufffd") for name, text in nul.items()}
+                self._replaced += len(nul)
+            self._held.append(row)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is not in the table as it is in the notes."""
+        number = counted(self._replaced, "cell")
+        return [f"{number} with NUL, which PostgreSQL does not have: U+FFFD is there instead"] if self._replaced else []
 
     def commit(self, notes: int) -> None:
         """End the transaction: rows, and how far the run is."""
@@ -111,7 +128,7 @@ class SqlWriter:
             self._notes = notes
 
     def _lock(self) -> None:
-        """One process writes: the lock ends with the connection."""
+        # which ends with the connection
         from sqlalchemy import text
 
         kind = self._connection.dialect.name
@@ -124,7 +141,6 @@ class SqlWriter:
                 raise ConfigError(message, remedy="wait for it to end, or name another table")
 
     def _make_tables(self) -> None:
-        """The two tables, made where they are not there."""
         from sqlalchemy import BigInteger, Boolean, Column, MetaData, String, Table, inspect
 
         inspector = inspect(self._connection)
@@ -157,7 +173,6 @@ class SqlWriter:
         return Table(name, metadata, *made)
 
     def _begin(self) -> None:
-        """Go on with the unfinished run of the table, or begin a new one."""
         from sqlalchemy import func, select
 
         runs, ask, number = self._runs, self._connection.execute, self._table.c[self._number]

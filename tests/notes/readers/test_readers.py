@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from medlink.errors import ConfigError, InputError
-from medlink.notes.database import opened
-from medlink.notes.readers.sql import SqlNotes
+from medlink.notes.database import SqlNotes, opened
 from medlink.notes.reading import Fields, Note, read_notes
 from tests.notes import tricky
 

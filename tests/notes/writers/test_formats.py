@@ -18,7 +18,7 @@ from medlink import LinkedNote
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.notes.gold import brat as gold
+from medlink.notes.gold import read_brat
 from tests.notes.writers.conftest import TEXTS, Run
 
 Found = list[dict[str, Any]]
@@ -153,7 +153,7 @@ def of_brat(folder: Path) -> Found:
             elif id_[0] == "#":
                 found.append(json.loads(words))
                 assert f"T{id_[1:]}" in ids
-        (note,) = gold.read(LineFile(path, Problems(0), may_be_empty=True))
+        (note,) = read_brat(LineFile(path, Problems(0), may_be_empty=True))
         assert note.text == text
         ids_of = [bool(row["concept_id"]) for row in found[-len(note.annotations) or len(found) :]]
         assert [bool(one.concepts) for one in note.annotations] == ids_of
@@ -293,7 +293,7 @@ def test_what_does_not_go_together(
 
 
 def test_a_database_is_not_read_and_written_at_once(run: Run, tmp_path: Path) -> None:
-    from medlink.notes.readers.sql import SqlNotes
+    from medlink.notes.database import SqlNotes
     from tests.notes import tricky
 
     tricky.write_sqlite(tmp_path / "n.db")

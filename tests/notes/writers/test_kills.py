@@ -22,10 +22,9 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.notes.failures import Failures
-from medlink.notes.readers.sql import SqlNotes
+from medlink.notes.database import SqlNotes
+from medlink.notes.writers.base import Failures, TextWriter
 from medlink.notes.writers.sql import SqlWriter
-from medlink.notes.writers.text import TextWriter
 from tests.faults.faults import FULL
 from tests.notes import tricky
 from tests.notes.writers.conftest import Run
@@ -99,7 +98,7 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.fixture
 def linked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What links some notes, one of them unreadable, into a folder in a format."""
-    monkeypatch.setattr("medlink.notes.writers.docbin.SHARD", 64)
+    monkeypatch.setattr("medlink.notes.writers.folders.SHARD", 64)
     rows = [(f"{n}0{id_}", text, la) for n in range(1, TIMES + 1) for id_, text, la in tricky.NOTES]
     with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
         base.execute("create table note (id integer, text text, language text)")

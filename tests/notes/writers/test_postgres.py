@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError
-from medlink.notes.readers.sql import SqlNotes
+from medlink.notes.database import SqlNotes
 from medlink.notes.reading import Fields
 from tests.notes import postgres, tricky
 from tests.notes.writers.conftest import Run
