@@ -207,7 +207,6 @@ def link_partition(
 
 @lru_cache(maxsize=1)
 def _opened(folder: Path, options: tuple[tuple[str, Any], ...], versions: str) -> NotePipeline:
-    """The pipeline of this Python worker, which Spark keeps from task to task."""
     pipeline = NotePipeline(folder, **dict(options))
     if _versions(pipeline) != versions:
         raise BundleError(

@@ -94,7 +94,6 @@ def opened(address: str, *, reading: bool = False) -> Iterator[Engine]:
 
 
 def _refuse_to_write(engine: Engine) -> None:
-    """Let a database refuse what a query of the user might write by mistake."""
     from sqlalchemy import event
 
     commands = {"sqlite": "PRAGMA query_only = ON", "postgresql": "SET default_transaction_read_only = on"}
@@ -166,7 +165,6 @@ class SqlNotes:
 
     @property
     def place(self) -> str:
-        """The address without its password."""
         return shown(parsed(self.address))
 
     def state(self, fields: Fields) -> dict[str, Any]:
@@ -206,7 +204,6 @@ class SqlNotes:
             yield engine
 
     def _rows(self, engine: Engine, fields: Fields) -> tuple[FromClause, list[str]]:
-        """What is read from, and the columns to read."""
         from sqlalchemy import MetaData, Table, column, inspect, text
 
         if self.query is None:

@@ -36,7 +36,6 @@ class NoteLanguages:
         return self.given or base(known_tag(note.language) or "") or self._found_out(note.text)
 
     def _found_out(self, text: str) -> str:
-        """The likeliest language; the first of them for no words at all."""
         if len(self.candidates) == 1:
             return self.candidates[0]
         if self._detector is None:

@@ -6,12 +6,12 @@ JSON lines: what the file was made with, then a line for each mention.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
@@ -19,22 +19,11 @@ from medlink.errors import InputError
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import whole_text
+from medlink.files.whole import is_replaced, whole_text
 from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
-_HEAD = {"medlink": "learned mentions", "version": 1}
 _REMEDY = "write it anew with learn()"
-
-
-class _Head(BaseModel, strict=True, extra="forbid"):
-    medlink: Literal["learned mentions"]
-    version: Literal[1]
-    kb: str
-    sources: dict[str, Any]
-    notes: int
-    least_seen: int
-    least_share: Annotated[float, Field(ge=0, le=1)]
 
 
 class _Row(BaseModel, strict=True, extra="forbid"):
@@ -47,7 +36,9 @@ class _Row(BaseModel, strict=True, extra="forbid"):
 def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> None:
     """Write the file, which appears whole; its lines are sorted, and the same entries give the same bytes."""
     with whole_text(path, "the learned mentions") as file:
-        file.write(json_line({**_HEAD, **asdict(head)}))
+        if is_replaced(path):
+            os.fchmod(file.fileno(), 0o600)
+        file.write(json_line(head.model_dump()))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}
             file.write(json_line({"mention": mention, "language": language, "notes": entry.notes, "seen": seen}))
@@ -63,8 +54,10 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
     rows = read_json_lines(lines)
     number, first = next(rows, (1, {}))
     try:
-        head = Head(**_Head.model_validate(first).model_dump(exclude=set(_HEAD)))
-    except ValidationError:
+        if not is_learned(first):
+            raise ValueError
+        head = Head.model_validate(first)
+    except ValueError:
         raise InputError("is no file of learned mentions", path=lines.path, line=number, remedy=_REMEDY) from None
     entries: Entries = {}
     for number, row in rows:
@@ -81,7 +74,7 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
 
 def is_learned(row: Mapping[str, Any]) -> bool:
     """Whether the first line of a file is that of learned mentions."""
-    return row.get("medlink") == _HEAD["medlink"]
+    return row.get("medlink") == "learned mentions"
 
 
 def open_learned(path: str | PathLike[str], bundle: Bundle) -> Learned:

@@ -108,7 +108,8 @@ def learn(
     report.rare = len(learner.entries) - len(kept)
     report.learned = Counter(_kind(entry, settings.least_share) for entry in kept.values())
     versions = bundle.versions
-    head = Head(versions["kb"], versions["sources"], report.notes, settings.least_seen, settings.least_share)
+    seen, share = settings.least_seen, settings.least_share
+    head = Head(kb=versions["kb"], sources=versions["sources"], notes=report.notes, least_seen=seen, least_share=share)
     write_learned(out, head, kept)
     return report
 
@@ -128,8 +129,6 @@ def _kind(entry: Entry, least_share: float) -> str:
 
 @dataclass(slots=True)
 class _Text:
-    """A text: its mentions by their places, the stretches that are annotated, and those that medlink links."""
-
     text: str
     language: str
     note_id: str
@@ -155,7 +154,6 @@ class _Learner:
             self.entries.setdefault(at, Entry()).add(entry)
 
     def check_concepts(self, path: Path) -> None:
-        """Refuse what was annotated with another terminology: the bundle has none of the concepts."""
         named = {what for entry in self.entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
         named.update(self._report.unknown)
         if named and not self._kb.sources_of(named):
@@ -177,7 +175,6 @@ class _Learner:
         self._report.notes += len(notes)
 
     def count_others(self) -> None:
-        """Count what the words of mentions are where they are not annotated; known are all mentions by now."""
         found = defaultdict[str, set[str]](set)
         for known, language in self._seen:
             found[language].add(known)
@@ -257,7 +254,6 @@ class _Learner:
 
 
 def _mention(text: str, words: Sequence[Token], start: int, end: int) -> tuple[str, Piece] | None:
-    """The words of a stretch of a text as a mention, and their place; ``None`` where it has none, or parts of words."""
     first = bisect_right(words, start, key=lambda word: word.end)
     stop = bisect_left(words, end, key=lambda word: word.start)
     if first >= stop or words[first].start < start or words[stop - 1].end > end:

@@ -198,7 +198,6 @@ def _gaps_met(pipeline: NotePipeline, report: Report) -> Iterator[str]:
 
 
 def _written(linked: LinkedNote, sink: Writer, report: Report) -> Note | None:
-    """Write the links of a note and count them; why that cannot be is given as the note with its problem."""
     report.notes += 1
     note = linked.note
     if note.problem is None:
@@ -276,11 +275,9 @@ class Source:
 
     @property
     def resumable(self) -> bool:
-        """Whether the notes can be read again from the start."""
         return self._notes is None and STANDARD_INPUT not in self.paths
 
     def reads(self) -> list[str | int | Path]:
-        """What is read and must not be written over."""
         if self._table is not None:
             file = file_of(self._table.address)
             return [] if file is None else [file]

@@ -55,7 +55,6 @@ class LinkedMention:
 
     @classmethod
     def of(cls, one: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
-        """A mention that was read, with its link."""
         return cls(one.start, one.end, link, one.qualifiers, one.attributes, one.value, codes)
 
 
@@ -114,7 +113,6 @@ class NotePipeline:
 
     @property
     def versions(self) -> dict[str, Any]:
-        """What a link depends on."""
         reranker = self._linker.reranker
         learned = {} if self.learned is None else {"learned": self.learned.hash}
         parts = {name: _fingerprint(part) for name, part in self._parts.items() if part is not None}

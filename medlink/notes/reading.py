@@ -78,7 +78,6 @@ class NoteFile(LineFile):
         self.encoding = "utf-8" if known.startswith(("utf-16", "utf-32")) else known
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
-        """Keep a bad line."""
         said, remedy = _not_decoded(self.wrong)
         self.kept.append(Note(f"{self.given}:{line}", problem=said or kind, remedy=remedy))
 

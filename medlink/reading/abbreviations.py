@@ -87,7 +87,6 @@ def best_long_form(short: str, words: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Each character in lower case and without its accent: as many as there were."""
     return "".join(unicodedata.normalize("NFD", character)[0].lower()[:1] for character in text)
 
 

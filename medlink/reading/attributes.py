@@ -123,7 +123,6 @@ class AttributeReader:
         return _Note(self, text, [one.place for one in mentions], spans).attached()
 
     def _concept(self, concept_id: str) -> tuple[AttributeKind | None, str | None]:
-        """What a concept says, ``None`` where hierarchy and types of the terminology do not tell, and its name."""
         above = {concept_id, *(one for one, _ in self._kb.ancestors(concept_id))}
         types = [one.semantic_type for one in self._kb.semantic_types(concept_id)]
         kind: AttributeKind | None = next((k for k in _KINDS if not above.isdisjoint(_table()[k]["concepts"])), None)
@@ -157,7 +156,6 @@ class AttributeReader:
         return best.concept_id if self.concept(best.concept_id)[0] in (self.kinds[family], None) else None
 
     def _says_one(self, best: Best) -> bool:
-        """Whether a concept is taken for a stretch, and is more than a class of such concepts (*severity*)."""
         classes = (one for entry in _table().values() for one in entry["concepts"])
         return best.score >= self._linker.options.threshold and best.concept_id not in classes
 
@@ -199,7 +197,6 @@ class _Note:
         return self._text.written((at, at + 1)).casefold()
 
     def _found(self, spans: Sequence[tuple[Place, Best]], families: Mapping[int, str]) -> list[_Word]:
-        """Attributes in order and without overlap: those with a concept first, of these the longest."""
         taken, found = set[int](), list[_Word]()
         for place, best in sorted(spans, key=lambda one: (one[0][0] - one[0][1], one[0], -one[1].score)):
             family = next((families[at] for at in range(*place) if at in families), None)
@@ -242,7 +239,6 @@ class _Note:
             yield from self._listed_before(way[-1], sided)
 
     def _way(self, one: _Word, step: int, *, other_side: bool) -> _Way | None:
-        """To the nearest mention on one side, half a word farther where such words do not stand there."""
         last = one.place[0] if step < 0 else one.place[1] - 1
         at, crossed, joined, content, grammar = last + step, False, 0.0, 0.0, 0.0
         while 0 <= at < len(self._words):
@@ -291,7 +287,6 @@ class _Note:
         return mark != "." and not (stop < len(self._words) and self._is_cut(stop - 1))
 
     def _compares(self, at: int, last: int) -> bool:
-        """Whether two words are sides of which a mark between says on which there is more."""
         mark = self._gap(min(at, last), max(at, last)).strip() if {at, last} <= self._sides else ""
         return _COMPARED.fullmatch(mark) is not None
 
@@ -301,7 +296,6 @@ class _Note:
         return gap.startswith(".") and "\n" not in gap and self._low(at) in self._rules.scopes.abbreviated
 
     def _listed_before(self, number: int, sided: set[int]) -> Iterator[int]:
-        """The mentions of a list that ends with one: a side behind "Rötung und Schwellung" is of both."""
         joined = False
         while number and number - 1 not in sided:
             first, stop = self._mentions[number - 1][1], self._mentions[number][0]

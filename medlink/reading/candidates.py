@@ -106,7 +106,6 @@ def _around(at: int, words: Sequence[ScannedWord]) -> Iterator[Place]:
 
 
 def _ends(at: int, words: Sequence[ScannedWord], step: int) -> Iterator[tuple[int, int]]:
-    """Words from one on, in one direction, that may be an end, with the words of content between."""
     content, clause, limit = 0, words[at].clause, at + step * _WIDEST
     while 0 <= at < len(words) and words[at].clause == clause and content < _MOST and at != limit:
         word = words[at]

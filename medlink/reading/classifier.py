@@ -62,7 +62,6 @@ class LogisticModel:
         return cls(weights, raw["offset"], lowest, highest)
 
     def probabilities(self, rows: Iterable[Sequence[float]] | NDArray[np.float64]) -> list[float]:
-        """The probabilities of n rows."""
         left, found = iter(rows), list[float]()
         while some := list(islice(left, _AT_A_TIME)):
             columns = np.clip(np.array(some, dtype=np.float64), self.lowest, self.highest)
@@ -98,7 +97,6 @@ class SelectedSpan(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Its words."""
         return self.candidate.place
 
 
@@ -156,7 +154,6 @@ class SpanClassifier:
 
 @cache
 def shipped_classifier() -> SpanClassifier:
-    """The weights that ship with medlink."""
     raw = shipped("choice")
     return SpanClassifier(LogisticModel.of(raw["alone"], ALONE), LogisticModel.of(raw["model"], COLUMNS), raw["least"])
 
@@ -179,18 +176,15 @@ def without_longer(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
 
 
 def _is_named(*ways: ScoredSpan) -> bool:
-    """Whether one of some ways to read a span is a name as it is written, or an abbreviation of a name."""
     return any(way.is_name and (way.candidate.expanded is None or way.is_short) for way in ways)
 
 
 def _is_part(one: ScoredSpan, name: ScoredSpan) -> bool:
-    """Whether a span is a part of a longer one that is a name of the bundle as it is written."""
     as_written = name.is_name and name.candidate.expanded is None and bool(name.candidate.context[LISTED])
     return as_written and one.candidate.place != name.candidate.place and name.holds(one)
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
-    """Whether of two spans of one concept the one that holds the other is to be kept."""
     if (wide.candidate.learned is None) != (narrow.candidate.learned is None):
         return wide.candidate.learned is not None
     if wide.candidate.place == narrow.candidate.place:

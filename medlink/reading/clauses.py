@@ -1,13 +1,14 @@
-"""Where the clauses of a note end: full stops that are no abbreviations, list items, paragraphs, lines of a table."""
+"""How a note is laid out: where its clauses end, its headings, and what kind of section each begins."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
+from typing import NamedTuple
 
-from medlink.language.cues import RULE, ScopeRules, Text, Word, is_number
+from medlink.language.cues import RULE, SYSTEM, Phrases, ScopeRules, Text, Word, effects, is_number
 
 PARAGRAPH = 2
 """What lies before the first word of a paragraph (:attr:`Layout.lines`)."""
@@ -20,6 +21,12 @@ _RAGGED = 8  # characters by which wrapped lines differ
 _WHOLE = 4  # letters of a word that a dot without a blank parts from the next
 _ITEM = 4  # words before a colon that make a new item of a list in a line
 _NUMBER = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,2})?|[^\W\d_]")  # or letter of an item of a list
+_MOST = 6  # words of a heading that no table has
+_EMPTY = 7  # words and marks in the line of a heading that says that its section is empty
+_DATE = 12  # words of the date of a heading
+_FEW = 3  # words and marks of a line that goes on with the line of its heading
+_NO_HEADING = frozenset(".,;?!")
+_REVIEW, _EXAMINATION = "review", "examination"
 
 
 class Layout(Text):
@@ -53,7 +60,6 @@ class Layout(Text):
         self.lines[:1] = bytes([PARAGRAPH] * len(words[:1]))
 
     def begins_line(self, place: int) -> bool:
-        """Whether a word stands at a place and begins a line."""
         return place < len(self.lines) and self.lines[place] > 0
 
 
@@ -112,7 +118,6 @@ def _ends(layout: Layout, mark: int) -> bool:
 
 
 def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
-    """Whether a line, by its first word and the one behind it, ends what it says, or is wrapped there."""
     last, word = layout.words[place - 1], layout.words[place]
     if last.low in _FINAL or item_start(layout, place) > place or begins_item(layout, place):
         return True
@@ -139,7 +144,6 @@ def begins_item(layout: Layout, place: int) -> bool:
 
 
 def _ends_sentence(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
-    """Whether a dot or question mark, with a word before and behind it in its line, ends a sentence."""
     before, mark, behind = words[max(dot - 1, 0)], words[dot], words[dot + 1]
     spaced = behind.start > mark.end
     if mark.low == "?":
@@ -165,3 +169,123 @@ def _has_no_dot(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
         return False
     before, last = words[dot - 2], words[dot - 1]
     return before.low[-1:].isdecimal() or (before.low == "/" and before.end == last.start)
+
+
+class Heading(NamedTuple):
+    """A heading by its first word and the one behind it, with the kind of its section, empty for an unknown one."""
+
+    first: int
+    end: int
+    kind: str
+
+
+class Sections:
+    """The sections of a note, by the places of its words.
+
+    A heading stands at the start of a line or sentence, before a colon, or fills its line. A section goes on to the
+    next heading; one that begins in the line of its heading and says something of all its mentions ends with the
+    paragraph, for notes do not name the section that follows. What is of relatives ends with its line, or before the
+    next label with a colon: each line or label that goes on with them names them.
+    """
+
+    def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
+        self.headings, self._starts, self._kinds = list[Heading](), list[int](), list[str]()
+        behind, last = 0, len(layout.words) - 1
+        items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
+        for place in sorted({*compress(range(len(stops)), stops), *items}):
+            heading = _heading(layout, place, table, loud=not stops[place]) if place >= behind else None
+            if heading is not None:
+                self.headings.append(heading)
+                behind = heading.end
+        kind, ends = "", [*(heading.first for heading in self.headings), last + 1][1:]
+        for heading, following in zip(self.headings, ends, strict=True):
+            kind = (_REVIEW if kind == _REVIEW else _EXAMINATION) if heading.kind == SYSTEM else heading.kind
+            end = _end(heading, kind, following, layout, stops)
+            self._starts += [heading.first, end]
+            self._kinds += [kind, ""]
+
+    def kind(self, place: int) -> str:
+        """The kind of the section that a word is in, empty in none."""
+        at = bisect_right(self._starts, place) - 1
+        return self._kinds[at] if at >= 0 else ""
+
+    def in_heading(self, first: int, end: int) -> bool:
+        at = bisect_right(self.headings, first, key=lambda heading: heading.first) - 1
+        return at >= 0 and end <= self.headings[at].end
+
+
+def _heading(layout: Layout, place: int, table: Phrases[str], *, loud: bool) -> Heading | None:
+    words, lines = layout.words, layout.lines
+    first = item_start(layout, place) if lines[place] else place
+    if not (lines[place] or words[first].text[:1].isupper()):
+        return None
+    found, fills = None, lines[place] > 0
+    for end, kinds in table.at(words, first):
+        if not any(lines[first + 1 : end]) and (not loud or _shouted(words[first:end])):
+            closed = _closed(layout, end, fills=fills)
+            found = Heading(first, closed, kinds[0]) if closed else found
+    return found or _unknown(layout, first, fills=fills)
+
+
+def _closed(layout: Layout, end: int, *, fills: bool) -> int:
+    """Where a heading ends whose words end at ``end``: behind its colon, or with its line; 0 where it is none."""
+    words, lines = layout.words, layout.lines
+    if end < len(words) and not lines[end] and words[end].low == ":":
+        return end + 1
+    dated = False
+    for behind in range(end, min(end + _DATE, len(words) + 1) if fills else end):
+        if behind == len(words) or lines[behind]:
+            return behind if behind == end or dated or (behind == end + 1 and words[end].low == ".") else 0
+        low = words[behind].low
+        if low == ":" and dated:
+            return behind + 1
+        number = is_number(low)
+        dated = dated or number
+        if not (number or not layout.plain[behind] or low in layout.rules.dated):
+            return 0
+    return 0
+
+
+def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
+    """A heading that no table has: some words and a colon that fill their line, or that are in capitals."""
+    words, lines = layout.words, layout.lines
+    colons = layout.places.get(":", [])
+    at = bisect_left(colons, first)
+    if at == len(colons) or not first < colons[at] <= first + _MOST:
+        return None
+    colon = colons[at]
+    if any(lines[first + 1 : colon + 1]) or any(word.low[:1] in _NO_HEADING for word in words[first:colon]):
+        return None
+    alone = fills and (colon + 1 == len(words) or layout.begins_line(colon + 1)) and words[first].text[:1].isupper()
+    shouted = colon - first > 1 and _shouted(words[first:colon])
+    return Heading(first, colon + 1, "") if (alone or shouted) and not opens_line(layout, colon + 1) else None
+
+
+def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: bytearray) -> int:
+    lines, breaks, start = layout.lines, layout.breaks, heading.end
+    if not kind or not any(effects()[kind]) or start == following or lines[start]:
+        return following
+    at = bisect_left(breaks, start)
+    line = min(breaks[at], following) if at < len(breaks) else following
+    inside = {word.low for word in layout.words[start:line]}
+    least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(layout.rules.nothing) else PARAGRAPH
+    ends = (breaks[number] for number in range(at, len(breaks)))
+    end = min(next((place for place in ends if place >= following or lines[place] >= least), following), following)
+    if effects()[kind].experiencer == "family":
+        stop = stops.find(1, start + 1, end)
+        while stop >= 0:
+            if _goes_on(layout, stop):
+                return stop
+            stop = stops.find(1, stop + 1, end)
+    return end
+
+
+def _goes_on(layout: Layout, stop: int) -> bool:
+    if layout.lines[stop]:
+        rest = layout.lines[stop + 1 : stop + 1 + _FEW]
+        return len(rest) == _FEW and not any(rest)
+    return layout.words[stop].text[:1].isupper() and begins_item(layout, stop)
+
+
+def _shouted(words: Sequence[Word]) -> bool:
+    return all(word.is_mark or word.text.isupper() for word in words)

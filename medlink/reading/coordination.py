@@ -110,10 +110,9 @@ def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
 
 
 def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
-    """Readings of the first member with the last words of the second one."""
     stop = _stop(words, start)
     for first in () if words[end - 1].finds or words[start].function else _firsts(words, end):
-        finds = _find(words[first:end])
+        finds = find(words[first:end])
         # "contractures of both knees and moderate contractures of both hips" lacks nothing
         said = any(word.finds for word in words[max(first - _BEFORE, 0) : first] if word.clause == words[first].clause)
         if words[first].function or (said and not finds):
@@ -122,15 +121,14 @@ def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Ite
         for tail in range(start + 1, last):
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
             shared = words[tail:last]
-            if not shared[0].function and finds != _find(shared):
+            if not shared[0].function and finds != find(shared):
                 yield (first, end), f"{_between(text, words[first:end])} {_between(text, shared)}"
 
 
 def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
-    """Readings of the second member with the first words of the first one."""
     stop = _stop(words, start)
     own = next((at for at in range(start, stop) if not words[at].function), stop)
-    if own == stop or _find(words[start:stop]):
+    if own == stop or find(words[start:stop]):
         return
     for first in _firsts(words, end):
         if words[first].finds:
@@ -147,7 +145,6 @@ def _firsts(words: Sequence[ScannedWord], end: int) -> range:
 
 
 def _stop(words: Sequence[ScannedWord], start: int) -> int:
-    """Where the words of content end that begin there, behind words of the grammar."""
     stop = start
     while stop < len(words) and stop - start < _BEHIND and words[stop].clause == words[start].clause:
         if words[stop].function and not all(word.function for word in words[start:stop]):
@@ -156,7 +153,8 @@ def _stop(words: Sequence[ScannedWord], start: int) -> int:
     return stop
 
 
-def _find(words: Sequence[ScannedWord]) -> bool:
+def find(words: Sequence[ScannedWord]) -> bool:
+    """Whether one of some words may name a finding."""
     return any(word.finds for word in words)
 
 

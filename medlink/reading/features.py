@@ -72,7 +72,6 @@ _Words = NDArray[np.int64]
 
 
 def _word(entry: WordEntry) -> tuple[bool, ...]:
-    """The columns of a word; those of kinds count in words of content alone."""
     written, content = entry.written, not entry.word.function
     return (
         content, content and bool(entry.word.meanings), content and not entry.kinds, written.upper() != written,
@@ -162,7 +161,6 @@ class SpanColumns:
 
 
 def _before(columns: NDArray[np.bool_]) -> _Words:
-    """Sums of the words before each, and of all."""
     return np.concatenate([np.zeros((1, *columns.shape[1:]), np.int64), np.cumsum(columns, axis=0, dtype=np.int64)])
 
 
@@ -179,12 +177,10 @@ class ScoredSpan(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether it is read as an abbreviation."""
         context = self.candidate.context
         return bool(context[SHORTHAND]) and not context[LACONIC_WORD]
 
     def holds(self, narrow: ScoredSpan) -> bool:
-        """Whether another span lies in it."""
         (first, stop), (start, end) = self.candidate.place, narrow.candidate.place
         return first <= start and end <= stop
 

@@ -19,18 +19,17 @@ from medlink.index.names import Selections
 from medlink.language.cues import no_mentions, scopes
 from medlink.language.lexicon.shorthand import LACONIC, Cue, Shorthand
 from medlink.language.lexicon.tables import HEADWORDS
-from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.language.scan import Place, ScannedText, Scanner
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.reading.abbreviations import LongForms
 from medlink.reading.candidates import CandidateSpan, LearnedSpan, Shortened, open_windows
 from medlink.reading.classifier import shipped_filter
-from medlink.reading.coordination import ListReader
+from medlink.reading.coordination import ListReader, find
 from medlink.reading.features import UNRANKED, SpanColumns
 from medlink.reading.learned import Learned
-from medlink.reading.names import SHORT, NameFinder
+from medlink.reading.names import SHORT, NameFinder, PersonNames
 from medlink.reading.options import FinderOptions
-from medlink.reading.persons import PersonNames
 from medlink.reading.values import value_findings
 
 _USUAL = 0.5  # share of the uses of an abbreviation from which on it is ranked in any case
@@ -183,7 +182,6 @@ class CandidateGenerator:
         return found
 
     def _ways(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
-        """The ways to read a span: with the word it lacks, as what it is short for, in full, as it is written."""
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
         family, match = place in sources.families, sources.names.get(place)
         apart = family and not listed and short is None and not text.meanings(place)
@@ -217,7 +215,6 @@ class CandidateGenerator:
             yield one
 
     def _headwords(self, text: ScannedText, place: Place) -> list[str]:
-        """The English headword of the finding that a span names in whole, by a word or a fixed phrase."""
         forms, meanings = self._index.forms, text.meanings(place)
         if base(self._language) == HEADWORDS or len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
             return []
@@ -230,8 +227,8 @@ class CandidateGenerator:
         return any(
             words[at].function
             and text.written((at, at + 1)).casefold() in self._either
-            and _find(words[place[0] : at])
-            and _find(words[at : place[1]])
+            and find(words[place[0] : at])
+            and find(words[at : place[1]])
             for at in range(*place)
         )
 
@@ -248,12 +245,7 @@ def _says_nothing(text: ScannedText, place: Place) -> bool:
     return not written.isupper() and len(written) <= SHORT and not any("finding" in kind for kind in kinds)
 
 
-def _find(words: Sequence[ScannedWord]) -> bool:
-    return any(word.finds for word in words)
-
-
 def _is_bare(text: ScannedText, place: Place, cue: Cue) -> bool:
-    """Whether a word leaves its organ out: no other part of the body is in its clause, and no number beside it."""
     start, end = text.span(place)
     if _NUMBER.match(text.text, end) or text.text[max(start - _BLANKS, 0) : start].rstrip()[-1:].isdigit():
         return False

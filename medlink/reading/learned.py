@@ -6,10 +6,14 @@ if it was seen in such often enough, else in all: a mention with that concept, o
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
 
 from medlink.errors import InputError
 from medlink.files.problems import counted
@@ -41,10 +45,9 @@ class Entry:
     """A mention: what it was in how many ``notes``, by the kind of its section."""
 
     notes: int = 0
-    seen: defaultdict[str, Seen] = field(default_factory=lambda: defaultdict(Counter))
+    seen: defaultdict[str, Seen] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, other: Entry) -> None:
-        """Take in what was seen elsewhere."""
         self.notes += other.notes
         for section, seen in other.seen.items():
             self.seen[section].update(seen)
@@ -71,15 +74,16 @@ def decided(seen: Seen, least: float) -> LearnedSpan | None:
     return LearnedSpan(what, share) if share >= least and most > second else None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(BaseModel, frozen=True, strict=True, extra="forbid"):
     """What the file says of itself: knowledge base and sources, notes, and what a mention needs."""
 
+    medlink: Literal["learned mentions"] = "learned mentions"
+    version: Literal[1] = 1
     kb: str
-    sources: dict[str, str]
+    sources: dict[str, Any]
     notes: int
     least_seen: int
-    least_share: float
+    least_share: Annotated[float, Field(ge=0, le=1)]
 
 
 class Forms:

@@ -38,7 +38,6 @@ class Linker(BareLinker):
         return super().link(told, around, k)
 
     def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, ReadMention]:
-        """The mentions that stand in their contexts, by number, as a reader of notes judges them."""
         # the numbers of mentions by language, context and place
         given: dict[str, dict[str, dict[Span, list[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         for at, (one, context) in enumerate(zip(mentions, contexts, strict=True)):

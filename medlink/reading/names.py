@@ -1,15 +1,21 @@
-"""Find where scanned text has the names of an index, to the letter or inflected."""
+"""Find where text has names: of an index, to the letter or inflected; of persons, and what stands for one.
+
+De-identified notes have ``[**Hospital1 18**]`` (MIMIC-III), ``___`` (MIMIC-IV), ``<NAME>`` or ``XXX``. The first holds
+words, which may be names of diseases. Behind a comma ``XXX`` is a karyotype (``47,XXX``). None of it is a mention.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from cachetools import LRUCache
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
-from medlink.language.languages import stop_words
+from medlink.language.languages import Persons, language_data, stop_words
 from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import base
 from medlink.language.text import same_letters, spelling
@@ -20,7 +26,12 @@ SHORT = 3
 _CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in capitals
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
 _KEPT = 1 << 15  # spans of which is kept whether they stand for what they name
-
+_PLACEHOLDER = re.compile(
+    r"\[\*\*.{0,200}?\*\*\]|<[A-ZÄÖÜÑÁÉÍÓÚ][A-ZÄÖÜÑÁÉÍÓÚ0-9_ -]{1,40}>|(?<![\w,])(?:X{3,}|x{3,}|_{3,})(?!\w)", re.DOTALL
+)
+_TITLE = 60  # characters before a word in which a title is looked for
+_NAMES = 4  # words of a name and its titles
+_INITIAL = 2  # letters of an initial with its dot
 _ByTag = dict[str, Mapping[int, str]]
 """The names of a span with their routes, by the language that states them."""
 
@@ -59,7 +70,6 @@ class NameFinder:
         return found
 
     def _match(self, span: tuple[int, int], by_tag: _ByTag) -> Match:
-        """What a look-up of the mention gives: the names to the letter, and inflected ones of its own language."""
         rows = {
             row: route
             for tag, names in by_tag.items()
@@ -97,3 +107,49 @@ class NameFinder:
         if upper and len(text) <= _CAPITALS:
             return any(spelling(text) == spelling(one.text) for one in entries)
         return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
+
+
+def in_placeholder(text: str) -> Callable[[int, int], bool]:
+    """Says of two character offsets of a text whether a part of a placeholder is between them."""
+    found = [one.span() for one in _PLACEHOLDER.finditer(text)]
+
+    def inside(start: int, end: int) -> bool:
+        at = bisect_right(found, start, key=lambda span: span[1])
+        return at < len(found) and found[at][0] < end
+
+    return inside
+
+
+class PersonNames:
+    """Where the texts of one language (BCP 47) name persons: *Frau Alzheimer*, *Alzheimer, Anna, geb. 1950*."""
+
+    def __init__(self, language: str) -> None:
+        rules = language_data(language).read("persons", Persons)
+        self._cues = rules.words | {word.rstrip(".") for word in rules.words if len(word) > _INITIAL}
+        births = "|".join(map(re.escape, rules.births)) or "(?!)"
+        self._born = re.compile(
+            rf"(?:,?[^\S\n]{{1,3}}[A-ZÄÖÜÁÉÍÓÚÑ][\w.-]{{0,40}}){{0,2}},?[^\S\n]{{0,3}}(?:{births})(?!\w)"
+        )
+
+    def are_at(self, text: str, start: int, end: int) -> bool:
+        """Whether one capitalised word is a title, or a name behind one or before a date of birth.
+
+        >>> text = "Prof. Dr. med Anna Alzheimer, Kawasaki, Mitsou, geb. am 1.1.2000"
+        >>> names = PersonNames("de")
+        >>> names.are_at(text, 19, 28), names.are_at(text, 30, 38), names.are_at("bei Alzheimer", 4, 13)
+        (True, True, False)
+        """
+        word = text[start:end]
+        if word in self._cues:
+            return True
+        if not word[0].isupper() or word.isupper() or " " in word:
+            return False
+        if self._born.match(text, end):
+            return True
+        before = text[max(0, start - _TITLE) : start].rpartition("\n")[2].split()
+        for word in reversed(before[-_NAMES:]):
+            if word in self._cues:
+                return True
+            if not word[0].isupper() or not (word[-1].isalpha() or len(word) == _INITIAL):
+                return False
+        return False

@@ -26,9 +26,8 @@ from medlink.reading.classifier import SelectedSpan, SpanClassifier, best_apart,
 from medlink.reading.features import ScoredSpan
 from medlink.reading.generation import CandidateGenerator
 from medlink.reading.learned import Learned
-from medlink.reading.names import NameFinder
+from medlink.reading.names import NameFinder, in_placeholder
 from medlink.reading.options import FinderOptions
-from medlink.reading.persons import in_placeholder
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.status import is_kept, status_reader
 from medlink.records import Attribute, Qualifiers, Value
@@ -160,11 +159,9 @@ class TextReader:
         return read
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
-        """Scan texts together."""
         return self._scanner.scan_all(texts)
 
     def _find(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[ReadMention]]:
-        """The mentions of n texts, in order and without overlap, none of them in a placeholder."""
         if self._options.verbatim:
             names = map(self.generator.verbatim, texts, explained)
             spans = [[SelectedSpan(one, None) for one in found] for found in names]
@@ -184,7 +181,6 @@ class TextReader:
     def _judge(
         self, texts: Sequence[ScannedText], explained: Sequence[LongForms], given: Sequence[Sequence[Span]]
     ) -> list[list[ReadMention]]:
-        """The given spans of n texts as mentions, each with the score that it has among all others, in their order."""
         places = [[text.place(*span) for span in spans] for text, spans in zip(texts, given, strict=True)]
         scored, attributes = self.scored(texts, self.generator.candidates(texts, explained, places))
         found = []
@@ -275,7 +271,6 @@ def _span(text: ScannedText, one: CandidateSpan) -> Span:
 
 
 def _by_first_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Spans, of the values those alone that the bundle has a name for, each by the first of its names."""
     named, kept = set[Place](), list[ScoredSpan]()
     for one in spans:
         if one.candidate.value is not None:
@@ -287,5 +282,4 @@ def _by_first_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
 
 
 def around(text: str, start: int, end: int) -> str:
-    """The context of a mention."""
     return text[max(0, start - _AROUND) : end + _AROUND]

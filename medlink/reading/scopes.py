@@ -258,7 +258,6 @@ class _Scopes:
         return not denies or not (more or each)
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
-        """Mentions before a place: over a comma only members of one list, or, where ``crossing``, the nearest."""
         begin = self._from[bisect_right(self._from, end) - 1]
         anchor, joined = end, False
         for number in range(bisect_left(self._starts, end) - 1, -1, -1):

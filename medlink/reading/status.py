@@ -3,7 +3,7 @@
 A cue acts on the mentions on its side as far as the clause goes (:mod:`medlink.reading.clauses`), up to a word that
 ends scopes, and no farther than its reach (:mod:`medlink.reading.scopes`). Words of a longer cue are no cues of their
 own, nor are those inside a mention. Of several cues that speak of one mention the nearest counts. What no cue says the
-section says (:mod:`medlink.reading.sections`). The idea is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
+section says. The idea is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from medlink.language.scan import ScannedText
 from medlink.reading import clauses
 from medlink.reading.protocols import Span
 from medlink.reading.scopes import Decision, Match, Place, decide, reading
-from medlink.reading.sections import Sections
 from medlink.records import Qualifiers
 
 _GAP = 25  # words between the halves of a frame
@@ -88,7 +87,7 @@ class ReadNote:
         firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
         _open(layout, cues, firsts)
         stops = clauses.stops(layout)
-        self._sections = Sections(layout, stops, reader.headings)
+        self._sections = clauses.Sections(layout, stops, reader.headings)
         for heading in self._sections.headings:
             stops[heading.first] = 1
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
@@ -168,7 +167,6 @@ class ReadNote:
         return Qualifiers(**values, section=section)
 
     def _denies_itself(self, place: Place) -> bool:
-        """Whether a denial, or a word that says that something is absent, stands among other words of a mention."""
         first, last = (bisect_left(self._denials, (at, 0)) for at in place)
         return any(one.end <= place.end and one != place for one in self._denials[first:last])
 
@@ -181,7 +179,6 @@ class ReadNote:
 
 
 def _frames(layout: clauses.Layout, firsts: Sequence[Found[Frame]], seconds: Sequence[Found[int]]) -> Iterator[Match]:
-    """Frames: a first half and the nearest second one of the same row behind it."""
     behind: dict[int, list[Place]] = defaultdict(list)
     for start, end, numbers in seconds:
         for number in numbers:
@@ -212,7 +209,6 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
 
 
 def _years(layout: clauses.Layout) -> Iterator[Found[Cue]]:
-    """Years two or more before the latest date of the note, but those since which something lasts."""
     words, years, latest = layout.words, dict[int, int](), 0
     for low in layout.places:
         if low[:1].isdecimal() and (found := _YEAR.fullmatch(low)):

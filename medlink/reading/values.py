@@ -106,7 +106,6 @@ class _Note:
                 end = finding.end
 
     def _read(self) -> Iterator[_Read]:
-        """All values, and numbers behind symbols that may be none."""
         end = 0
         for found in _NUMBER.finditer(self._text):
             called = self._name(found.start()) if found.start() >= end else None
@@ -140,7 +139,6 @@ class _Note:
         return None
 
     def _called(self, tokens: list[tuple[int, int]], stop: int) -> tuple[int, Called] | None:
-        """The longest name that ends before a token."""
         text, end = self._text, tokens[stop - 1][1]
         for first in range(max(0, stop - self._words.longest), stop):
             start = tokens[first][0]
@@ -164,7 +162,6 @@ class _Note:
         return start
 
     def _link(self, tokens: list[tuple[int, int]], stop: int) -> int:
-        """How many tokens before one are a word that may stand between a name and its number."""
         said = ((n, self._text[tokens[stop - n][0] : tokens[stop - 1][1]]) for n in range(min(4, stop), 0, -1))
         return next((count for count, written in said if key(written) in self._words.links), 0)
 
@@ -254,7 +251,6 @@ class _Note:
         return ValueFinding(read.start, read.end, self._words.finding(limit), value)
 
     def _limit(self, read: _Read) -> Limit | None:
-        """The farthest limit that a value is beyond; where the laboratory says it, the first of its side."""
         limits = read.measure.limits
         if read.flag:
             return next((one for one in limits if read.flag == ("low" if one.is_low else "high")), None)
@@ -280,7 +276,6 @@ class _Note:
 
     @cached_property
     def _whose(self) -> frozenset[Who]:
-        """Whose limits hold: of adults unless the note is of a child, of one sex where nearly all words speak of it."""
         counts, ages = Counter[str](), list[int]()
         for found in self._words.person.finditer(self._text):
             kind = found.lastgroup or ""
@@ -298,7 +293,6 @@ class _Note:
 
 
 def _may_stop(text: str, word: tuple[int, int], between: str) -> bool:
-    """Whether a dot between a word and a number is that of a word that is cut off."""
     return "." not in between or (word[1] - word[0] <= _SHORT and between.strip(" \t")[0] == ".")
 
 
@@ -322,7 +316,6 @@ def _converted(number: float, to: Conversion) -> float:
 
 
 def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
-    """Of which side of a printed range a number is, and the bound."""
     if printed["sign"]:
         bound, below = _decimal(printed["bound"]), printed["sign"] in "<≤"
         beyond = number > bound if below else number < bound

@@ -115,13 +115,11 @@ class Component(ABC):
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write what :meth:`to_bytes` gives into the component's folder."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _FILE).write_bytes(self.to_bytes())
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
-        """Read what :meth:`to_disk` wrote and check it."""
         return self.from_bytes((Path(path) / _FILE).read_bytes())
 
 
@@ -271,7 +269,6 @@ class BiolordLinker(Component):
         return known
 
     def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, LinkedMention]]) -> None:
-        """Write the links of :meth:`predict`."""
         for doc, found in zip(docs, links, strict=True):
             if self.options.spans_key is None:
                 doc.set_ents([self._linked(span, found) for span in doc.ents], default="unmodified")

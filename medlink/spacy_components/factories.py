@@ -27,7 +27,6 @@ def _factory(name: str, component: str, options: type[Settings], **meta: Any) ->
     module, _, kind = component.rpartition(".")
 
     def make(nlp: Language, name: str, **values: Any) -> Any:
-        """A component for a pipeline; its module is imported only now."""
         return getattr(importlib.import_module(module), kind)(nlp.vocab, name, **values)
 
     fields = options.model_fields.items()

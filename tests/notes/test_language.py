@@ -91,51 +91,38 @@ def test_glued_words_are_parted() -> None:
     assert [token.text for token in blank("en").tokenizer("pain.nan -cyst")] == ["pain", ".", "nan", "-", "cyst"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Fieber+Husten", '"Fieber","Husten"', 'Diagnose:"Fieber",Husten', "Fieber|Husten", "|Fieber|Husten|",
-        "<b>Fieber</b><br/>Husten", "Fieber;Husten", "Fieber/Husten", "'Fieber','Husten'", "[Fieber][Husten]",
-        "{Fieber}{Husten}", "Fieber_Husten", "*Fieber*Husten*", "Fieber\\Husten", "Fieber→Husten", "Fieber&Husten",
-        "„Fieber“,„Husten“", "Fieber<38=Husten", "Fieber\u00a0+\tHusten",
-    ],
+GLUED = (
+    "Fieber+Husten", '"Fieber","Husten"', 'Diagnose:"Fieber",Husten', "Fieber|Husten", "|Fieber|Husten|",
+    "<b>Fieber</b><br/>Husten", "Fieber;Husten", "Fieber/Husten", "'Fieber','Husten'", "[Fieber][Husten]",
+    "{Fieber}{Husten}", "Fieber_Husten", "*Fieber*Husten*", "Fieber\\Husten", "Fieber→Husten", "Fieber&Husten",
+    "„Fieber“,„Husten“", "Fieber<38=Husten", "Fieber\u00a0+\tHusten",
 )  # fmt: skip
-def test_mentions_that_marks_glue(text: str, demo_path: Path) -> None:
-    (note,) = NotePipeline(demo_path, language="de").link([Note("n", text)])
-    assert [text[one.start : one.end] for one in note.mentions] == ["Fieber", "Husten"]
-    assert [one.link.concept_id for one in note.mentions] == ["DEMO:0209", "DEMO:0226"]
-    assert [one.link.mention for one in note.mentions] == ["Fieber", "Husten"]
 
 
-@pytest.fixture(scope="module")
-def signs(tmp_path_factory: pytest.TempPathFactory) -> NotePipeline:
-    """A pipeline whose bundle has names of findings, of ions and of other things without their charge."""
-    findings = ["Fieber", "Diabetes mellitus Typ zwei", "Übelkeit"]
-    others = ["Na", "K", "NAD", "NADPH", "NH4", "Ca2", "CD4", "Iodo4"]
-    folder = bundle(tmp_path_factory.mktemp("signs"), *((name, "de") for name in [*findings, *others]))
-    return NotePipeline(folder, language="de")
+def test_mentions_that_marks_glue(demo_path: Path) -> None:
+    for one in NotePipeline(demo_path, language="de").link([Note(text, text) for text in GLUED]):
+        read = [(m.link.mention, one.note.text[m.start : m.end], m.link.concept_id) for m in one.mentions]
+        assert read == [("Fieber", "Fieber", "DEMO:0209"), ("Husten", "Husten", "DEMO:0226")], one.note.text
 
 
-@pytest.mark.parametrize("word", ["Fieber", "FIEBER", "Diabetes mellitus Typ zwei", "U\u0308belkeit"])
-@pytest.mark.parametrize(
-    "marks",
-    [
-        "{}+", "+{}+", "{}++", "{}+++", "{}(+)", "({}+)", "[{}+]", "{}+.", "(+){}", "{}-", "-{}-", "{}--", "{}(-)",
-        "{}±", "{}+/-", "{}(+/-)", "{}:+", "{}=+", "/{}/-", "*{}*", "**{}**", "#{}#", ">{}", ">>{}<<", '"{}"', "'{}'",
-        "»{}«", "„{}“", "•{}", "‣{}", "▪{}", "—{}—", "↑{}↑", "≥{}", "@{}", "{}%", "_{}_", "\uf0b7{}", "1.{}",
-    ],
+WORDS = ("Fieber", "FIEBER", "Diabetes mellitus Typ zwei", "U\u0308belkeit")
+MARKS = (
+    "{}+", "+{}+", "{}++", "{}+++", "{}(+)", "({}+)", "[{}+]", "{}+.", "(+){}", "{}-", "-{}-", "{}--", "{}(-)", "{}±",
+    "{}+/-", "{}(+/-)", "{}:+", "{}=+", "/{}/-", "*{}*", "**{}**", "#{}#", ">{}", ">>{}<<", '"{}"', "'{}'", "»{}«",
+    "„{}“", "•{}", "‣{}", "▪{}", "—{}—", "↑{}↑", "≥{}", "@{}", "{}%", "_{}_", "\uf0b7{}", "1.{}",
 )  # fmt: skip
-def test_marks_around_a_mention(word: str, marks: str, signs: NotePipeline) -> None:
-    text = marks.format(word)
-    (note,) = signs.link([Note("n", text)])
-    assert [text[one.start : one.end] for one in note.mentions] == [word]
-    assert [one.link.status for one in note.mentions] == ["linked"]
+NONE = ("Na+", "K+", "NAD+", "NADPH+", "NH4+", "Ca2+", "CD4+", "Iodo4+", "x7Fieber+")
+"""Names of ions and of other things without their charge, and an identifier."""
 
 
-@pytest.mark.parametrize("text", ["Na+", "K+", "NAD+", "NADPH+", "NH4+", "Ca2+", "CD4+", "Iodo4+", "x7Fieber+"])
-def test_a_plus_of_a_chemical_name_or_an_identifier(text: str, signs: NotePipeline) -> None:
-    (note,) = signs.link([Note("n", text)])
-    assert [text[one.start : one.end] for one in note.mentions] == []
+def test_marks_around_a_mention(tmp_path: Path) -> None:
+    findings, others = [*WORDS[::2], "Übelkeit"], [name.rstrip("+") for name in NONE[:-1]]
+    pipeline = NotePipeline(bundle(tmp_path, *((name, "de") for name in findings + others)), language="de")
+    wanted = {marks.format(word): [word] for word in WORDS for marks in MARKS} | {text: [] for text in NONE}
+    for one in pipeline.link([Note(text, text) for text in wanted]):
+        text = one.note.text
+        assert [text[m.start : m.end] for m in one.mentions if m.link.status == "linked"] == wanted[text], text
+        assert len(one.mentions) == len(wanted[text])
 
 
 def test_a_name_that_ends_in_a_plus(tmp_path: Path) -> None:

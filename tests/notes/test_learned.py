@@ -209,6 +209,7 @@ def test_the_same_notes_give_the_same_bytes_and_parts_the_whole(learned: Path, d
     gold = learned.parent / "gold"
     learn(demo, [gold], tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == learned.read_bytes()
+    assert learned.stat().st_mode & 0o777 == 0o600
     for name in NOTES:
         learn(demo, [gold / f"{name}.txt"], tmp_path / f"{name}.jsonl", least_seen=1, language="de")
     report = learn(demo, [tmp_path / f"{name}.jsonl" for name in NOTES], tmp_path / "whole.jsonl")

@@ -53,11 +53,11 @@ def test_what_a_search_reads_is_read_before_processes_are_forked(
 
 
 def test_the_output_does_not_depend_on_processes(demo_path: Path, many: Path, tmp_path: Path) -> None:
-    reports = [link_notes(demo_path, many, out=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 2, 4)]
+    reports = [link_notes(demo_path, many, out=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 3)]
     one = (tmp_path / "1.jsonl").read_bytes()
     assert len(one) > 100_000
-    assert (tmp_path / "2.jsonl").read_bytes() == (tmp_path / "4.jsonl").read_bytes() == one
-    assert [(r.notes, r.mentions, r.linked) for r in reports] == [(300, one.count(b"\n"), reports[0].linked)] * 3
+    assert (tmp_path / "3.jsonl").read_bytes() == one
+    assert [(r.notes, r.mentions, r.linked) for r in reports] == [(300, one.count(b"\n"), reports[0].linked)] * 2
 
 
 def test_workers_end_with_the_run(demo_path: Path, many: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,14 @@ def bundle_of(
     return folder / "bundle"
 
 
+@lru_cache(8)
+def _pipeline(bundle: Path | Bundle, language: str, options: tuple[tuple[str, Any], ...]) -> NotePipeline:
+    return NotePipeline(bundle, language=language, **dict(options))
+
+
 def mentions(bundle: Path | Bundle, text: str, language: str, **options: Any) -> list[LinkedMention]:
-    (note,) = NotePipeline(bundle, language=language, **options).link([Note("n", text)])
+    held = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
+    (note,) = _pipeline(bundle, language, held).link([Note("n", text)])
     return list(note.mentions)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import spacy
 
-from medlink.language.lexicon.forms import shipped_forms
 from medlink.notes.link import link_notes
 from medlink.notes.reading import Note
-from medlink.reading.attributes import _KINDS, _table
 from tests.reading.bundles import bundle_of, mentions
 
 FINDINGS = {
@@ -58,16 +55,12 @@ def found(bundle: Path, text: str, language: str, **options: object) -> dict[str
     }
 
 
-def cases() -> Iterator[tuple[str, str, dict[str, list[str]]]]:
+def test_of_which_finding(bundle: Path) -> None:
     for line in (Path(__file__).parent / "attributes.tsv").read_text("utf-8").splitlines()[1:]:
         language, text, wanted = line.split("\t")
         pairs = (one.partition(":") for one in wanted.split(";"))
-        yield language, text, {mention.strip(): said.strip().split(", ") if said else [] for mention, _, said in pairs}
-
-
-@pytest.mark.parametrize(("language", "text", "wanted"), list(cases()))
-def test_of_which_finding(bundle: Path, language: str, text: str, wanted: dict[str, list[str]]) -> None:
-    assert found(bundle, text, language) == wanted
+        said = {mention.strip(): said.strip().split(", ") if said else [] for mention, _, said in pairs}
+        assert found(bundle, text, language) == said, text
 
 
 def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, str | None, str | None]]:
@@ -133,8 +126,3 @@ def test_in_spacy(bundle: Path) -> None:
     alone.add_pipe("biolord_linker", config={"bundle": str(bundle)})
     (span,) = alone("Mild fever.").ents
     assert [one["text"] for one in span._.medlink["attributes"]] == ["Mild"]
-
-
-def test_the_families_are_of_the_lexicon() -> None:
-    names = set(shipped_forms().names)
-    assert [name for kind in _KINDS for name in _table()[kind]["families"] if name not in names] == []

@@ -9,7 +9,7 @@ import pytest
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
-from medlink.reading.persons import in_placeholder
+from medlink.reading.names import in_placeholder
 from tests.reading.bundles import bundle_of, mentions, presence
 
 NAMES = [
@@ -163,20 +163,18 @@ def test_a_denial_inside_a_mention(folder: Path, language: str, text: str, conce
     assert ([one.link.concept_id for one in read], presence(read)) == ([concept], [said])
 
 
-@pytest.mark.parametrize("text", ["[**Marfan 12**]", "[**Name\n(ID)**]", "<NAME>", "<DATE 2>", "XXX", "xxxx", "___"])
-def test_a_placeholder(text: str) -> None:
-    inside = in_placeholder(f"a {text} b {text}")
-    end = 2 + len(text)
-    assert inside(2, end)
-    assert inside(end - 1, end + 2)
-    assert not inside(0, 1)
-    assert not inside(end + 1, end + 2)
-
-
-@pytest.mark.parametrize("text", ["47,XXX", "<b>", "[COPD]", "XXXL", "p < 0.05 und > 3", "XX", "[** open"])
-def test_what_is_no_placeholder(text: str) -> None:
-    inside = in_placeholder(text)
-    assert not any(inside(at, at + 1) for at in range(len(text)))
+def test_placeholders() -> None:
+    for text in ("[**Marfan 12**]", "[**Name\n(ID)**]", "<NAME>", "<DATE 2>", "XXX", "xxxx", "___"):
+        inside, end = in_placeholder(f"a {text} b {text}"), 2 + len(text)
+        assert [inside(2, end), inside(end - 1, end + 2), inside(0, 1), inside(end + 1, end + 2)] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+    for text in ("47,XXX", "<b>", "[COPD]", "XXXL", "p < 0.05 und > 3", "XX", "[** open"):
+        inside = in_placeholder(text)
+        assert not any(inside(at, at + 1) for at in range(len(text)))
 
 
 def test_no_mention_is_in_a_placeholder(demo: Bundle) -> None:

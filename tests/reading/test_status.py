@@ -45,24 +45,20 @@ def said(marked: str, language: str) -> list[tuple[str, str, str]]:
     return [(q.presence, q.temporality, q.experiencer) for q in READERS[language].read(text).qualifiers(places)]
 
 
-def examples() -> list[tuple[str, str, str]]:
-    found = []
-    for language in LANGUAGES:
-        path = language_data(language).table("cues")
-        assert path is not None
-        found += [(language, row["reads"], row["example"]) for row in rows(path) if row["example"]]
-    return found
-
-
-@pytest.mark.parametrize(("language", "reads", "example"), examples())
-def test_every_example_comes_out_as_its_row_says(language: str, reads: str, example: str) -> None:
-    text, places, _ = parsed(example)
-    assert places
-    for found in READERS[language].read(text).qualifiers(places):
-        if reads in FIELD:
-            assert getattr(found, FIELD[reads]) == ("historical" if reads == "past" else reads)
-        else:
-            assert (found.presence, found.temporality, found.experiencer) == ("present", "current", "patient")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_example_comes_out_as_its_row_says(language: str) -> None:
+    path = language_data(language).table("cues")
+    assert path is not None
+    for row in rows(path):
+        reads, (text, places, _) = row["reads"], parsed(row["example"] or "")
+        assert places or not row["example"]
+        for found in READERS[language].read(text).qualifiers(places):
+            if reads in FIELD:
+                wanted = "historical" if reads == "past" else reads
+                assert getattr(found, FIELD[reads]) == wanted, row["example"]
+            else:
+                said = (found.presence, found.temporality, found.experiencer)
+                assert said == ("present", "current", "patient"), row["example"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -82,17 +78,13 @@ def test_sentences_of_our_own(language: str) -> None:
     assert 2 * hits / absent >= 0.92
 
 
-def rules() -> list[tuple[str, str]]:
+def test_rules_hold() -> None:
     """Invented sentences of the rules, each with what is expected of it."""
     lines = (HERE / "status_rules.txt").read_text("utf-8").splitlines()
-    cells = (line.split("\t") for line in lines if not line.startswith("# "))
-    return [(language, marked.replace("\\n", "\n")) for language, marked in cells]
-
-
-@pytest.mark.parametrize(("language", "marked"), [*rules(), ("en", "No \u00ad <fever|absent>")])
-def test_a_rule_holds(language: str, marked: str) -> None:
-    _, _, expected = parsed(marked)
-    assert said(marked, language) == [(q.presence, q.temporality, q.experiencer) for q in expected]
+    cells = [line.replace("\\n", "\n").split("\t") for line in lines if not line.startswith("# ")]
+    for language, marked in [*cells, ("en", "No \u00ad <fever|absent>")]:
+        _, _, expected = parsed(marked)
+        assert said(marked, language) == [(q.presence, q.temporality, q.experiencer) for q in expected], marked
 
 
 def sections(marked: str, language: str) -> list[str | None]:
@@ -137,13 +129,11 @@ def test_a_language_without_cues_is_not_read() -> None:
         status_reader("fr", present_only=True)
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n\t", "...", "<", "-\n-\n- 1. 2) a)", "no", "Keine:", "?", ", , , :", "\ufeff"]
-)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_odd_texts_are_read(text: str, language: str) -> None:
-    places = [(0, 0), (0, len(text)), (max(0, len(text) - 1), len(text))]
-    assert len(READERS[language].read(text).qualify(places)) == 3
+def test_odd_texts_are_read(language: str) -> None:
+    for text in ("", " \n\t", "...", "<", "-\n-\n- 1. 2) a)", "no", "Keine:", "?", ", , , :", "\ufeff"):
+        places = [(0, 0), (0, len(text)), (max(0, len(text) - 1), len(text))]
+        assert len(READERS[language].read(text).qualify(places)) == 3
 
 
 PATTERNS = [
@@ -175,12 +165,12 @@ def steps(language: str, text: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("language", ["de", "en"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_steps_grow_with_the_length(pattern: str, language: str) -> None:
+def test_steps_grow_with_the_length(pattern: str) -> None:
     """A text four times as long takes some four times as many steps, whatever it is made of."""
+    language = "en" if "fever" in pattern else "de"
     READERS[language].read(pattern).qualify([(0, 1)])  # what is read once in a process
-    assert steps(language, pattern * 1600) < 5 * max(steps(language, pattern * 400), 400)
+    assert steps(language, pattern * 800) < 5 * max(steps(language, pattern * 200), 400)
 
 
 def test_mentions_may_overlap_and_come_in_any_order() -> None:

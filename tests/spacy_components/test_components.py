@@ -288,37 +288,24 @@ def test_without_configuration(
         spacy.blank("en").add_pipe("biolord_linker")
 
 
-STRANGE = {
-    "empty": "",
-    "blank": " \n\t ",
-    "emoji": "😀🫀🩺" * 50,
-    "control": "chest\x00pain\x07 \x1bfever\x1b \u2028 cough",
-    "right to left": "המטופל סובל מחום fever عانى المريض من السعال",
-    "combining": "a\u0301\u0301\u0301fever" * 20,
-    "brackets": "(" * 300 + "fever" + ")" * 300,
-    "one word": "x" * 20_000,
-}
+STRANGE = (
+    "", " \n\t ", "😀🫀🩺" * 50, "chest\x00pain\x07 \x1bfever\x1b \u2028 cough", "a\u0301\u0301\u0301fever" * 20,
+    "המטופל סובל מחום fever عانى المريض من السعال", "(" * 300 + "fever" + ")" * 300, "x" * 20_000,
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_strange_notes(demo_path: Path, kind: str, language: str) -> None:
-    text = STRANGE[kind]
-    doc = build_pipeline(demo_path, language)(text)
-    assert doc.text == text
-    if language == "en" and kind in ("control", "right to left"):
-        assert any("fever" in s.text for s in doc.ents)
+def test_strange_notes(demo_path: Path, language: str) -> None:
+    docs = list(build_pipeline(demo_path, language).pipe(STRANGE))
+    assert [doc.text for doc in docs] == [*STRANGE]
+    if language == "en":
+        assert all(any("fever" in s.text for s in docs[at].ents) for at in (3, 5))
 
 
 def test_a_note_longer_than_parsers_bear(demo_path: Path) -> None:
     # spaCy's limit of 1,000,000 characters is for parsers, which are not here
-    filler = "Nothing else was noted by anyone on the ward that day, so they went on as planned. " * 60
-    page = demo_notes()["en"] + filler
-    text = page * (1_000_000 // len(page) + 1)
-    assert len(text) > 1_000_000
-    doc = build_pipeline(demo_path, "en")(text)
-    assert len(doc.ents) % (len(text) // len(page)) == 0
-    assert len(doc.ents) > 4_000
+    doc = build_pipeline(demo_path, "en")("fever " + "nothing else was noted " * 50_000 + "cough")
+    assert [s.text for s in doc.ents] == ["fever", "cough"]
 
 
 def test_no_note_text_in_logs(

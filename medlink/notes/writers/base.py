@@ -127,7 +127,6 @@ class TextWriter(ABC):
         return replaced
 
     def open(self, job: Job) -> int:
-        """Begin or go on."""
         self._job, self.versions, self.bundle = job, job.versions, job.bundle
         replaced = self.check(job)
         with ExitStack() as stack:  # what fails here ends what was begun here
@@ -142,7 +141,6 @@ class TextWriter(ABC):
         return self._notes
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the lines of one note."""
         self._file.write("".join([f"{line}\n" for line in self.lines(note, language, mentions)]))
         self.written += len(mentions)
 
@@ -255,7 +253,6 @@ class FolderWriter(TextWriter):
         """The names and contents of the files, of the values of all lines."""
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the line of one note."""
         before = self.written
         super().write(note, language, mentions)
         self.written = before + 1
@@ -274,7 +271,6 @@ class FolderWriter(TextWriter):
         return True
 
     def place(self, part: Path, out: Path) -> None:
-        """Make the files."""
         with part.open(encoding="utf-8", newline="\n") as lines, whole_folder(out, "the output") as folder:
             folder.chmod(0o700)
             for name, content in self.files(map(json.loads, lines)):
@@ -289,7 +285,6 @@ class Failures(TextWriter):
     """A JSON line for each note that could not be linked: number in the run, id, place, problem, remedy; no text."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterable[str]:
-        """Nothing: a note that was linked is no failure."""
         return ()
 
     def add(self, number: int, note: Note) -> None:

@@ -34,7 +34,6 @@ class FhirWriter(TextWriter):
     """One Bundle of type ``collection`` a line."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        """The line of one note; none where it has no mention."""
         if not mentions:
             return
         name = note_name(note)

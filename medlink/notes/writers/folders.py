@@ -52,7 +52,6 @@ class BratWriter(FolderWriter):
         yield json.dumps([note_name(note), note.text, "".join(f"{line}\n" for line in lines)], ensure_ascii=False)
 
     def files(self, lines: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
-        """What brat is told of the annotations, and two files a note."""
         attributes = "".join(f"{name}\tArg:Mention, Value:{'|'.join(values)}\n" for name, values in _ATTRIBUTES.items())
         yield "annotation.conf", f"[entities]\nMention\n[relations]\n[events]\n[attributes]\n{attributes}".encode()
 

@@ -105,6 +105,5 @@ class NoteNlpWriter(TextWriter):
         self._day = needed_day(day)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        """Rows of one note."""
         for row in nlp_rows(note, mentions, self.written + 1, self.versions, self._day, self.bundle):
             yield csv_line(value.isoformat() if isinstance(value, date) else value for value in row.values())

@@ -88,7 +88,6 @@ class JsonLinesWriter(TextWriter):
     """Note, offsets, language, concept, score, status, attributes, value, candidates, and what the link depends on."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        """Lines of one note."""
         for one in mentions:
             yield visible(json.dumps(whole(note, language, one, self.bundle, self.versions), ensure_ascii=False))
 
@@ -99,7 +98,6 @@ class CsvWriter(TextWriter):
     header = csv_line(COLUMNS)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        """Lines of one note."""
         return (csv_line(flat(row(note, language, one, self.bundle)).values()) for one in mentions)
 
 
@@ -118,11 +116,9 @@ class ParquetWriter(TextWriter):
         return super().open(job)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        """Rows of one note, as JSON."""
         return (json.dumps(row(note, language, one, self.bundle), ensure_ascii=False) for one in mentions)
 
     def place(self, part: Path, out: Path) -> None:
-        """Make the file of the rows, a group at a time."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -53,7 +53,6 @@ class SqlWriter:
         self._run = self._first = self._next = self._notes = self._replaced = 0
 
     def open(self, job: Job) -> int:
-        """Begin or go on."""
         file = file_of(self._address)
         check_targets({"the output": file}, job.reads)
         self._job = job
@@ -73,7 +72,6 @@ class SqlWriter:
         return self._notes
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the rows of one note."""
         for row in self._rows(note, language, mentions, self._next + len(self._held)):
             if self._connection.dialect.name == "postgresql":
                 nul = {name: text for name, text in row.items() if isinstance(text, str) and "\0" in text}

@@ -67,6 +67,18 @@ def test_a_bad_row_of_a_table_costs_only_itself(tmp_path: Path) -> None:
     assert [note.text for note in read_notes([str(path)], encoding="latin-1")][3] == "Geheimnis ÿ"
 
 
+def test_what_is_no_id_and_a_separator_for_excel(tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    path.write_text('{"id": 1e400, "text": "a"}\n{"id": -Infinity, "text": "a"}\n{"id": 1.5, "text": "a"}\n', "utf-8")
+    large = "the field 'id' is too large a number"
+    assert problems(path) == [("1", large), ("2", large), ("1.5", None)]
+    path = tmp_path / "n.csv"
+    for first, mark in (("sep=;", ";"), ("\ufeffsep=|", "|"), ('"sep=\t"', "\t")):
+        path.write_text(f"{first}\r\nid{mark}text\r\n1{mark}a, b\r\n2\r\n", "utf-8")
+        good, bad = read_notes([str(path)])
+        assert (good.note_id, good.text, bad.note_id) == ("1", "a, b", f"{path}:4")
+
+
 def test_a_long_cell_and_wide_characters(tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     text = "fever, \r\n" * 100_000

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from medlink import LinkedNote
+from medlink import LinkedNote, Note
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
@@ -316,6 +316,35 @@ def test_a_run_that_fails_leaves_no_table_and_no_folder(run: Run, tmp_path: Path
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
         assert base.execute("select name from sqlite_master").fetchall() == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.csv", "notes.csv", "o.db"]
+
+
+def test_failures_are_kept_where_no_note_can_be_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,text\n1,fever,x\n2\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no note could be read"):
+        run(tmp_path / "o.jsonl", tmp_path / "n.csv", failures=tmp_path / "f.jsonl")
+    assert [json.loads(line)["number"] for line in (tmp_path / "f.jsonl").read_text().splitlines()] == [1, 2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.jsonl", "n.csv", "notes.csv"]
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.parquet", "brat", "docbin", "o.db"])
+def test_new_files_with_words_of_notes_are_for_their_owner(name: str, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / name
+    place, options = f"sqlite:///{out}" if name == "o.db" else str(out), {} if "." in name else {"format": name}
+    run(place, **options)
+    files = [path for path in (out, *out.rglob("*")) if path.is_file() and path.name != ".medlink.json"]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert out.is_file() or out.stat().st_mode & 0o777 == 0o700
+    out.chmod(0o755 if out.is_dir() else 0o644)
+    run(place, **options, **({"out_table": "more"} if name == "o.db" else {}))
+    assert out.stat().st_mode & 0o777 == (0o755 if out.is_dir() else 0o644)
+
+
+def test_sqlite_keeps_a_nul(run: Run, tmp_path: Path) -> None:
+    text, said = TEXTS["1"].replace("today", "to\0ay"), list[str]()
+    run(f"sqlite:///{tmp_path}/o.db", [Note("1", text)], format="note_nlp", date="2026-11-30", say=said.append)
+    with closing(sqlite3.connect(tmp_path / "o.db")) as base:
+        assert {"to\0ay" in snippet for (snippet,) in base.execute("select snippet from note_nlp")} == {True}
+    assert said == []
 
 
 def test_a_folder_of_medlink_is_replaced(run: Run, tmp_path: Path) -> None:

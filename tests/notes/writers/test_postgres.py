@@ -15,7 +15,7 @@ import pytest
 
 from medlink.errors import ConfigError, InputError
 from medlink.notes.database import SqlNotes
-from medlink.notes.reading import Fields
+from medlink.notes.reading import Fields, Note
 from tests.notes import postgres, tricky
 from tests.notes.writers.conftest import Run
 
@@ -104,6 +104,15 @@ def test_rows_are_those_of_a_file_and_a_stopped_run_goes_on(address: str, run: R
         wanted = local.execute("select * from links order by link_id").fetchall()
     assert 0 < begun < len(wanted)
     assert rows(address, "select * from links order by link_id") == wanted
+
+
+def test_nul_is_replaced_and_said(address: str, run: Run) -> None:
+    said: list[str] = []
+    note = Note("1", tricky.NOTES[0][1].replace("today", "to\0ay"))
+    run(address, [note], format="note_nlp", date="2026-11-30", out_table="nul", say=said.append)
+    assert {"to\ufffday" in snippet for (snippet,) in rows(address, "select snippet from nul")} == {True}
+    assert len(said) == 1
+    assert "with NUL, which PostgreSQL does not have" in said[0]
 
 
 def test_a_query_does_not_write(address: str) -> None:
