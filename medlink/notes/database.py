@@ -143,9 +143,6 @@ class SqlNotes:
     The columns are those of :class:`Fields`; the one of the language may be missing. Rows come in the order of the ids,
     so that a run can be resumed. The address may hold a password, which is shown nowhere.
 
-    >>> SqlNotes("postgresql://reader:secret@host/ward", "notes")
-    SqlNotes(postgresql+psycopg://reader@host/ward, notes)
-
     Raises:
         ConfigError: the address cannot be read, or there is not one of table and query. An InputError of its methods:
             the database cannot be read, or lacks a column.

@@ -6,7 +6,6 @@ JSON lines: what the file was made with, then a line for each mention.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from os import PathLike
@@ -19,7 +18,7 @@ from medlink.errors import InputError
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import is_replaced, whole_text
+from medlink.files.whole import is_replaced, make_private, whole_text
 from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
@@ -37,7 +36,7 @@ def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> No
     """Write the file, which appears whole; its lines are sorted, and the same entries give the same bytes."""
     with whole_text(path, "the learned mentions") as file:
         if is_replaced(path):
-            os.fchmod(file.fileno(), 0o600)
+            make_private(file.fileno())
         file.write(json_line(head.model_dump()))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}

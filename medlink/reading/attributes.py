@@ -64,20 +64,12 @@ def _table() -> dict[str, Any]:
 
 
 def asks_for_attributes(semantic_types: Iterable[str]) -> bool:
-    """Whether concepts of one of these types say attributes, so that those who ask for it want them as mentions.
-
-    >>> asks_for_attributes(["Finding"]), asks_for_attributes(["qualifier value"])
-    (False, True)
-    """
+    """Whether concepts of one of these types say attributes, so that those who ask for it want them as mentions."""
     return not set(_table()["other"]["semantic_types"]).isdisjoint(semantic_types)
 
 
 def says_an_attribute(concept_id: str) -> bool:
-    """Whether a concept is known to say no finding by itself, also in a bundle without hierarchy and types.
-
-    >>> says_an_attribute("HP:0025297"), says_an_attribute("HP:0001945")  # Prolonged, Fever
-    (True, False)
-    """
+    """Whether a concept is known to say no finding by itself, also in a bundle without hierarchy and types."""
     return concept_id in _table()["other"]["alone"]
 
 

@@ -29,7 +29,7 @@ from medlink.reading.learned import Learned
 from medlink.reading.names import NameFinder, in_placeholder
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
-from medlink.reading.status import is_kept, status_reader
+from medlink.reading.status import status_reader
 from medlink.records import Attribute, Qualifiers, Value
 
 _AROUND = 200  # characters of context on each side
@@ -119,7 +119,8 @@ class TextReader:
             read = self._qualified(scanned, found)
         if self._status is None and self._qualifier is None:
             return read
-        return [[one for one in of if is_kept(one.qualifiers, present_only=self._options.present_only)] for of in read]
+        every = not self._options.present_only
+        return [[one for one in of if (q := one.qualifiers) is not None and (every or q.is_present)] for of in read]
 
     @collection_paused()
     def judge(

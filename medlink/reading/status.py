@@ -72,11 +72,6 @@ def status_reader(language: str, *, present_only: bool = False) -> StatusReader 
     return None
 
 
-def is_kept(qualifiers: Qualifiers | None, *, present_only: bool) -> bool:
-    """Whether a mention is one, by what :meth:`ReadNote.qualify` says of it, and is wanted."""
-    return qualifiers is not None and (qualifiers.is_present or not present_only)
-
-
 class ReadNote:
     """A note, ready to say of any mention what its cues and sections say of it."""
 

@@ -34,7 +34,7 @@ from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span as Characters
 from medlink.reading.reader import ReadMention, TextReader, around
 from medlink.records import Attribute, Qualifiers, Value, attributed, qualified, valued
-from medlink.spacy_components.options import SPANS_KEY, LinkerOptions, MentionsOptions
+from medlink.spacy_components.factories import SPANS_KEY, LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
 _FILE = "medlink.json"
@@ -128,7 +128,7 @@ class MedlinkMentions(Component):
 
     Writes ``doc.spans[spans_key]`` and, when ``doc.ents`` is empty, ``doc.ents``. Mentions do not overlap. Headings are
     no mentions; with ``present_only`` neither is what is absent, uncertain, hypothetical or of others.
-    Options are the fields of :class:`~medlink.spacy_components.options.MentionsOptions`.
+    Options are the fields of :class:`~medlink.spacy_components.factories.MentionsOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
@@ -223,7 +223,7 @@ class BiolordLinker(Component):
     Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
     as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` with its
     :class:`~medlink.records.Qualifiers`, attributes and value, as plain data). Options are the fields of
-    :class:`~medlink.spacy_components.options.LinkerOptions`.
+    :class:`~medlink.spacy_components.factories.LinkerOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.

@@ -1,4 +1,4 @@
-"""The factories that spaCy's entry points name.
+"""The factories that spaCy's entry points name, and the options of the components.
 
 spaCy imports this module whenever it looks a factory up, in every program of its users: it must stay free of torch,
 Faiss and SQLAlchemy. The components are imported when one is made.
@@ -9,14 +9,40 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 from spacy.language import Language
 
+from medlink.linking.options import LinkOptions
+from medlink.reading.options import Detector, FinderOptions, Qualify
 from medlink.settings import Settings
-from medlink.spacy_components.options import LinkerOptions, MentionsOptions
+
+SPANS_KEY = "medlink"
+"""Span group that ``medlink_mentions`` writes and ``biolord_linker`` reads."""
+BundleFolder = Annotated[
+    str | None, Field(description="Folder of the bundle  [default: MEDLINK_BUNDLE, else the demo bundle]")
+]
+
+
+class MentionsOptions(FinderOptions):
+    """Options of ``medlink_mentions``; ``language`` is that of the pipeline unless given."""
+
+    bundle: BundleFolder = None
+    spans_key: Annotated[str, Field(description="Span group that is written.")] = SPANS_KEY
+
+
+class LinkerOptions(LinkOptions):
+    """Options of ``biolord_linker``; ``language`` is that of the pipeline unless given."""
+
+    bundle: BundleFolder = None
+    abbreviations: Detector = "builtin"
+    qualifiers: Qualify = True
+    spans_key: Annotated[
+        str | None,
+        Field(description="Span group to link  [default: the entities, and the group medlink where there is one]"),
+    ] = None
 
 
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:

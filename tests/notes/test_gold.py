@@ -176,17 +176,14 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert (found, dict(left_out)) == ([ann, tmp_path / "links.jsonl"], {".txt": 1, ".png": 1})
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
+def test_what_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.txt").write_text(SECRET, "utf-8")
+    for name, said in (
         ("no", "no such file or folder. Remedy: name files or folders"),
         ("empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
         ("other.txt", "is no annotated notes: neither brat (.ann), nor JSON"),
-    ],
-)
-def test_what_is_refused(name: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other.txt").write_text(SECRET, "utf-8")
-    with pytest.raises(InputError, match=" Remedy: ") as caught:
-        find_gold([tmp_path / name])
-    assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
+    ):
+        with pytest.raises(InputError, match=" Remedy: ") as caught:
+            find_gold([tmp_path / name])
+        assert str(caught.value).startswith(f"{tmp_path / name}: {said}")

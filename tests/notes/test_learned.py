@@ -92,11 +92,6 @@ def test_what_is_learned_is_found(learned: Path, demo: Bundle) -> None:
     assert second.link.candidates[0].score == 0.8
 
 
-def test_names_as_they_are_written(learned: Path, demo: Bundle) -> None:
-    mentions = found(demo, "Rumpfkrise, RK, Husten, Fieber", learned, verbatim=True)
-    assert said(mentions) == [("Rumpfkrise", FEVER), ("RK", COUGH), ("Fieber", FEVER)]
-
-
 def test_the_threshold_and_filters_hold(learned: Path, demo: Bundle) -> None:
     one = found(demo, "Rumpfkrise", learned, threshold=0.9)[0].link
     assert (one.status, one.concept_id, one.candidates[0].concept_id) == ("nil", None, FEVER)
@@ -296,14 +291,6 @@ def test_links_say_what_they_depend_on(learned: Path, demo: Bundle, tmp_path: Pa
         link_notes(demo, [Note("a", "Rumpfkrise")], out=learned, learned=str(learned))
 
 
-def test_spacy_components(learned: Path, demo: Bundle) -> None:
-    nlp = spacy.blank("de")
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo.folder), "learned": str(learned)})
-    nlp.add_pipe("biolord_linker", config={"bundle": str(demo.folder)})
-    (span,) = nlp("Rumpfkrise und Husten").ents
-    assert (span.text, span.kb_id_) == ("Rumpfkrise", FEVER)
-
-
 def test_a_taught_mention_of_the_linker(demo: Bundle) -> None:
     linker = Linker(demo)
     taught, plain, unknown = linker.link(
@@ -341,8 +328,3 @@ def test_nothing_to_learn(
     assert not house.exists()
     with pytest.raises(ConfigError, match="the learned mentions is the input"):
         learn(demo, [gold], next(gold.glob("*.ann")))
-
-
-def test_what_is_no_one_thing_is_undecided(demo: Bundle, tmp_path: Path) -> None:
-    old = write(tmp_path / "old.jsonl", HEAD, ROW | {"seen": {"": {FEVER: 2, COUGH: 2}}})
-    assert learn(demo, [old], tmp_path / "house.jsonl").learned == {"undecided": 1}

@@ -15,7 +15,7 @@ import spacy
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from medlink import Linker, Note, NotePipeline
+from medlink import Linker, Note, NotePipeline, link_notes
 from medlink.cli.main import app
 from medlink.errors import ConfigError
 from medlink.index import Bundle
@@ -25,6 +25,7 @@ from medlink.linking.measures import Evidence
 from medlink.linking.ranking import Ranked, Ranker
 from medlink.reading.protocols import Span
 from medlink.records import Qualifiers
+from tests.linking.rankers.server import says, serving
 
 
 @pytest.fixture
@@ -138,3 +139,17 @@ def test_threads_share_a_pipeline(demo: Bundle) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert links == Linker(demo, language="de").link(["Vorhofflimmern"] * len(texts), texts)
+
+
+BATCH = 32
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_all_processes_are_counted(demo: Bundle, processes: int, tmp_path: Path) -> None:
+    words = ["kidney failure", "diabetes"]
+    notes = [Note(str(n), f"He has {words[n // BATCH]}.", "en") for n in range(len(words) * BATCH)]
+    told: list[str] = []
+    with serving(says("none of your business")) as server:
+        link_notes(demo, notes, out=tmp_path / "o.jsonl", ranker=server.url, processes=processes, say=told.append)
+    assert len(server.asked) == len(words)
+    assert told == ["the ranker gave no valid answer for 2 mentions: not one of the candidates (2)"]

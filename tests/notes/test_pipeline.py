@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
-from medlink.index import Bundle, build_bundle
+from medlink.index import Bundle
+from medlink.kb import KnowledgeBase
 from medlink.linking.demo import demo_notes
+from medlink.notes.pipeline import Codes
 from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
+from medlink.records import Candidate, Mapping
 
 
 @pytest.fixture
@@ -36,20 +39,6 @@ class Tsv(TextWriter):
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         for mention in mentions:
             yield f"{note.note_id}\t{mention.start}\t{mention.end}\t{mention.link.concept_id or ''}"
-
-
-def test_what_a_search_reads_is_read_before_processes_are_forked(
-    demo: Bundle, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_bundle(tmp_path / "small", kb=demo.kb.path, kind="ivfpq")
-    index = type(Bundle(tmp_path / "small").index.parts[0].vectors)
-    read, hold = list[int](), index._hold
-    monkeypatch.setattr(index, "_hold", lambda self, *given: (read.append(os.getpid()), hold(self, *given)))
-    link_notes(tmp_path / "small", many, out=tmp_path / "two.jsonl", processes=2)
-    assert read == [os.getpid()]
-    link_notes(tmp_path / "small", many, out=tmp_path / "one.jsonl")
-    assert read == [os.getpid()] * 2
-    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
 
 
 def test_the_output_does_not_depend_on_processes(demo_path: Path, many: Path, tmp_path: Path) -> None:
@@ -161,28 +150,41 @@ def test_an_output_that_fails_names_itself(demo: Bundle, tmp_path: Path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-BLOCKED = """
-import sys
-for name in ("torch", "sentence_transformers", "transformers", "scispacy", "sklearn"):
-    sys.modules[name] = None
-"""
+class Kb:
+    """Mappings of two ids of one concept, and how often they were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def mappings(self, concept_id: str) -> list[Mapping]:
+        self.asked.append(concept_id)
+        held = {
+            "A:1": [("ICD10CM", "R50"), ("LNC", "1-2"), ("Other", "x")],
+            "B:1": [("ICD-10-CM", "R50"), ("LOINC", "0-1")],
+        }
+        return [Mapping(concept_id, system, code, "exact") for system, code in held.get(concept_id, [])]
 
 
-def test_linking_needs_no_torch_and_no_scispacy(demo_path: Path, tmp_path: Path) -> None:
-    """With the built-in encoder: the demo, the command, a pipeline and the library."""
-    code = BLOCKED + (
-        "import spacy; from click.testing import CliRunner; from medlink.cli.main import app\n"
-        f"bundle, out = {str(demo_path)!r}, {str(tmp_path)!r}\n"
-        "links = ['link', bundle, out + '/n.txt', '--processes', '2', '-o', out + '/l.jsonl']\n"
-        "for args in (['demo', '-o', out], links):\n"
-        "    open(out + '/n.txt', 'w').write('Mitral stenosis (MS) with xfever')\n"
-        "    result = CliRunner().invoke(app, args, catch_exceptions=False)\n"
-        "    assert result.exit_code == 0, result.output\n"
-        "nlp = spacy.blank('en')\n"
-        "nlp.add_pipe('medlink_mentions', config={'bundle': bundle})\n"
-        "nlp.add_pipe('biolord_linker', config={'bundle': bundle})\n"
-        "print([s._.medlink['expanded'] for s in nlp('Mitral stenosis (MS).').ents])\n"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout == "[None, 'Mitral stenosis']\n"
+def candidate(concept_id: str, *same_as: str) -> Candidate:
+    return Candidate(concept_id, "fever", 0.9, "fever", "en", "exact", same_as=same_as)
+
+
+def shown(found: tuple[Mapping, ...]) -> list[tuple[str, str]]:
+    return [(one.system, one.code) for one in found]
+
+
+def of(kb: Any, *systems: str) -> Codes:
+    # what it asks of a knowledge base is this one method
+    held: KnowledgeBase = kb
+    return Codes(held, systems)
+
+
+def test_codes_come_by_system_as_asked_for_and_then_by_code() -> None:
+    kb = Kb()
+    both = of(kb, "LOINC", "ICD 10 CM")
+    wanted = [("LOINC", "0-1"), ("LNC", "1-2"), ("ICD10CM", "R50")]
+    assert shown(both.of(candidate("A:1", "B:1"))) == wanted
+    assert shown(both.of(candidate("B:1"))) == [("LOINC", "0-1"), ("ICD-10-CM", "R50")]
+    assert kb.asked == ["A:1", "B:1"]
+    assert shown(of(kb, "ICD10CM").of(candidate("A:1"))) == [("ICD10CM", "R50")]
+    assert of(kb).of(candidate("A:1")) == of(kb, "OPS").of(candidate("A:1")) == ()

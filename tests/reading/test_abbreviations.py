@@ -9,7 +9,7 @@ import pytest
 import spacy
 
 from medlink.errors import ConfigError
-from medlink.reading.abbreviations import best_long_form, detector
+from medlink.reading.abbreviations import detector
 
 WHY = "scispaCy is an extra: medlink[scispacy]"
 
@@ -55,13 +55,6 @@ def test_every_later_place_is_found_and_the_first_meaning_holds() -> None:
     found = find(text)
     assert [text[start:end] for start, end in found] == ["MS"] * 4
     assert set(found.values()) == {"Mitral stenosis"}
-
-
-def test_the_shortest_long_form_by_hand() -> None:
-    """HSF in "expression of the heat shock factor": f, s and h from the right; h begins a word."""
-    assert best_long_form("HSF", "expression of the heat shock factor") == "heat shock factor"
-    assert best_long_form("HSF", "expression of the shock factor") is None
-    assert best_long_form("HI", "die Herzinsuffizienz") == "Herzinsuffizienz"
 
 
 def test_a_long_note_of_brackets_takes_no_time() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
-from importlib import resources
 from itertools import combinations
 from math import log
 
@@ -21,7 +19,6 @@ from medlink.reading.classifier import (
     SelectedSpan,
     SpanClassifier,
     best_apart,
-    shipped_classifier,
     without_longer,
 )
 from medlink.reading.features import ALONE, COLUMNS, RIVALS, SPAN, ScoredSpan, rival_pairs, rival_rows
@@ -59,11 +56,6 @@ def test_the_best_sum_of_log_odds_against_all_subsets() -> None:
         taken = [at for one in found for at in range(*one.place)]
         assert len(taken) == len(set(taken))
         assert [one.place for one in found] == sorted(one.place for one in found)
-
-
-def test_a_span_that_is_not_linked_does_not_hide_parts_that_are() -> None:
-    wide, part = SelectedSpan(CandidateSpan((0, 3)), 0.49), SelectedSpan(CandidateSpan((0, 1)), 0.6)
-    assert [one.place for one in best_apart([wide, part], 0.35)] == [(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -127,13 +119,6 @@ def test_given_places_are_judged_whatever_overlaps_them() -> None:
     assert given[1, 2].score == selected(by_score, wide, part)[0].score
 
 
-def test_columns_are_cut_to_what_they_were_in_training() -> None:
-    cut = LogisticModel((1.0,), 0.0, (-1.0,), (2.0,))
-    assert cut.probabilities([[9.0], [2.0], [-9.0], [-1.0]]) == pytest.approx(
-        [0.8808, 0.8808, 0.2689, 0.2689], abs=1e-4
-    )
-
-
 def test_a_listed_abbreviation_is_a_mention_however_unlikely() -> None:
     listed = scored(0, 1, 1, 0.9, route=0, listed=1, upper=1)
     assert [one.score for one in selected(classifier(-9.0), listed)] == [0.35]
@@ -154,11 +139,3 @@ def test_what_is_no_finding_is_none_that_is_named_after_it() -> None:
     named = scored(0, 1, 1, 0.9, route=0)
     of_thing = named._replace(candidate=replace(named.candidate, short=Shortened(cardiogram)))
     assert len(selected(classifier(9.0), of_thing)) == 1
-
-
-def test_the_shipped_weights() -> None:
-    raw = json.loads(resources.files("medlink").joinpath("resources/notes/choice.json").read_text("utf-8"))
-    assert (tuple(raw["alone"]["columns"]), tuple(raw["model"]["columns"])) == (ALONE, COLUMNS)
-    shipped = shipped_classifier()
-    assert 0 < shipped.least < 0.5
-    assert all(low <= high for low, high in zip(shipped.model.lowest, shipped.model.highest, strict=True))

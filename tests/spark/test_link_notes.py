@@ -1,4 +1,4 @@
-"""``medlink.spark.link_notes`` on a real Spark: the links of one machine, whatever happens to an executor.
+"""``medlink.spark.link_notes`` on a real Spark: the links of one machine.
 
 Skipped where pyspark or Java is not installed, unless ``MEDLINK_REQUIRE_SPARK`` is set.
 """
@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
-import signal
 import tarfile
-import time
 from contextlib import redirect_stdout
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -26,7 +21,6 @@ import medlink
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.linking.demo import demo_notes
 from medlink.spark import link_notes
-from tests.spark.holding import hold_up
 
 # pyspark 4.3 says so of itself; medlink gives it bytes and takes plain objects
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -96,17 +90,6 @@ def test_a_bundle_that_spark_ships(spark: Any, lines: Path, demo_path: Path, tmp
     assert there(links) == here(lines, demo_path, tmp_path / "out.jsonl")
 
 
-def test_every_offset_cuts_the_mention_out_of_the_text(spark: Any, lines: Path, demo_path: Path) -> None:
-    notes = read(spark, lines)
-    links = link_notes(notes, demo_path).withColumnRenamed("text", "mention")
-    cut = links.join(notes, links.note == notes.id).selectExpr(
-        "substring(text, start + 1, `end` - start) AS cut", "mention"
-    )
-    rows = cut.collect()
-    assert {row.cut for row in rows} >= {"Fieber", "fiebre", "fever"}
-    assert all(row.cut == row.mention for row in rows)
-
-
 def test_ids_keep_their_type_and_bad_notes_are_rows(spark: Any, demo_path: Path) -> None:
     notes = spark.createDataFrame(
         [(2**60 + 1, Decimal("1.50"), "a", "Fieber", "de"), (None, None, None, "fever", "nosuch-language!"),
@@ -129,29 +112,18 @@ def test_ids_keep_their_type_and_bad_notes_are_rows(spark: Any, demo_path: Path)
     assert {bytes(row.note) for row in same} == {b"a\xff"}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"text": "words"},
-            "text is 'words', the notes have no column of that name. Remedy: name another one with text=",
-        ),
-        (
-            {"id": "ratio"},
-            "the column 'ratio' is double, a text or a whole number or a decimal expected. Remedy: cast ",
-        ),
-        ({"language_column": "nosuch"}, "language_column is 'nosuch', the notes have no column of that name. Remedy: "),
+def test_what_is_refused_before_a_job_begins(spark: Any, demo_path: Path) -> None:
+    notes = spark.createDataFrame([], "id bigint, text string, ratio double")
+    for options, message in (
+        ({"text": "words"}, "text is 'words', the notes have no column of that name. Remedy: name another one with te"),
+        ({"id": "ratio"}, "the column 'ratio' is double, a text or a whole number or a decimal expected. Remedy: cast"),
+        ({"language_column": "no"}, "language_column is 'no', the notes have no column of that name. Remedy: "),
         ({"threshold": 2.0}, "threshold is 2.0, at least 0 and at most 1 expected. Remedy: leave threshold out"),
         ({"nosuch": 1}, "unknown option 'nosuch'. Remedy: one of "),
-    ],
-)
-def test_what_is_refused_before_a_job_begins(
-    spark: Any, demo_path: Path, options: dict[str, Any], message: str
-) -> None:
-    notes = spark.createDataFrame([], "id bigint, text string, ratio double")
-    with pytest.raises(ConfigError) as caught:
-        link_notes(notes, demo_path, **options)
-    assert str(caught.value).startswith(message)
+    ):
+        with pytest.raises(ConfigError) as caught:
+            link_notes(notes, demo_path, **options)
+        assert str(caught.value).startswith(message)
 
 
 def test_bundles_that_are_not_there(spark: Any, tmp_path: Path) -> None:
@@ -160,44 +132,6 @@ def test_bundles_that_are_not_there(spark: Any, tmp_path: Path) -> None:
         link_notes(notes, tmp_path / "bundle.tar")
     with pytest.raises(MedlinkError, match="Remedy: "):
         link_notes(notes, tmp_path / "bundle")
-
-
-def test_a_bundle_that_changes_before_the_job_runs(spark: Any, demo_path: Path, tmp_path: Path) -> None:
-    shutil.copytree(demo_path, tmp_path / "bundle")
-    notes = spark.createDataFrame([(1, "Fieber Zorbelia")], "id bigint, text string")
-    links = link_notes(notes, tmp_path / "bundle")
-    shutil.rmtree(tmp_path / "bundle")
-    medlink.build_kb(tmp_path / "kb.sqlite", [medlink.Input("table", own_table(tmp_path))])
-    medlink.build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
-    with pytest.raises(Exception, match="is another one than on the driver") as caught:
-        links.collect()
-    assert "Zorbelia" not in str(caught.value)
-
-
-def own_table(folder: Path) -> Path:
-    """A terminology of one name."""
-    path = folder / "own.tsv"
-    path.write_text("concept_id\tname\tlanguage\nX:1\tFieber\tde\n", "utf-8")
-    return path
-
-
-def test_an_executor_that_is_killed_loses_nothing(spark: Any, lines: Path, demo_path: Path, tmp_path: Path) -> None:
-    flag, killed = tmp_path / "begun", []
-
-    def kill() -> None:
-        while not (flag.exists() and flag.read_text("utf-8")):
-            time.sleep(0.05)
-        pid = int(flag.read_text("utf-8"))
-        killed.append(Path(f"/proc/{pid}/cmdline").read_text("utf-8"))
-        os.kill(pid, signal.SIGKILL)
-
-    killer = Thread(target=kill, daemon=True)
-    killer.start()
-    notes = read(spark, lines).mapInPandas(partial(hold_up, str(flag)), "id bigint, text string")
-    found = there(link_notes(notes, demo_path))
-    killer.join(60)
-    assert "CoarseGrainedExecutorBackend" in killed[0]
-    assert found == here(lines, demo_path, tmp_path / "out.jsonl")
 
 
 def test_spark_writes_no_word_of_a_note(spark: Any, spark_folder: Path, demo_path: Path, tmp_path: Path) -> None:

@@ -16,12 +16,17 @@ from typing import Any, Protocol, TextIO
 from medlink.errors import ConfigError
 from medlink.files.folders import locked, one_error, sync, whole_folder
 from medlink.files.json import json_line, json_text, parse_json, read_json, write_json
-from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
+from medlink.files.whole import (
+    check_targets,
+    is_replaced,
+    make_private,
+    put_in_place,
+    standard_output,
+    whole_text,
+)
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 
-PRIVATE = 0o600
-"""Mode of new files with words of notes; one that is written over keeps the mode that its user gave it."""
 _STATE = ".medlink.json"
 _OTHER = "move it away, or name another output"
 
@@ -172,7 +177,7 @@ class TextWriter(ABC):
             try:
                 # before the lines: a file of that name with something in it and without a state is somebody else's
                 self._save()
-                part.chmod(PRIVATE)
+                make_private(part)  # one that is written over leaves it its mode
                 with part.open("r+" if self._size else "w", encoding="utf-8", newline="") as file:
                     file.seek(self._size)
                     file.truncate()
@@ -272,10 +277,10 @@ class FolderWriter(TextWriter):
 
     def place(self, part: Path, out: Path) -> None:
         with part.open(encoding="utf-8", newline="\n") as lines, whole_folder(out, "the output") as folder:
-            folder.chmod(0o700)
+            make_private(folder, 0o700)
             for name, content in self.files(map(json.loads, lines)):
                 (folder / name).write_bytes(content)
-                (folder / name).chmod(PRIVATE)
+                make_private(folder / name)
                 sync(folder / name)
             said = {"job": self._job.key, "notes": self._notes, "written": self.written}
             write_json(folder / _STATE, _hashed(said), "the state of the output")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import islice
@@ -13,10 +12,10 @@ from typing import Any
 
 from medlink.errors import needs_extra
 from medlink.files.escapes import visible
-from medlink.files.whole import whole_file
+from medlink.files.whole import make_private, whole_file
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
-from medlink.notes.writers.base import PRIVATE, Job, TextWriter, note_name
+from medlink.notes.writers.base import Job, TextWriter, note_name
 from medlink.records import attributed, qualified, valued
 
 COLUMNS: dict[str, type] = {
@@ -127,7 +126,7 @@ class ParquetWriter(TextWriter):
             whole_file(out) as file,
             pq.ParquetWriter(file, self._schema, compression="zstd") as writer,
         ):
-            os.fchmod(file.fileno(), PRIVATE)
+            make_private(file.fileno())
             while rows := [json.loads(line) for line in islice(lines, _GROUP)]:
                 writer.write_table(pa.Table.from_pylist(rows, schema=self._schema), row_group_size=_GROUP)
 

@@ -15,7 +15,7 @@ from medlink.notes.database import file_of, opened, told
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers import note_nlp, rows
-from medlink.notes.writers.base import PRIVATE, Job
+from medlink.notes.writers.base import Job
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
@@ -62,7 +62,7 @@ class SqlWriter:
             with self._told():
                 if file is not None:
                     with suppress(OSError):  # SQLite says it better
-                        Path(file).touch(PRIVATE)
+                        Path(file).touch(0o600)
                 self._connection = stack.enter_context(engine.connect())
                 self._lock()
                 self._make_tables()

@@ -76,13 +76,6 @@ def typed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_pandas(path: Path) -> Found:
-    import pandas as pd
-
-    table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator="\n")
-    return [typed(row) for row in table.to_dict("records")]
-
-
 def of_parquet(path: Path) -> Found:
     import pyarrow.parquet as pq
 
@@ -183,7 +176,6 @@ def of_docbin(folder: Path) -> Found:
 
 READERS: dict[str, tuple[str, Callable[[Path], Found]]] = {
     "csv": ("o.csv", of_csv),
-    "pandas": ("o.csv", of_pandas),
     "parquet": ("o.parquet", of_parquet),
     "jsonl": ("o.jsonl", of_jsonl),
     "sqlite": ("sqlite:///{}/o.db", of_sqlite),
@@ -272,7 +264,7 @@ def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path)
         ("notes.csv", {"format": "brat"}, "the output is a file, and this format is a folder. Remedy: name a folder"),
         ("mine", {"format": "brat"}, "mine: the output is a folder that medlink did not write. Remedy: move it away"),
         ("o.jsonl", {"failures": "o.jsonl"}, "the output and the failures are one file. Remedy: name another file"),
-        ("sqlite:///bad.db", {}, "the table links lacks the column link_id. Remedy: name another table with --out-"),
+        ("sqlite:///bad.db", {}, "the table links lacks the column link_id. Remedy: name another out_table, or"),
         ("sqlite:///no/o.db", {}, "the folder of the output does not exist. Remedy: make it, or name another file"),
     ],
 )
