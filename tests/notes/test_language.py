@@ -88,7 +88,8 @@ GLUED = (
     "Fieber+Husten", '"Fieber","Husten"', 'Diagnose:"Fieber",Husten', "Fieber|Husten", "|Fieber|Husten|",
     "<b>Fieber</b><br/>Husten", "Fieber;Husten", "Fieber/Husten", "'Fieber','Husten'", "[Fieber][Husten]",
     "{Fieber}{Husten}", "Fieber_Husten", "*Fieber*Husten*", "Fieber\\Husten", "Fieber→Husten", "Fieber&Husten",
-    "„Fieber“,„Husten“", "Fieber<38=Husten", "Fieber\u00a0+\tHusten",
+    "„Fieber“,„Husten“", "Fieber<38=Husten", "Fieber\u00a0+\tHusten", "Fieber\u200bHusten", "Fieber\u2060Husten",
+    "Fieber\ufeffHusten",
 )  # fmt: skip
 
 
