@@ -70,8 +70,11 @@ def test_a_bad_row_of_a_table_costs_only_itself(tmp_path: Path) -> None:
 def test_what_is_no_id_and_a_separator_for_excel(tmp_path: Path) -> None:
     path = tmp_path / "n.jsonl"
     path.write_text('{"id": 1e400, "text": "a"}\n{"id": -Infinity, "text": "a"}\n{"id": 1.5, "text": "a"}\n', "utf-8")
-    large = "the field 'id' is too large a number"
-    assert problems(path) == [("1", large), ("2", large), ("1.5", None)]
+    assert problems(path) == [
+        ("1", "JSON that cannot be used: a number is too large"),
+        ("2", "the field 'id' is too large a number"),
+        ("1.5", None),
+    ]
     path = tmp_path / "n.csv"
     for first, mark in (("sep=;", ";"), ("\ufeffsep=|", "|"), ('"sep=\t"', "\t")):
         path.write_text(f"{first}\r\nid{mark}text\r\n1{mark}a, b\r\n2\r\n", "utf-8")
