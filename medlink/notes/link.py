@@ -142,8 +142,6 @@ def link_notes(
             if failed is not None:
                 failed.close()  # what says why is kept
             first = report.problems[0]
-            if failed is not None:  # it is whole, although there is no output
-                failed.close()
             said = f"no note could be read; the first: {first.problem}"
             raise InputError(said, path=first.place or first.note_id, remedy=first.remedy)
     for sentence in (
@@ -245,7 +243,7 @@ class Source:
         self._named = [str(one) for one in whole]
         for one in self._named:
             if is_address(one) and not Path(one).exists():
-                remedy = "give it with --sql, and a table or a query with it; in Python as SqlNotes"
+                remedy = "give it with sql=..., and a table or a query with it; in Python as SqlNotes"
                 raise ConfigError("the address of a database is no file of notes", remedy=remedy)
         self.paths, self.left_out = find_inputs(self._named)
         self._whole = 0 if STANDARD_INPUT in self.paths else sum(map(input_size, self.paths))

@@ -114,7 +114,7 @@ def _no_column(name: str, found: str) -> InputError:
 def _not_decoded(error: BaseException | None) -> tuple[str, str | None]:
     if not isinstance(error, UnicodeDecodeError):
         return "", None
-    said = f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
+    said = f"not {error.encoding.upper()} at byte {error.start}, see encoding=..."
     return said, "name the encoding that all notes have, such as latin-1, or convert them"
 
 

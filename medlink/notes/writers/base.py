@@ -56,7 +56,7 @@ class Job:
     def hint(self, error: BaseException) -> None:
         """Say with the error that ended a run how it goes on."""
         if self.resumable and isinstance(error, KeyboardInterrupt):
-            error.add_note("Remedy: the same command with --resume goes on where it stopped.")
+            error.add_note("Remedy: the same run with resume=... goes on where it stopped.")
 
 
 class Writer(Protocol):
@@ -136,7 +136,7 @@ class TextWriter(ABC):
         replaced = self.check(job)
         with ExitStack() as stack:  # what fails here ends what was begun here
             if self.out is None:
-                opened = standard_output("name a file with -o")
+                opened = standard_output("name a file with out=...")
             else:
                 opened = self._unfinished(self.out) if replaced else whole_text(self.out)
             self._file = stack.enter_context(opened)
