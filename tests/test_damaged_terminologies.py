@@ -100,8 +100,8 @@ def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: s
     with in_time() as folder:
         (folder / "x.csv").write_bytes(content)
         found = read(read_one(folder / "x.csv", problems=problems))
-    if found is not None:
-        assert count(found, Concept) + accounted(problems) == problems.rows
+    if found is not None:  # a row of a code that stood before brings further names, and no concept
+        assert count(found, Concept) + accounted(problems) <= problems.rows <= count(found, Name) + accounted(problems)
 
 
 @tried(2 * IN_ALL)
