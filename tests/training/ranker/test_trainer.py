@@ -179,7 +179,7 @@ def test_context_and_definitions_are_read(
 
 
 def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"is no ranker: no ranker.json in it. Remedy: name a folder of 'medlink"):
+    with pytest.raises(EncoderError, match=r"is no ranker: no ranker.json in it. Remedy: name the folder of a trained"):
         Linker(demo, ranker=tmp_path)
     shutil.copytree(folder, tmp_path / "ranker")
     said = json.loads((folder / HOLDS).read_text("utf-8"))
