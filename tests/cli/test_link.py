@@ -352,10 +352,10 @@ def test_bad_lines_stay_in_their_place_and_long_ones_are_read(tmp_path: Path) ->
         ids = [note.note_id.rpartition("jsonl:")[2] for note in found]
         assert [(at, note.problem) for at, note in zip(ids, found, strict=True)] == [
             ("1", None),
-            ("2", "not UTF-8 at byte 10, see --encoding"),
+            ("2", "not UTF-8 at byte 10, see encoding=..."),
             ("4", "not JSON"),
             ("long", None),
-            ("6", "not UTF-8 at byte 0, see --encoding"),
+            ("6", "not UTF-8 at byte 0, see encoding=..."),
         ]
     assert "cut off" in str(list(read_notes([str(tmp_path / "cut.jsonl")]))[-1].problem)
 
@@ -418,7 +418,7 @@ def test_an_unfinished_output_that_was_cut(
     words = ["link", str(demo_path), str(source), "--language", "en", "-o", str(out)]
     with pytest.raises(SystemExit, match="130"):
         main(words)
-    said = "medlink: interrupted. Remedy: the same command with --resume goes on where it stopped."
+    said = "medlink: interrupted. Remedy: the same run with --resume goes on where it stopped."
     assert capsys.readouterr().err.strip().endswith(said)
     monkeypatch.setattr(NotePipeline, "link", link)
     part = tmp_path / "out.jsonl.part"
@@ -455,7 +455,7 @@ def test_standard_input_and_output_of_a_shell(demo_path: Path, notes: Path) -> N
         "medlink: de.txt: the output is the input. Remedy: name another file.\n"
     )
     assert (notes / "de.txt").read_bytes() == before
-    assert said(f"{begin} de.txt >&-") == ("medlink: standard output is closed. Remedy: name a file with -o.\n")
+    assert said(f"{begin} de.txt >&-") == ("medlink: standard output is closed. Remedy: name a file with --out.\n")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])

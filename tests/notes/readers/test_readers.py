@@ -60,7 +60,7 @@ def test_a_bad_row_of_a_table_costs_only_itself(tmp_path: Path) -> None:
         ("1", None),
         ("4", "3 columns, 2 expected"),
         ("6", "broken quoting: ',' expected after '\"'"),
-        ("7", "the field 'text' is not UTF-8 at byte 10, see --encoding"),
+        ("7", "the field 'text' is not UTF-8 at byte 10, see encoding=..."),
         ("8", None),
         ("5", None),
     ]
