@@ -1,8 +1,9 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
 # make test   set up and run the tests
 # make check  format, lint, types and tests
-# make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/reliability.md
-# make bench-scale  what the index costs as a terminology grows to ten million names (docs/scale.md); two hours, 60 GB
+# make docs   build the documentation site into out/site
+# make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/explanation/reliability.md
+# make bench-scale  what the index costs as a terminology grows to ten million names (docs/explanation/scale.md); two hours, 60 GB
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +11,7 @@ BIN = $(VENV)/bin
 # where it is set, each of the hundreds of processes of the tests compiles medlink anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint check faults bench bench-scale clean
+.PHONY: demo test lint check docs faults bench bench-scale clean
 
 demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
@@ -24,6 +25,9 @@ lint: $(VENV)/ready-dev
 	$(BIN)/mypy
 
 check: lint test
+
+docs: $(VENV)/ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 faults: $(VENV)/ready-dev
 	mkdir -p out/bench
@@ -50,6 +54,10 @@ $(VENV)/ready: $(VENV)/bin/python setup.cfg constraints.txt
 $(VENV)/ready-dev: $(VENV)/ready
 	@echo "pip installs what the tests need into $(VENV) without a word, which takes some minutes"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,dev]"
+	touch $@
+
+$(VENV)/ready-docs: $(VENV)/ready
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,docs]"
 	touch $@
 
 clean:

@@ -22,7 +22,7 @@ _CARD = """\
 # The built-in encoder
 
 A static trilingual encoder for names of clinical concepts: hashed character 3-to-5-grams and words, averaged, and
-beside them the word families of the name (`docs/lexicon.md`), averaged; their sum goes through one residual
+beside them the word families of the name (`docs/explanation/lexicon.md`), averaged; their sum goes through one residual
 feed-forward layer. The numbers, roman numerals and single letters of a name have a share of their own whatever its
 length. Unit vectors of {dimension} dimensions. It runs on NumPy alone, and loads into sentence-transformers where
 medlink is installed. Fingerprint `{fingerprint}`.

@@ -47,8 +47,8 @@ def read_report(name: str) -> Report:
 
 
 def documents() -> list[Path]:
-    """README and every document of ``docs/``."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """README and every page of ``docs/``."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def quotations(text: str) -> list[tuple[str, str]]:

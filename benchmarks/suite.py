@@ -2,9 +2,9 @@
 
     python benchmarks/suite.py evaluation.toml -o FOLDER
 
-The TOML file names systems and tasks, and paths beside it (docs/evaluation.md). ``FOLDER`` gets ``report.md``,
-``report.csv`` (a line for each measure), ``report.json`` and ``manifest.json``. What fails is named there, and the rest
-goes on; the exit code is then 3.
+The TOML file names systems and tasks, and paths beside it (docs/reference/evaluation.md). ``FOLDER`` gets
+``report.md``, ``report.csv`` (a line for each measure), ``report.json`` and ``manifest.json``. What fails is named
+there, and the rest goes on; the exit code is then 3.
 
 A program of others, a peer, is run as ``COMMAND DICTIONARY QUERIES``: ``DICTIONARY`` is a TSV of ``concept_id``,
 ``name`` and ``language``, ``QUERIES`` one of ``query`` (a number), ``mention`` and ``language``, with a header and

@@ -18,6 +18,7 @@ LONG = (
     "test_no_network.py",
     "test_kills.py",
     "test_readme.py",
+    "test_docs.py",
     "test_link.py",
     "test_main.py",
     "test_light_base.py",

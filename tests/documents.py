@@ -1,28 +1,47 @@
 """The blocks of a document, run as a reader would run them.
 
-    python -m tests.documents README.md
+    python -m tests.documents README.md docs/tutorial/notes.md
 
-runs every block of a document in an empty folder and writes what it printed behind it: the README after a change of
-what medlink prints. ``tests/test_readme.py`` demands that nothing changes.
+runs every block of a document and writes what it printed behind it: for use after a change of what medlink prints.
+``tests/test_readme.py`` demands that nothing changes.
 
 - A block ``console`` holds commands behind ``$`` and, under each, what it prints.
 - A block ``python`` is a script of its own; a block ``text`` right behind it is what it prints.
 - A block whose language is followed by a file name is that file.
+- Any other block, such as ``sh``, is not run.
 
-Times, which differ from run to run, are compared as if they were equal.
+The README runs in an empty folder. A page of the site finds what it takes as given (:func:`prepare`). Times, which
+differ from run to run, are compared as if they were equal.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from medlink.kb.readers.delimited import read_table
+from medlink.linking.demo import demo_bundle, demo_folder, demo_notes
+from tests.kb.writers import terms_of, write_lines, write_rf2, write_rrf
+
+ROOT = Path(__file__).resolve().parents[1]
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RUNS = re.compile(r"^```(?:console|python)$", re.MULTILINE)
 _SECONDS = re.compile(r"\b\d+(?:\.\d+)? s\b")
+
+UMLS, SNOMED = "2026AA/META", "SnomedCT_InternationalRF2_PRODUCTION_20260901"
+CLAML, ALPHA_ID = "icd10gm2026syst_claml.xml", "icd10gm2026_alphaidse.txt"
+_CLASSES = {
+    "IX": ("chapter", "", "Krankheiten des Kreislaufsystems", []),
+    "I20-I25": ("block", "IX", "Ischämische Herzkrankheiten", []),
+    "I21": ("category", "I20-I25", "Akuter Myokardinfarkt", []),
+    "I21.9": ("category", "I21", "Akuter Myokardinfarkt, nicht näher bezeichnet", ["Myokardinfarkt (akut) o.n.A."]),
+}
 
 
 def without_times(text: str) -> str:
@@ -34,6 +53,42 @@ def without_times(text: str) -> str:
     return _SECONDS.sub("0 s", text)
 
 
+def needs_demo(text: str) -> bool:
+    """Whether a page takes the demo bundle as given."""
+    return "demo/bundle" in text and "$ medlink demo" not in text
+
+
+def prepare(text: str, folder: Path, bundle: Path | None) -> None:
+    """Put into the folder what a page takes as given: the demo bundle, and small releases made by the tests."""
+    if bundle is not None:
+        shutil.copytree(bundle, folder / "demo" / "bundle")
+    terms = terms_of(list(read_table(demo_folder() / "terminology.tsv")))
+    if UMLS in text:
+        write_rrf(folder / UMLS, terms)
+    if SNOMED in text:
+        write_rf2(folder / SNOMED, terms)
+    if CLAML in text:
+        _write_claml(folder / CLAML)
+        lines = ["1|I75567|I21.9|||||Herzinfarkt", "1|I97525|I21.9|||||Herzmuskelinfarkt"]
+        write_lines(folder / ALPHA_ID, lines)
+    if " notes/ " in text:
+        (folder / "notes").mkdir()
+        for language, note in demo_notes().items():
+            (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
+
+
+def _write_claml(path: Path) -> None:
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<ClaML version="2.0.0">\n<Meta name="lang" value="de"/>'
+    title = '<Title name="ICD-10-GM" date="2025-09-19" version="2026">ICD-10-GM 2026</Title>'
+    lines = [f"{head}{title}"]
+    for code, (kind, above, name, inclusions) in _CLASSES.items():
+        rubrics = [("preferred", name), *(("inclusion", text) for text in inclusions)]
+        inner = "".join(f'<Rubric kind="{k}"><Label xml:lang="de">{t}</Label></Rubric>' for k, t in rubrics)
+        super_class = f'<SuperClass code="{above}"/>' if above else ""
+        lines.append(f'<Class code="{code}" kind="{kind}">{super_class}{inner}</Class>')
+    write_lines(path, [*lines, "</ClaML>"])
+
+
 def run_blocks(document: str, folder: Path) -> str:
     """The document with what its blocks print now; the parts without blocks stay."""
     parts, end, printed = [], 0, None
@@ -41,6 +96,7 @@ def run_blocks(document: str, folder: Path) -> str:
         kind, name, body = block.groups()
         between = document[end : block.start()]
         if name:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(body, encoding="utf-8")
         elif kind == "console":
             commands = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
@@ -54,6 +110,20 @@ def run_blocks(document: str, folder: Path) -> str:
         parts += [between, f"```{kind}{' ' + name if name else ''}\n{body}```"]
         end = block.end()
     return "".join([*parts, document[end:]])
+
+
+def runs(page: Path) -> bool:
+    """Whether a page has blocks to run."""
+    return _RUNS.search(page.read_text("utf-8")) is not None
+
+
+def assert_prints(page: Path, folder: Path, bundle: Callable[[], Path]) -> None:
+    """Fail where a page of the site prints something else than stands there; ``bundle`` gives the demo bundle."""
+    text = page.read_text("utf-8")
+    prepare(text, folder, bundle() if needs_demo(text) else None)
+    assert without_times(run_blocks(text, folder)) == without_times(text), (
+        f"python -m tests.documents {page.relative_to(ROOT)} fills in what is printed now"
+    )
 
 
 def _run(command: str, folder: Path) -> str:
@@ -76,8 +146,11 @@ def main() -> None:
     """Run the blocks of the documents that the command line names, and fill in what they print."""
     for name in sys.argv[1:]:
         path = Path(name)
+        text = path.read_text("utf-8")
         with tempfile.TemporaryDirectory() as folder:
-            filled = run_blocks(path.read_text("utf-8"), Path(folder))
+            if path.resolve().is_relative_to(ROOT / "docs"):
+                prepare(text, Path(folder), demo_bundle() if needs_demo(text) else None)
+            filled = run_blocks(text, Path(folder))
         path.write_text(filled, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""README and tour: every block runs, and prints what stands there. The examples run."""
+"""README and tutorial: every block runs, and prints what stands there. The examples run. How-to: ``test_docs.py``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.curation.decisions import NEW_ID, term_hash
 from medlink.index import Bundle
-from medlink.kb.readers.delimited import read_table
-from medlink.linking.demo import demo_folder, demo_notes
-from tests.documents import run_blocks, without_times
-from tests.kb.writers import terms_of, write_rf2, write_rrf
+from tests.documents import assert_prints, run_blocks, runs, without_times
 
 ROOT = Path(medlink.__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = re.compile(r"/(?:reference/)?commands/medlink-[a-z]+\.md$|/(?:reference/)?python\.md$")
 
 
 def test_readme_prints_what_it_says(tmp_path: Path) -> None:
@@ -30,10 +28,17 @@ def test_readme_prints_what_it_says(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["clustering", "finding", "lexicon", "mapping", "notes", "review", "status"])
-def test_a_document_prints_what_it_says(name: str, tmp_path: Path) -> None:
-    text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    assert run_blocks(text, tmp_path) == text, f"python -m tests.documents docs/{name}.md fills in what is printed now"
+FURTHER = [ROOT / "docs" / "reference" / "clusters.md", ROOT / "docs" / "explanation" / "qualifiers.md"]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted((ROOT / "docs" / "tutorial").glob("*.md")), *FURTHER],
+    ids=lambda page: f"{page.parent.name}/{page.stem}",
+)
+def test_a_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    assert runs(page)
+    assert_prints(page, tmp_path, lambda: request.getfixturevalue("demo_path"))
 
 
 def test_readme_is_short_and_installs_what_there_is() -> None:
@@ -41,7 +46,7 @@ def test_readme_is_short_and_installs_what_there_is() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     extras = set(setup["options.extras_require"])
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for document in DOCUMENTS:
         text = document.read_text("utf-8")
         for named in re.findall(r"(?:medlink|\.)\[([a-z,]+)\]", text):
             assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
@@ -59,55 +64,14 @@ def test_pictures_are_those_of_the_linked_demo_note(demo: Bundle, monkeypatch: p
     assert sys.modules.pop("make") is make
 
 
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the tour does not print: releases, filled from the demo terminology, and the demo's notes."""
-    folder = tmp_path_factory.mktemp("tour")
-    terms = terms_of(list(read_table(demo_folder() / "terminology.tsv")))
-    write_rrf(folder / "umls" / "META", terms)
-    write_rf2(folder / "SnomedCT_InternationalRF2", terms)
-    write_rf2(folder / "SnomedCT_National", terms[:5])
-    (folder / "notes").mkdir()
-    for language, note in demo_notes().items():
-        (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
-    return folder
-
-
-def test_tour_from_top_to_bottom(workplace: Path) -> None:
-    tour = (ROOT / "docs" / "tour.md").read_text("utf-8")
-    commands = re.findall(r"^\$ (.+)$", tour, re.MULTILINE)
-    assert len(commands) >= 10
-    printed = run_blocks(tour, workplace)
-    after = {block.partition("\n")[0]: block for block in re.split(r"^\$ ", printed, flags=re.MULTILINE)[1:]}
-    assert after["medlink demo -o demo | sed -n 5,7p"] in tour
-    assert '"text": "Herzinfarkt"' in next(text for command, text in after.items() if command.startswith("echo"))
-    new = f"{NEW_ID}{term_hash('left arm')}"
-    (added,) = (command for command in after if "--add-to" in command)
-    assert after[added] in tour
-    assert f"\n{new}  left arm  (" in after[f"medlink kb show local {new}"]
-    assert after[f"medlink kb show local {new}"] in tour
-    # whatever stands under a command is what it prints; of releases, encoders and clusters the tour prints nothing
-    shown = re.split(r"^\$ ", tour, flags=re.MULTILINE)[1:]
-    told = {block.partition("\n")[0]: block.partition("```")[0] for block in shown}
-    told = {command: block for command, block in told.items() if block.rstrip("\n") != command}
-    assert len(told) >= 8
-    for command, block in told.items():
-        assert without_times(after[command]).startswith(without_times(block)), command
-    assert "de: Herzinfarkt*" in told["medlink kb show local H:1 --language de"]
-    assert re.search(r"^Herzinfarkt \S+ Myokardinfarkt ", printed, re.MULTILINE)
-    assert re.search(r"^Gartenzaun None ", printed, re.MULTILINE)
-    assert re.search(r"^3 notes, \d+ mentions, \d+ linked$", printed, re.MULTILINE)
-    assert re.search(r"^MS \S+ .* Mitralklappenstenose$", printed, re.MULTILINE)
-    assert printed.count("```text") == tour.count("```text") == 3
-    for block in re.findall(r"^```text\n.*?^```", printed, re.MULTILINE | re.DOTALL):
-        assert block in tour
-
-
 def test_links_of_the_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    further = [ROOT / name for name in ("CHANGELOG.md", "SECURITY.md")]
+    for document in [*DOCUMENTS, *further]:
         text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
         for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", text):
             path = document.parent / target if target else document
+            if GENERATED.search(str(path)):
+                continue  # 'mkdocs build --strict' and tests/test_docs.py know the generated pages
             assert path.exists(), f"{document.name}: {target}"
             if anchor:
                 heads = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
@@ -125,14 +89,14 @@ def _anchor(heading: str) -> str:
 
 def test_make_targets_and_versions_that_the_documents_name() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for document in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
+    for document in ("README.md", "CONTRIBUTING.md", "docs/explanation/measured.md"):
         for target in re.findall(r"`?make ([a-z]+)\b", (ROOT / document).read_text("utf-8")):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert f"## {medlink.__version__} (" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 def test_a_users_own_table_has_one_name() -> None:
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py"), ROOT / "setup.cfg"]:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py"), ROOT / "setup.cfg"]:
         if document.name != "CHANGELOG.md":
             assert not re.search(r"house[ -]list", document.read_text("utf-8"), re.IGNORECASE), document.name
 

@@ -15,7 +15,8 @@ import medlink
 ROOT = Path(medlink.__file__).parents[1]
 # What says where the numbers of a section come from when they are not a report's.
 SOURCE = re.compile(
-    r"measured\W+(?:once|with)|by hand|computed|extrapolated|benchmarks\.md|`(?:python )?benchmarks/", re.IGNORECASE
+    r"measured\W+(?:once|with)|by hand|computed|extrapolated|measured(?:-\w+)?\.md|`(?:python )?benchmarks/",
+    re.IGNORECASE,
 )
 # A decimal of three places, a share with a decimal, a speed, a time or a size: what is measured rather than chosen.
 MEASURED = re.compile(

@@ -54,7 +54,7 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
             others = f"it has {', '.join(sorted(held))}"
             raise InputError(f"the lexicon has nothing in {language}", remedy=f"name another language; {others}")
         near = _near(known, word, language)
-        remedy = f"try {', '.join(near)}" if near else "add it to a table of your own (docs/lexicon.md)"
+        remedy = f"try {', '.join(near)}" if near else "add it to a table of your own (docs/how-to/own-words.md)"
         raise InputError(f"the lexicon does not know {word!r}", remedy=remedy)
     if not as_json:
         shown = [*map(_told, short), *("\n".join(_lines(known, entry)) for entry in entries)]

@@ -46,8 +46,8 @@ def link(
     """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
     PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. For each mention
-    its note, character offsets, language, concept, score, and the hash of the bundle are written; docs/notes.md lists
-    the formats. The exit code is 3 if some notes could not be read.
+    its note, character offsets, language, concept, score, and the hash of the bundle are written;
+    docs/reference/notes.md lists the formats. The exit code is 3 if some notes could not be read.
     """
     from medlink.notes.database import SqlNotes
     from medlink.notes.link import link_notes

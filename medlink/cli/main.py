@@ -69,7 +69,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
 
     That is 1 for a :class:`MedlinkError`, 2 for what cannot be parsed, 3 for a run that left out notes, 130 for an
     interrupt, and 70 for an error that nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down
-    (docs/reliability.md).
+    (docs/reference/exit-codes.md).
     """
     given = sys.argv[1:] if args is None else args
     out: TextIO | None = sys.stdout

@@ -227,7 +227,7 @@ def propose_parent(
 
     Each near concept votes with its score for each of its parents, with half of it for itself, and with one and a half
     of it for itself where its name is part of one of the terms; not for itself where it is ``named``. Of what was tried
-    this put most new concepts of HPO below their parent (``docs/clustering.md``).
+    this put most new concepts of HPO below their parent (``docs/explanation/clustering.md``).
 
     >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
     >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])

@@ -3,7 +3,8 @@
 *Left* and *right*, *type 1* and *type 2*, *acute* and *chronic*, *hyper-* and *hypo-* stand in the same places of the
 same phrases, which is what an embedding learns from. A guard reads such words as values that belong to no language,
 ``("laterality", "left")`` for *left*, *links* and *izquierdo*, and compares the values of two terms. The words stand in
-``guards.json`` of each language with their source; how each kind is compared was measured (``docs/clustering.md``).
+``guards.json`` of each language with their source; how each kind is compared was measured
+(``docs/explanation/measured-clusters.md``).
 
 Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
 "febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts

@@ -62,7 +62,7 @@ class Table:
         """What to raise of a header of no layout."""
         return self.error(
             f"looked for {wanted}; found {found_columns(self.first)}",
-            "name the columns in the first line as docs/evaluation.md lists them",
+            "name the columns in the first line as docs/reference/evaluation.md lists them",
         )
 
     def error(self, message: str, remedy: str) -> InputError:

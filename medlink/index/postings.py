@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 3_000_000
 """Of more names none is found by words: the features of a mention have too many names to tell them apart by the few
-that can be read quickly, and embeddings find what they would (docs/scale.md)."""
+that can be read quickly, and embeddings find what they would (docs/explanation/scale.md)."""
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
 _TOGETHER = 1 << 20  # postings that are added up at a time
 _BUILT = 1 << 16  # names whose features are counted at a time

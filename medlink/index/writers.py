@@ -97,7 +97,7 @@ def build_bundle(
         encoder: name for :func:`medlink.models.load_encoder`; without it the encoder that the bundle has, else the
             built-in one.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
-        lexicon: folders of a house with words of its own (``docs/lexicon.md``), by which names are read.
+        lexicon: folders of a house with words of its own (``docs/how-to/own-words.md``), by which names are read.
         kind, memory, threads, progress: see :func:`medlink.index.building.build_part`.
         say: called, when all is done, with a sentence on what the bundle leaves out; else it is logged.
 

@@ -55,7 +55,7 @@ Check boxes stand ``beside``: before their mentions in a line that begins with o
 """
 _INERT = ("pseudo", "end", "cause")
 _BETWEEN = " … "
-_REMEDY = "mend the row as docs/status.md says"
+_REMEDY = "mend the row as docs/reference/language.md says"
 SYSTEM = "system"
 """Kind of a heading that is a part of the body: of the review of systems where that is open, else of the findings."""
 

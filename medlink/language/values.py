@@ -25,7 +25,7 @@ Context = Literal[
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
-_REMEDY = "mend the row as docs/finding.md says"
+_REMEDY = "mend the row as docs/reference/language.md says"
 BLANK = "[ \t\xa0\u2009\u202f]"
 """A pattern of the blanks that notes have between numbers and words."""
 TOKEN = re.compile(r"[^\W_]+|\+")

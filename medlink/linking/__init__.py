@@ -8,6 +8,7 @@ from medlink.lazy import lazily
 from medlink.linking.options import LinkOptions
 
 if TYPE_CHECKING:
+    from medlink.linking.candidates import Mention
     from medlink.linking.linker import Linker
 
 __all__ = ["LinkOptions", "Linker", "Mention"]

@@ -67,7 +67,7 @@ def status_reader(language: str, *, present_only: bool = False) -> StatusReader 
     if present_only:
         raise ConfigError(
             f"present_only cannot be had in the language {language!r}, which has no cues",
-            remedy="leave present_only out, or give the language a cues.tsv (docs/status.md)",
+            remedy="leave present_only out, or give the language a cues.tsv (docs/reference/language.md)",
         )
     return None
 

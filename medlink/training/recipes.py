@@ -167,7 +167,7 @@ class ContrastiveRecipe(PhaseRecipe):
 
     @classmethod
     def static(cls) -> Self:
-        """The recipe for a static encoder: what differs is as in the run that ``docs/biolord.md`` measures."""
+        """The recipe for a static encoder: what differs is as measured in ``docs/explanation/training-biolord.md``."""
         return cls(batch_size=256, learning_rate=1e-3, weight_decay=0.0, feature_dropout=0.1)
 
     def suited(self, start: str | Path) -> Self:
@@ -183,8 +183,9 @@ class DistillationRecipe(PhaseRecipe):
     The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
     they have the seeds ``seed``, ``seed + 1`` and so on. A ``head_start`` that is ``"random"`` is the paper's; the
     default, ``"ridge"``, is the linear map that fits the targets best on the start, which a short run bends less
-    (measured in ``docs/distillation.md``). The paper names no rate of the head's own, which ``head_rate`` is. The
-    command and the recipe file make the ``descriptions``; a trainer that is given concepts takes these as they are.
+    (measured in ``docs/explanation/training-biolord.md``). The paper names no rate of the
+    head's own (``head_rate``). The command and the recipe file make the ``descriptions``; a trainer that is given
+    concepts takes these as they are.
     """
 
     dimension: int = Field(default=64, ge=1, description="Principal components of the targets.")
@@ -270,7 +271,7 @@ class CoderPlusPlusRecipe(Recipe):
 
     @classmethod
     def static(cls) -> CoderPlusPlusRecipe:
-        """The recipe for a static encoder: what differs comes from the experiments in ``docs/training.md``."""
+        """The recipe for a static encoder: what differs is measured in ``docs/explanation/training-coderpp.md``."""
         sampling: dict[str, Any] = {"anchors": 64, "accumulation": 1, "epochs": 3}
         optimiser: dict[str, Any] = {"learning_rate": 1e-3, "warmup": 0.05, "weight_decay": 0.0}
         return cls(**sampling, **optimiser, threshold=0.7, feature_dropout=0.5)
@@ -287,7 +288,8 @@ class CoderPlusPlusRecipe(Recipe):
 
 
 class StaticRecipe(Settings):
-    """How a static encoder is trained from nothing; the numbers come from the experiments in ``docs/training.md``.
+    """How a static encoder is trained from nothing; the numbers come from experiments
+    (``docs/explanation/training-static.md``).
 
     A language with few names is worth more: each of its names is an anchor as often an epoch as the square root of how
     many times fewer they are than those of the largest language, ``language_boost`` times at most.
@@ -333,7 +335,7 @@ class StaticRecipe(Settings):
 
 
 class StaticStudentRecipe(PhaseRecipe):
-    """How a static student learns; the numbers come from the experiments in ``docs/distillation.md``.
+    """How a static student learns; the numbers come from the experiments in ``docs/explanation/training-biolord.md``.
 
     A static encoder has no use for ``mini_batch`` and ``max_tokens``, which must be 0.
     """

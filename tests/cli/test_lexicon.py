@@ -62,7 +62,10 @@ def unknown(*args: object) -> str:
 
 def test_an_unknown_word(own: Path) -> None:
     said = unknown("Xqzwvkjyy")
-    assert said == "the lexicon does not know 'Xqzwvkjyy'. Remedy: add it to a table of your own (docs/lexicon.md)."
+    assert (
+        said
+        == "the lexicon does not know 'Xqzwvkjyy'. Remedy: add it to a table of your own (docs/how-to/own-words.md)."
+    )
     assert unknown("COPDD", "--language", "de").startswith("the lexicon does not know 'COPDD'. Remedy: try COPD")
     assert "Remedy: try Kurvenvisite" in unknown("KURVENVISITTE", "--lexicon", own)
     assert "Kurvenvisite" not in unknown("Kurvenvisitte", "--lexicon", own, "--language", "en")

@@ -1,4 +1,5 @@
-"""What Faiss has for GPUs, on the CPU: it shows what is asked of GPUs, and proves nothing of them (docs/gpu.md)."""
+"""What Faiss has for GPUs, on the CPU: it shows what is asked of GPUs, and proves nothing of
+them (docs/reference/gpu.md)."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_compounds_are_parted_as_by_hand() -> None:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert len(rows) == 750
     alike = sum(word(row["word"]).pieces == [normalise(part) for part in row["parts"].split("|")] for row in rows)
-    # docs/lexicon.md has the figure, of compounds and other words apart
+    # docs/explanation/lexicon.md has the figure, of compounds and other words apart
     assert alike / len(rows) >= 0.84 - 0.03
 
 

@@ -1,4 +1,4 @@
-"""``docs/gpu.md`` names every file that speaks of GPUs, and lines that are there."""
+"""``docs/reference/gpu.md`` names every file that speaks of GPUs, and lines that are there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import medlink
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(medlink.__file__).parent
-ROWS = re.findall(r"^\| `(medlink/[\w/]+\.py)` \| `(.+?)` \|", (ROOT / "docs" / "gpu.md").read_text("utf-8"), re.M)
+ROWS = re.findall(
+    r"^\| `(medlink/[\w/]+\.py)` \| `(.+?)` \|", (ROOT / "docs" / "reference" / "gpu.md").read_text("utf-8"), re.M
+)
 
 
 def test_every_file_that_speaks_of_gpus_is_named() -> None:

@@ -153,7 +153,7 @@ def test_spark_writes_no_word_of_a_note(spark: Any, spark_folder: Path, demo_pat
 
 
 def test_the_document_prints_what_it_says(spark: Any, demo_path: Path, lines: Path, tmp_path: Path) -> None:
-    text = (Path(medlink.__file__).parents[1] / "docs" / "spark.md").read_text("utf-8")
+    text = (Path(medlink.__file__).parents[1] / "docs" / "how-to" / "spark.md").read_text("utf-8")
     shutil.copy(lines, tmp_path / "notes.jsonl")
     (tmp_path / "bundle").symlink_to(demo_path)
     blocks = re.findall(r"^```python\n(.*?)^```(?:\n```text\n(.*?)^```)?", text, re.MULTILINE | re.DOTALL)

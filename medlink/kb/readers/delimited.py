@@ -1,7 +1,7 @@
 """The one reader of delimited files: what stands in which column is said by a description, a TOML file.
 
 Those of medlink are in ``medlink/resources/kb/formats``; a user writes one for a file of his own, see
-``docs/knowledge-base.md``, which lists the keys.
+``docs/reference/terminologies.md``, which lists the keys.
 """
 
 from __future__ import annotations

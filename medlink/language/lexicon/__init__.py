@@ -1,7 +1,7 @@
 """The lexicon: what clinicians write in three languages, as tables that a house may add to.
 
-The tables of ``resources/lexicon`` are data of medlink's own; ``docs/lexicon.md`` says what each column holds and how
-they were read. Columns of other languages may be added.
+The tables of ``resources/lexicon`` are data of medlink's own; ``docs/reference/lexicon.md`` says what each column holds
+and how they were read. Columns of other languages may be added.
 """
 
 from medlink.language.lexicon.lexicon import Lexicon

@@ -152,7 +152,7 @@ def _table(data: Language) -> Expressions[tuple[str, str]]:
     for row in rows(data.table("organs"), "word", "organ"):
         if not row["word"] or row["organ"] not in ORGANS:
             message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
-            raise row.error(message, "mend the row as docs/lexicon.md says")
+            raise row.error(message, "mend the row as docs/reference/language.md says")
         found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
     return found
 
@@ -225,7 +225,7 @@ def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
                 "a word, what it is short for in both languages, a share of its uses above 0, and an organ or nothing "
                 "are expected"
             )
-            raise row.error(message, "mend the row as docs/lexicon.md says")
+            raise row.error(message, "mend the row as docs/reference/language.md says")
         short = _short(row["word"], data.tag, row["long"], row["english"], weight)
         found.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
     return found

@@ -129,7 +129,7 @@ def with_head(
     BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so that several processes keep
     it alike and checkpoints hold it. Its weights are drawn from ``seed`` as torch draws those of a linear layer, as the
     paper's are random, unless ``fitted`` has weights ``(dimension, d)`` and bias ``(dimension,)``. Larger random ones,
-    that spread as the targets do, teach the base less in as many steps (``docs/distillation.md``).
+    that spread as the targets do, teach the base less in as many steps (``docs/explanation/training-biolord.md``).
     """
     trunk = transformer(base)
     torch.manual_seed(seed)

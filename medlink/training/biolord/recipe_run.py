@@ -186,7 +186,7 @@ class BioLordRecipe(Settings):
 
 
 def read_recipe(path: str | Path) -> BioLordRecipe:
-    """Read a recipe, the TOML file that ``docs/biolord.md`` describes.
+    """Read a recipe, the TOML file that ``docs/reference/training.md`` describes.
 
     Raises:
         InputError: it cannot be read, or is not TOML.
@@ -238,7 +238,7 @@ def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
     goes back to what the contrastive phase started from, and learns from what came of it.
 
     Args:
-        path: the recipe, a TOML file that ``docs/biolord.md`` describes.
+        path: the recipe, a TOML file that ``docs/reference/training.md`` describes.
         progress: called with lines of progress.
 
     Raises:

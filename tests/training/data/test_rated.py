@@ -69,7 +69,9 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
 def test_refusals_of_pairs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"pairs\.tsv:1: looked for the columns of rated pairs; found 2 columns"):
         pairs(tmp_path, "Erika Mustermann\tfever\n1\t2\n")
-    with pytest.raises(InputError, match=r"Remedy: name the columns in the first line as docs/evaluation\.md lists"):
+    with pytest.raises(
+        InputError, match=r"Remedy: name the columns in the first line as docs/reference/evaluation\.md lists"
+    ):
         pairs(tmp_path, "a\tb\tc\n1\t2\t3\n")
     with pytest.raises(InputError, match=r"pairs\.tsv:1: the column score is there twice"):
         pairs(tmp_path, "text_1\ttext_2\tscore\tscore\na\tb\t1\t2\n")
