@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import medlink
-from medlink.errors import ConfigError
+from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
 from medlink.linking import Linker, LinkOptions
 
@@ -32,6 +33,11 @@ def test_what_is_refused(values: dict[str, Any], message: str, demo: Bundle) -> 
             make(**values)
     with pytest.raises(ConfigError, match=re.escape(message)):
         medlink.load(demo.folder, **values)
+
+
+def test_a_bundle_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such"):
+        medlink.load(tmp_path / "none")
 
 
 @pytest.mark.parametrize("values", [{"ranker": ""}, {"ranker_cache": ""}, {"ranker_cache": "x"}])

@@ -153,6 +153,10 @@ def test_addresses_that_are_none_and_passwords(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         SqlNotes(f"sqlite:///{tmp_path}/no.db", "note").state(Fields())
     assert not (tmp_path / "no.db").exists()
+    tricky.write_sqlite(tmp_path / "n.db")
+    with pytest.raises(ConfigError, match="the address of the database cannot be used") as caught:
+        SqlNotes(f"sqlite:///{tmp_path}/n.db?password=kennwort", "note").state(Fields())
+    assert "kennwort" not in str(caught.value)
     with pytest.raises(ConfigError, match="SQLAlchemy knows no database 'nosuch'"):
         SqlNotes("nosuch://u:kennwort@h/d", "note").state(Fields())
     source = SqlNotes("postgresql://u:kennwort@127.0.0.1:1/d?password=kennwort", "note")
