@@ -150,11 +150,9 @@ def test_a_knowledge_base_where_a_bundle_is_built(tmp_path: Path, monkeypatch: p
             run("index", "build", "my house.sqlite", *more)
         assert str(caught.value) == (
             "my house.sqlite: is a file, a bundle is a folder. "
-            f"Remedy: name a folder: medlink index build BUNDLE --kb {named}."
+            f"Remedy: name a folder: build_bundle(BUNDLE, kb={named})."
         )
-    with pytest.raises(
-        MedlinkError, match=r"no knowledge base in the bundle\. Remedy: run 'medlink kb build typo \.\.\.'"
-    ):
+    with pytest.raises(MedlinkError, match=r"no knowledge base in the bundle\. Remedy: run build_kb\(typo, \.\.\.\)"):
         run("index", "build", "typo")
     with pytest.raises(MedlinkError, match="is a file, a bundle is a folder"):
         run("index", "info", "my house.sqlite")
@@ -221,7 +219,7 @@ def test_a_folder_that_is_gone(
 def test_a_manifest_that_is_lost(bundle: Path) -> None:
     """What the error says to type mends it."""
     (bundle / "manifest.json").unlink()
-    with pytest.raises(MedlinkError, match=rf"has no manifest\.json\. Remedy: run 'medlink index build {bundle}'"):
+    with pytest.raises(MedlinkError, match=rf"has no manifest\.json\. Remedy: run build_bundle\({bundle}\)"):
         run("index", "info", bundle)
     run("index", "build", bundle)
     assert Linker(bundle).link(["fever"])[0].concept_id == "X:1"

@@ -207,7 +207,9 @@ def test_decisions_are_pairs_gold_synonyms_and_learned_mentions(
         "tos": {"no concept": 1},
         "husten": {"no mention": 1},
     }  # fmt: skip
-    with pytest.raises(InputError, match=r"has no texts of notes. Remedy: write the texts with the decisions: medlink"):
+    with pytest.raises(
+        InputError, match=r"has no texts of notes. Remedy: write the texts with the decisions, by Review"
+    ):
         read_texts([decided], Problems(0))
 
 

@@ -213,9 +213,7 @@ def test_a_bundle_keeps_its_encoder(how: str, with_own_encoder: Path) -> None:
 def test_an_encoder_that_is_damaged_has_to_be_named(with_own_encoder: Path) -> None:
     before = Bundle(with_own_encoder).encoder.fingerprint
     encoder = part(with_own_encoder, "encoder")
-    remedy = (
-        f"run 'medlink index build {with_own_encoder} --encoder NAME' with the encoder that it had, 'builtin' where"
-    )
+    remedy = f"run build_bundle({with_own_encoder}, encoder=NAME) with the encoder that it had, 'builtin' where"
     file = encoder / "config.json"
     for harm in (lambda: file.write_text("{}"), file.unlink, lambda: shutil.rmtree(encoder)):
         harm()

@@ -156,7 +156,7 @@ def test_what_was_added_is_missed(tmp_path: Path) -> None:
     update_bundle(tmp_path / "house", [table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])], say=said.append)
     assert said == [
         "1 of 1 names that were added to the bundle are not in the new knowledge base: add the tables again, with "
-        f"'medlink index add {tmp_path / 'house'} --table FILE'"
+        f"extend_bundle({tmp_path / 'house'}, table=FILE)"
     ]
 
 
