@@ -32,7 +32,7 @@ def test_mixed_encodings(tmp_path: Path) -> None:
     path = write(tmp_path, "Grösse\n".encode() + b"\n".join([b"Gr\xf6sse"] * 7) + b"\nok\n")
     terms = read_terms(path)
     assert list(terms.texts) == ["Grösse", "ok"]
-    assert terms.notes == (f"{path}: lines left out: 7, not UTF-8, see --encoding (line 2, 3, 4, 5, 6 ...)",)
+    assert terms.notes == (f"{path}: lines left out: 7, not UTF-8, see encoding=... (line 2, 3, 4, 5, 6 ...)",)
     assert "Größe" in read_terms(write(tmp_path, b"Gr\xf6\xdfe\n"), encoding="latin-1").texts
 
 
