@@ -88,7 +88,7 @@ def build_part(
         also.update(compress(typed, places_among(typed, main.names.concept_ids) >= 0))
     table = NameTable.build(folder, names, types, also)
     if not len(table) and main is None:
-        raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
+        raise ConfigError("no names to index", remedy="load a source first, or widen languages=...")
     kind = kind or choose(len(table), encoder.dimension, memory)
     made = vector_index(kind)(encoder.dimension, threads=threads)
     # those of few names are quickly made again

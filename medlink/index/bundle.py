@@ -195,13 +195,13 @@ def newer_kb(folder: Path, manifest: Raw) -> str:
             return ""
     return (
         f"{path} is not in the bundle, which goes on with the knowledge base that it was built from. "
-        f"Remedy: run 'medlink index build {folder}', or delete the file"
+        f"Remedy: run build_bundle({folder}), or delete the file"
     )
 
 
 def add_again(folder: Path) -> str:
-    """The command that adds a table to a bundle."""
-    return f"'medlink index add {folder} --table FILE'"
+    """The call that adds a table to a bundle."""
+    return f"extend_bundle({folder}, table=FILE)"
 
 
 def lost_names(folder: Path, old: Raw | None, new: Path) -> str:

@@ -54,7 +54,7 @@ def _named(method: Callable[..., Any]) -> Callable[..., Any]:
             raise BundleError(
                 f"what the index holds does not fit together ({type(error).__name__})",
                 path=self.folder,
-                remedy="run 'medlink index verify', which names the damaged file",
+                remedy="run verify_bundle(), which names the damaged file",
             ) from error
 
     return named

@@ -108,7 +108,7 @@ def build_bundle(
     folder = Path(folder)
     refuse_other(folder)
     if folder.is_file():
-        remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
+        remedy = f"name a folder: build_bundle(BUNDLE, kb={shlex.quote(str(kb or folder))})"
         raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)
     named = None if encoder is None else load_encoder(encoder)
     there = ((folder / name).exists() for name in (KB_FILE, MANIFEST))
@@ -144,7 +144,7 @@ def build_bundle(
         say(f"the encoder is {encoder}, another one than before")
     before: list[Raw] = [] if old is None else old.get("lexicon", [])
     if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
-        say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
+        say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with lexicon=...")
     _say_left_out(folder, doubted, left_out, say)
     return Bundle(folder)
 
@@ -317,7 +317,7 @@ def _say_left_out(folder: Path, doubted: Sequence[Raw], left_out: str, say: Call
         say(
             "not in the index, as they say another concept than the names beside them: "
             f"{counted(len(doubted), 'name')}, such as {one['name']!r}, a name of {one['concept_id']} that means "
-            f"{one['says']!r}. 'medlink index info {shlex.quote(str(folder))}' lists them"
+            f"{one['says']!r}. Bundle({shlex.quote(str(folder))}) lists them"
         )
     if left_out:
         say(f"{left_out}: add the tables again, with {add_again(folder)}")
@@ -381,11 +381,11 @@ def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> R
     if kb is None and not incoming.exists():
         found = parts.named_by_content(folder, "kb") if old is None else [old["parts"]["kb"]]
         if old is not None and not parts.is_sound(folder, found[0]):
-            remedy = f"copy it from another place, or build it again with 'medlink kb build {folder} ...'"
+            remedy = f"copy it from another place, or build it again with build_kb({folder}, ...)"
             damaged = folder / found[0]["folder"]
             raise BundleError("the knowledge base of the bundle is damaged", path=damaged, remedy=remedy)
         if len(found) > 1:
-            remedy = f"name one of them with --kb: {', '.join(entry['folder'] for entry in found)}"
+            remedy = f"name one of them with kb=...: {', '.join(entry['folder'] for entry in found)}"
             message = "the manifest is lost, and there are several knowledge bases"
             raise BundleError(message, path=folder, remedy=remedy)
         return found[0] if found else _no_kb(folder)
@@ -409,7 +409,7 @@ def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> R
 
 
 def _no_kb(folder: Path) -> NoReturn:
-    remedy = f"run 'medlink kb build {folder} ...' first, or name one with --kb"
+    remedy = f"run build_kb({folder}, ...) first, or name one with kb=..."
     raise BundleError("no knowledge base in the bundle", path=folder / KB_FILE, remedy=remedy)
 
 
@@ -422,7 +422,7 @@ def _own_encoder(folder: Path, old: Raw | None) -> Encoder:
     if old is None and not found and not any(map(is_part, folder.glob("encoder-*"))):
         return load_encoder()
     if len(found) > 1:
-        remedy = f"name one of them with --encoder: {', '.join(map(str, found))}"
+        remedy = f"name one of them with encoder=...: {', '.join(map(str, found))}"
         raise BundleError(
             "there are several encoders, and no manifest that names one of them", path=folder, remedy=remedy
         )

@@ -85,7 +85,7 @@ def test_an_unfinished_run_is_resumed(kb: Path, start: Path, tmp_path: Path, mon
     command = ["train", "coderpp", str(kb), "-o", str(tmp_path / "out"), "--start", str(start), *SHORT]
     assert CliRunner().invoke(app, [*command, "--checkpoint-steps", "1"]).exit_code
     monkeypatch.undo()
-    with pytest.raises(medlink.MedlinkError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
+    with pytest.raises(medlink.MedlinkError, match=r"holds an unfinished run\. Remedy: resume it with resume="):
         CliRunner().invoke(app, command, catch_exceptions=False)
     assert train_resumed(kb, start, tmp_path / "out") == alone
 

@@ -63,7 +63,7 @@ def test_the_parts_and_their_binding(bundle: Path) -> None:
 def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
     refer(bundle, "kb", small_kb(tmp_path / "kb" / "kb.sqlite", "pain").parent)
-    with pytest.raises(BundleError, match=r"the knowledge base is not the one.*medlink index build"):
+    with pytest.raises(BundleError, match=r"the knowledge base is not the one.*build_bundle"):
         Bundle(bundle)
     build_bundle(bundle)  # the remedy mends it
     assert Linker(bundle).link(["pain"])[0].concept_id == "X:1"
@@ -97,16 +97,16 @@ def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").unlink()
     with pytest.raises(BundleError, match="incomplete: it has no manifest"):
         Bundle(bundle)
-    with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*medlink kb build"):
+    with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*build_kb"):
         build_bundle(tmp_path / "new")
     assert not (tmp_path / "new").exists()
     (bundle / "manifest.json").write_text(manifest)
     shutil.rmtree(part(bundle, "index"))
-    with pytest.raises(BundleError, match=r"index-[0-9a-f]{16}: a part of the bundle is missing.*medlink index build"):
+    with pytest.raises(BundleError, match=r"index-[0-9a-f]{16}: a part of the bundle is missing.*build_bundle"):
         Bundle(bundle)
     build_bundle(bundle)
     shutil.rmtree(part(bundle, "kb"))
-    with pytest.raises(BundleError, match=r"the knowledge base of the bundle is damaged.*medlink kb build"):
+    with pytest.raises(BundleError, match=r"the knowledge base of the bundle is damaged.*build_kb"):
         build_bundle(bundle)
 
 
@@ -114,7 +114,7 @@ def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "around" / "pages").mkdir(parents=True)
     shutil.copytree(bundle, tmp_path / "around" / "inner")
-    for folder, remedy in (("empty", "a folder made by 'medlink index build'"), ("around", tmp_path / "around/inner")):
+    for folder, remedy in (("empty", "a folder made by build_bundle()"), ("around", tmp_path / "around/inner")):
         with pytest.raises(BundleError) as caught:
             Bundle(tmp_path / folder)
         assert str(caught.value) == f"{tmp_path / folder}: is no bundle. Remedy: name {remedy}."
@@ -125,7 +125,7 @@ def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").unlink()
     shutil.move(part(tmp_path / "around" / "inner", "kb") / "kb.sqlite", tmp_path / "empty" / "kb.sqlite")
     for folder in (bundle, tmp_path / "empty"):
-        with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*medlink index build"):
+        with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*build_bundle"):
             Bundle(folder)
 
 
@@ -225,7 +225,7 @@ def test_an_encoder_that_is_damaged_has_to_be_named(with_own_encoder: Path) -> N
     assert Bundle(with_own_encoder).encoder.fingerprint == before
     (part(with_own_encoder, "encoder") / "config.json").write_text("{}")
     (with_own_encoder / "manifest.json").write_text("{")
-    with pytest.raises(BundleError, match=r"own: the encoder of the bundle is damaged.*--encoder NAME"):
+    with pytest.raises(BundleError, match=r"own: the encoder of the bundle is damaged.*encoder=NAME"):
         build_bundle(with_own_encoder)
 
 
@@ -251,7 +251,7 @@ def test_a_bundle_with_a_knowledge_base_that_waits_says_so_on_opening(
     assert said() == ""
     waits = (
         f"{folder / 'kb.sqlite'} is not in the bundle, which goes on with the knowledge base that it was built from. "
-        f"Remedy: run 'medlink index build {folder}', or delete the file"
+        f"Remedy: run build_bundle({folder}), or delete the file"
     )
     # of the same size, and of another one with the same names
     assert load("cough") == waits

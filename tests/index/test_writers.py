@@ -248,7 +248,7 @@ def test_a_lost_manifest(begun: Path, tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "kb", work / "kb")
         store.place(bundle, work / "kb", "kb", work)
     (bundle / "manifest.json").write_text("{")
-    with pytest.raises(BundleError, match=r"there are several knowledge bases.*name one of them with --kb: kb-"):
+    with pytest.raises(BundleError, match=r"there are several knowledge bases.*name one of them with kb=\.\.\.: kb-"):
         build_bundle(bundle)
 
 

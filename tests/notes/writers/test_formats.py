@@ -264,7 +264,7 @@ def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path)
         ("notes.csv", {"format": "brat"}, "the output is a file, and this format is a folder. Remedy: name a folder"),
         ("mine", {"format": "brat"}, "mine: the output is a folder that medlink did not write. Remedy: move it away"),
         ("o.jsonl", {"failures": "o.jsonl"}, "the output and the failures are one file. Remedy: name another file"),
-        ("sqlite:///bad.db", {}, "the table links lacks the column link_id. Remedy: name another out_table, or"),
+        ("sqlite:///bad.db", {}, "the table links lacks the column link_id. Remedy: name another table with out_t"),
         ("sqlite:///no/o.db", {}, "the folder of the output does not exist. Remedy: make it, or name another file"),
     ],
 )
