@@ -93,8 +93,8 @@ def test_too_many_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("content", "remedy"),
     [
         ("", "put one term on each line below the header"),
-        ("term\tcount\tlanguage\na\tx\tde\n", "give whole numbers, or name their column"),
-        ("term\tcount\tlanguage\na\t1\txx-y\n", "give tags such as de, or name their column"),
+        ("term\tcount\tlanguage\na\tx\tde\n", "give whole numbers, or name their column with frequency_column=..."),
+        ("term\tcount\tlanguage\na\t1\txx-y\n", "give tags such as de, or name their column with language_column=..."),
         ("term\tcount\tlanguage\na\n", "give each line as many cells as the first"),
         ("term\tcount\tlanguage\n\t1\tde\n", "put one term on each line"),
         (f"term\n{'x' * 3000}\n", "put one term on each line"),

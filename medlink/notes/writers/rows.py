@@ -118,8 +118,9 @@ class ParquetWriter(TextWriter):
         return (json.dumps(row(note, language, one, self.bundle), ensure_ascii=False) for one in mentions)
 
     def place(self, part: Path, out: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        with needs_extra("parquet", "writing Parquet"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
 
         with (
             part.open(encoding="utf-8", newline="\n") as lines,

@@ -18,6 +18,7 @@ import numpy as np
 from medlink.errors import EncoderError, needs_extra
 from medlink.files.json import read_json
 from medlink.models.encoders import Encoder, check_folder, load_encoder
+from medlink.models.sealed import SEAL, seal
 from medlink.models.static.encoder import StaticEncoder, is_static, quantise
 from medlink.training.common.card import write_card
 
@@ -79,6 +80,7 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
             average([StaticEncoder.load(path) for path in paths]).save(draft)
         else:
             _average_folders(paths, draft)
+            seal(draft)
         data = {f"SHA-256 of the weights of encoder {i + 1}": f"`{_digest(path)}`" for i, path in enumerate(paths)}
         write_card(
             draft,
@@ -128,7 +130,12 @@ def _parts(folder: Path) -> list[Path]:
 
 def _settings(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for path in (path for part in _parts(folder) for path in sorted(part.iterdir()) if path.suffix in _SETTINGS):
+    for path in (
+        path
+        for part in _parts(folder)
+        for path in sorted(part.iterdir())
+        if path.suffix in _SETTINGS and path.name != SEAL
+    ):
         try:
             content = read_json(path) if path.suffix == ".json" else path.read_bytes()
         except ValueError as error:
