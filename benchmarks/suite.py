@@ -251,7 +251,7 @@ def _run(suite: Suite, entry: Entry, kind: str, name: str, loaded: dict[str, Any
 def _ranked(task: Any, peer: Peer | None, last: int | None) -> Task:
     """A task in which a peer ranks, if there is one, and ranks below the last count as not found."""
 
-    class Ranked(type(task)):  # type: ignore[misc]
+    class Ranked(type(task)):  # type: ignore[misc]  # the class of each task is known when it runs
         def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Any) -> list[Answer]:
             if peer is None:
                 found = super().answers(dictionary, queries, run)

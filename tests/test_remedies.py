@@ -61,6 +61,7 @@ def test_the_library_names_no_command() -> None:
         ("build it again with build_kb()", "build it again with 'medlink kb build'"),
         ("a file that cluster_list(format=jsonl) wrote", "a file that 'medlink cluster --format jsonl' wrote"),
         ("name it with id_field=..., or", "name it with --id-field, or"),
+        ('add encoding="utf-16-le".', "add --encoding utf-16-le."),
         ("see Other(x)", "see Other(x)"),
     ],
 )

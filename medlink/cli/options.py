@@ -110,7 +110,7 @@ def note_fields(what: str) -> Callable[[F], F]:
 
 
 def columns(kind: Callable[..., object], **of: str) -> Callable[[F], F]:
-    """An option for each column of a list, by its name in ``kind``, of which the command gets one, ``columns``."""
+    """Add an option for each column of a list; the command gets them as one ``columns`` of class ``kind``."""
     names = {name: "column" if name == "term" else f"{name}_column" for name in of}
 
     def add(command: F) -> F:

@@ -18,7 +18,7 @@ COMMANDS_OF = {
 }  # fmt: skip
 """The command for each call of the library that a message may name: ``build_kb(PATH, table=FILE)``."""
 _CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS_OF))})\(([^()]*)\)")
-_OPTION = re.compile(r"\b([a-z][a-z_]*)=\.\.\.")
+_OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)")')
 
 
 def as_typed(text: str, command: click.Command | None = None) -> str:
@@ -28,7 +28,10 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
         words = re.sub(r"(?:^|, )([a-z_]+)=", r" --\1 ", found[2]).replace(", ...", " ...").strip()
         return f"'medlink {COMMANDS_OF[found[1]]}{' ' * bool(words)}{words}'"
 
-    text = _OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", _CALL.sub(call, text))
+    def parameter(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}{' ' * bool(found[2])}{found[2] or ''}"
+
+    text = _OPTION.sub(parameter, _CALL.sub(call, text))
     for option in command.params if command is not None else ():
         if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
             # one word may be a word of the message, but where a message begins with it or says to leave it out

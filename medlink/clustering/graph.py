@@ -180,7 +180,7 @@ def average_cut(
     one, other = np.minimum(rows, cols), np.maximum(rows, cols)
     while len(value):
         link = value / (size[one] * size[other]) / SCALE
-        # a group whose links are all below the share stays as it is: no join makes a link of its stronger
+        # a group with no link above the share is final: joins of others never strengthen its links
         alive = np.zeros(count, dtype=bool)
         enough = link >= share
         alive[one[enough]] = alive[other[enough]] = True

@@ -170,7 +170,7 @@ class Kept:
                 remedy = "reload the page, and decide again what it does not show"
                 raise Changed("was changed by another page or program", path=self.path, remedy=remedy)
             self.rows = self._checked(data)
-            with whole_file(self.path, "the decisions") as file:
+            with whole_file(self.path, "the decisions", private=True) as file:
                 file.write(data)
             return hashlib.sha256(data).hexdigest()
 

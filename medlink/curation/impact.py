@@ -138,7 +138,7 @@ def check_links(
     results, reasons, groups = Counter[str](), Counter[str](), Groups()
     number, notes, changed = 0, _Runs(), _Runs()
     with ExitStack() as stack:
-        file = None if out is None else stack.enter_context(whole_text(out))
+        file = None if out is None else stack.enter_context(whole_text(out, private=True))
         write = _writer(file, is_json=out is not None and Path(out).suffix == ".jsonl")
         rows = _rows(links, check.old.bundle)
         while batch := list(islice(rows, _BATCH)):

@@ -29,16 +29,16 @@ _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 
 
 def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], title: str, data: Iterable[str]) -> None:
-    """Write a page; it appears under its name when it is complete. Memory does not grow with its data.
+    """Write a page, which appears whole and, where it is new, is readable to its owner alone.
 
     ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it, each behind those it needs, and
-    ``data`` the pieces of one JSON value that :func:`to_json` made.
+    ``data`` the pieces of one JSON value that :func:`to_json` made. Memory does not grow with them.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     # a title may be the name of a file whose bytes are no UTF-8; the data is plain ASCII
-    with whole_text(path, "the page", errors="replace") as file:
+    with whole_text(path, "the page", errors="replace", private=True) as file:
         file.writelines(page_parts(kind, scripts, title, data))
 
 

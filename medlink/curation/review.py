@@ -151,7 +151,7 @@ def write_pairs(path: StrPath, rows: Iterable[Decision], work: Work, kb: Knowled
                 pairs[row.term, " ".join(name.split()), int(concept in right), row.concept_id, concept] = None
     if not pairs:
         raise InputError("no decision gives a training pair", path=work.path, remedy=_AGAIN)
-    with whole_text(path, "the pairs") as file:
+    with whole_text(path, "the pairs", private=True) as file:
         file.write("\t".join(PAIRS) + "\n")
         file.writelines("\t".join(map(str, pair)) + "\n" for pair in pairs)
     return len(pairs)
@@ -178,7 +178,7 @@ def write_gold(path: StrPath, rows: Iterable[Decision], work: Work) -> int:
     decided = [(items[item], found) for item, found in by_note.items() if item in items]
     if not any(_findings(found) for _, found in decided):
         raise InputError("nothing was decided about a mention of these notes", path=work.path, remedy=_AGAIN)
-    with whole_text(path, "the gold") as file:
+    with whole_text(path, "the gold", private=True) as file:
         for note, found in decided:
             line = {
                 "id": note.note_id,

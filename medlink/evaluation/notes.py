@@ -90,7 +90,7 @@ class GoldText:
         cls, name: str, language: str, text: str, findings: Sequence[Finding], *,
         complete: bool = True, placed: bool = True, told: frozenset[str] = TOLD,
     ) -> GoldText:  # fmt: skip
-        """A text whose concepts are those of its findings, of which those without a place stay away."""
+        """Make a gold text; findings without a place count for its concepts, not as spans."""
         every = frozenset(concept for one in findings for concept in one.concepts)
         affirmed = frozenset(concept for one in findings if is_affirmed(one.said, told) for concept in one.concepts)
         there = tuple(one for one in findings if one.pieces)

@@ -34,20 +34,20 @@ _FOLDER = "name a place that you can write to and that has room"
 
 
 @contextmanager
-def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
+def whole_folder(path: StrPath, what: str = "the folder", *, private: bool = False) -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
-    The folder above is made. A folder that was there leaves the new one its mode; after an error it is there and
-    nothing else. A process killed between the two renames leaves none, and the next call puts the old one back. Of two
-    processes that write one folder at the same time the last to end wins. Raises :class:`ConfigError`, which calls the
-    folder ``what``, where it cannot be written.
+    The folder above is made. A folder that was there leaves the new one its mode; else only its owner can look into a
+    ``private`` one. After an error the old folder is there and nothing else. A process killed between the two renames
+    leaves none, and the next call puts the old one back. Of two processes that write one folder at the same time the
+    last to end wins. Raises :class:`ConfigError`, which calls the folder ``what``, where it cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
         raise ConfigError(f"{what} would take the place of a file", path=path, remedy="name a folder")
     with scratch_folder(target, what) as work:
         draft = work / _DRAFT
-        draft.mkdir()
+        draft.mkdir(0o700 if private else 0o777)
         yield draft
         with alone(target.parent):
             if target.exists():
@@ -128,7 +128,8 @@ def locked(
             try:
                 lock = _lock(path, wait=is_second)
                 if private:
-                    path.chmod(0o600)
+                    with suppress(OSError):  # not every file system knows owners
+                        path.chmod(0o600)
             except Timeout as error:
                 if not wait:
                     remedy = "wait for it to end" + (", or name another file" if output else "")

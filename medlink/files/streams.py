@@ -329,7 +329,7 @@ class LineFile:
             return
         found = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        remedy = f"add encoding=... {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        remedy = f'add encoding="{wide}"' if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
         raise self.refused(f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 

@@ -57,12 +57,6 @@ def put_in_place(draft: StrPath, path: StrPath, what: str = "the output", *, pri
             sync(target.parent)
 
 
-def make_private(path: StrPath | int, mode: int = 0o600) -> None:
-    """Let its owner alone read a new file or folder, where the file system knows owners."""
-    with suppress(OSError):
-        os.chmod(path, mode)  # noqa: PTH101 # the number of an open file is no Path
-
-
 def is_replaced(path: StrPath) -> bool:
     """Whether a target is a file that another one replaces; what else is there is written to as it stands."""
     status = _status(path)

@@ -76,7 +76,7 @@ class TransformerEncoder:
             _warned.add(name)
             logger.warning(
                 "%s does not say how the vectors of its tokens become one: their %s is taken. Remedy: name it cls:%s, "
-                "or give pooling=... cls, where that of [CLS] was trained, as in CODER and SapBERT",
+                'or give pooling="cls", where that of [CLS] was trained, as in CODER and SapBERT',
                 *(name, own, name),
             )
 

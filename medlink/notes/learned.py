@@ -18,7 +18,7 @@ from medlink.errors import InputError
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import is_replaced, make_private, whole_text
+from medlink.files.whole import whole_text
 from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
@@ -34,9 +34,7 @@ class _Row(BaseModel, strict=True, extra="forbid"):
 
 def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> None:
     """Write the file, which appears whole; its lines are sorted, and the same entries give the same bytes."""
-    with whole_text(path, "the learned mentions") as file:
-        if is_replaced(path):
-            make_private(file.fileno())
+    with whole_text(path, "the learned mentions", private=True) as file:
         file.write(json_line(head.model_dump()))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}

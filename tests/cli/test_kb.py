@@ -245,6 +245,13 @@ def test_a_folder_of_other_files_does_not_become_a_bundle(
         Path("notes", sign).unlink()
 
 
+@pytest.mark.parametrize(("option", "shown"), [("--progress", True), ("--no-progress", False), (None, False)])
+def test_progress(option: str | None, shown: bool, table: Path, tmp_path: Path) -> None:
+    result = run("build", tmp_path / "kb", "--table", table, *([option] if option else []))
+    assert ("indexing" in result.stderr) == shown
+    assert "indexing" not in result.stdout
+
+
 def test_build_refuses(table: Path, tmp_path: Path) -> None:
     with pytest.raises(MedlinkError, match="no release is given"):
         run("build", tmp_path / "kb")

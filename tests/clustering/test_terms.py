@@ -131,7 +131,7 @@ def test_ids_and_languages_keep_rows_apart() -> None:
     [
         (b"", "t.txt", {}, "no usable line. Remedy: put one term on each line."),
         (b"\xe9\n", "t.txt", {}, "no usable line; lines left out: 1, not UTF-8"),
-        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8. Remedy: add encoding=... utf-16."),
+        (b"\xff\xfea\x00", "t.txt", {}, ':1: is UTF-16, not UTF-8. Remedy: add encoding="utf-16".'),
         (
             b"x\ty\n1\t2\n",
             "t.tsv",

@@ -107,6 +107,7 @@ def test_a_measured_value_is_said_in_words(kb: KnowledgeBase, tmp_path: Path) ->
     value = Value("temperature", 39.2, "°C", "high", "range", 37.5)
     note = replace(note, mentions=(replace(note.mentions[0], value=value),))
     write_notes(tmp_path / "p.html", [note], kb, title="t")
+    assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600, "it has the words of a note"
     given = data(Page(tmp_path / "p.html"))
     row = dict(zip(given["fields"]["mention"], given["notes"][0][3][1], strict=True))
     assert row["value"] == "temperature 39.2 °C, high: limit 37.5 of the laboratory"

@@ -192,6 +192,7 @@ def test_decisions_are_pairs_gold_synonyms_and_learned_mentions(
         assert {one["score"] for one in csv.DictReader(file, delimiter="\t")} == {"0", "1"}
 
     assert review.write_gold(gold) == 3
+    assert gold.stat().st_mode & 0o777 == 0o600
     texts = {one.language: one for one in read_texts([gold], Problems(0))}
     assert {la: (one.text, one.complete, len(one.findings)) for la, one in texts.items()} == {
         "de": (TEXTS["de"], False, 1), "en": (TEXTS["en"], True, 2), "es": (TEXTS["es"], False, 1),

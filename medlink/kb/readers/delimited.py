@@ -525,10 +525,11 @@ class _File:
 
     def _usable(self, row: list[str], line: int) -> bool:
         layout, bad = self.layout, self.said.get("bad")
-        if layout.has_header and row[0].lower() == self.heads[0]:  # noqa: SIM102
-            if [cell.lower() for cell in row[: len(self.heads)]] == self.heads:
-                self.problems.skipped["header repeated"] += 1
-                return False
+        # the first cell tells nearly every row from a header
+        is_like_header = layout.has_header and row[0].lower() == self.heads[0]
+        if is_like_header and [cell.lower() for cell in row[: len(self.heads)]] == self.heads:
+            self.problems.skipped["header repeated"] += 1
+            return False
         if reason := _reason(row, layout.skip, True):
             self.problems.skipped[reason] += 1
             return False

@@ -16,14 +16,7 @@ from typing import Any, Protocol, TextIO
 from medlink.errors import ConfigError
 from medlink.files.folders import locked, one_error, sync, whole_folder
 from medlink.files.json import json_line, json_text, parse_json, read_json, write_json
-from medlink.files.whole import (
-    check_targets,
-    is_replaced,
-    make_private,
-    put_in_place,
-    standard_output,
-    whole_text,
-)
+from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 
@@ -167,7 +160,8 @@ class TextWriter(ABC):
         part, self._state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
         check_targets({"the unfinished output": part, "the state of the output": self._state}, self._job.reads)
         self._part = part
-        with one_error(out, "the output"), locked(part, "the output", output=out):
+        # its mode is that of the output, unless there is one
+        with one_error(out, "the output"), locked(part, "the output", output=out, private=True):
             try:
                 self._begin(part)
             except BaseException:
@@ -177,7 +171,6 @@ class TextWriter(ABC):
             try:
                 # before the lines: a file of that name with something in it and without a state is somebody else's
                 self._save()
-                make_private(part)  # one that is written over leaves it its mode
                 with part.open("r+" if self._size else "w", encoding="utf-8", newline="") as file:
                     file.seek(self._size)
                     file.truncate()
@@ -276,11 +269,13 @@ class FolderWriter(TextWriter):
         return True
 
     def place(self, part: Path, out: Path) -> None:
-        with part.open(encoding="utf-8", newline="\n") as lines, whole_folder(out, "the output") as folder:
-            make_private(folder, 0o700)
+        with (
+            part.open(encoding="utf-8", newline="\n") as lines,
+            whole_folder(out, "the output", private=True) as folder,
+        ):
             for name, content in self.files(map(json.loads, lines)):
+                (folder / name).touch(0o600)
                 (folder / name).write_bytes(content)
-                make_private(folder / name)
                 sync(folder / name)
             said = {"job": self._job.key, "notes": self._notes, "written": self.written}
             write_json(folder / _STATE, _hashed(said), "the state of the output")

@@ -12,7 +12,7 @@ from typing import Any
 
 from medlink.errors import needs_extra
 from medlink.files.escapes import visible
-from medlink.files.whole import make_private, whole_file
+from medlink.files.whole import whole_file
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import Job, TextWriter, note_name
@@ -124,10 +124,9 @@ class ParquetWriter(TextWriter):
 
         with (
             part.open(encoding="utf-8", newline="\n") as lines,
-            whole_file(out) as file,
+            whole_file(out, private=True) as file,
             pq.ParquetWriter(file, self._schema, compression="zstd") as writer,
         ):
-            make_private(file.fileno())
             while rows := [json.loads(line) for line in islice(lines, _GROUP)]:
                 writer.write_table(pa.Table.from_pylist(rows, schema=self._schema), row_group_size=_GROUP)
 
