@@ -16,7 +16,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
 from medlink.kb.readers import formats
 from medlink.kb.readers.common import nothing_found
-from medlink.kb.readers.delimited import Description, descriptions
+from medlink.kb.readers.descriptions import Description, descriptions
 
 _LOOKED_AT = 1 << 22  # bytes: a JSON file may say late what it is
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"(?:CodeSystem|ValueSet|ConceptMap|Bundle)"')

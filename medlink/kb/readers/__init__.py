@@ -1,7 +1,8 @@
 """Readers of foreign formats, from release file to the records of :mod:`medlink.records`.
 
 A delimited file needs no code: a description in ``medlink/resources/kb/formats`` says what its columns are
-(:mod:`medlink.kb.readers.delimited`). A format with more logic is one module here, which nothing else names. It holds
+(:mod:`medlink.kb.readers.descriptions`). A format with more logic is one module here, which nothing else names. It
+holds
 
 * a function ``read_x(path, *, ..., problems: Problems | None = None)`` that yields records: first its
   :class:`~medlink.records.Source`, and a :class:`~medlink.records.Concept` for each id that it announces. The text
@@ -31,7 +32,8 @@ from functools import cache, partial
 
 from medlink.errors import ConfigError
 from medlink.kb.readers.common import Format
-from medlink.kb.readers.delimited import Description, described, descriptions, read_delimited
+from medlink.kb.readers.delimited import read_delimited
+from medlink.kb.readers.descriptions import Description, described, descriptions
 
 
 @cache
