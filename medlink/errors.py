@@ -12,8 +12,9 @@ class MedlinkError(Exception):
 
     Message and remedy are one sentence each, without a full stop.
 
-    >>> str(MedlinkError("3 columns, 18 expected", path="MRCONSO.RRF", line=7, remedy="fetch it again"))
-    'MRCONSO.RRF:7: 3 columns, 18 expected. Remedy: fetch it again.'
+    Examples:
+        >>> str(MedlinkError("3 columns, 18 expected", path="MRCONSO.RRF", line=7, remedy="fetch it again"))
+        'MRCONSO.RRF:7: 3 columns, 18 expected. Remedy: fetch it again.'
     """
 
     def __init__(

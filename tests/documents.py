@@ -30,7 +30,7 @@ from medlink.linking.demo import demo_bundle, demo_folder, demo_notes
 from tests.kb.writers import terms_of, write_lines, write_rf2, write_rrf
 
 ROOT = Path(__file__).resolve().parents[1]
-_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _RUNS = re.compile(r"^```(?:console|python)$", re.MULTILINE)
 _SECONDS = re.compile(r"\b\d+(?:\.\d+)? s\b")
 
@@ -107,7 +107,8 @@ def run_blocks(document: str, folder: Path) -> str:
         if kind == "python" and not name:
             (folder / "example.py").write_text(body, encoding="utf-8")
             printed = _run(f'"{sys.executable}" example.py', folder)
-        parts += [between, f"```{kind}{' ' + name if name else ''}\n{body}```"]
+        titled = f'{kind} title="{name}"' if name else kind
+        parts += [between, f"```{titled}\n{body}```"]
         end = block.end()
     return "".join([*parts, document[end:]])
 

@@ -93,10 +93,11 @@ class TermClusterer:
     Raises:
         ConfigError: a value is out of range.
 
-    >>> from medlink.models import load_encoder
-    >>> found = TermClusterer(load_encoder()).cluster(["Niere", "Nieren", "kidney", "left leg", "right leg"])
-    >>> [[member.term for member in cluster.members] for cluster in found.clusters]
-    [['Niere', 'Nieren', 'kidney'], ['left leg'], ['right leg']]
+    Examples:
+        >>> from medlink.models import load_encoder
+        >>> found = TermClusterer(load_encoder()).cluster(["Niere", "Nieren", "kidney", "left leg", "right leg"])
+        >>> [[member.term for member in cluster.members] for cluster in found.clusters]
+        [['Niere', 'Nieren', 'kidney'], ['left leg'], ['right leg']]
     """
 
     def __init__(

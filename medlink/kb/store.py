@@ -221,8 +221,9 @@ class KnowledgeBase:
         Compared is ``medlink.language.text.normalise``, and German transcriptions (ae for ä) by
         ``medlink.language.text.variants``. Names of the plain form come first, then by concept, language and text.
 
-        >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP
-        [Name(concept_id='HP:0001250', text='Krampfanfälle', language='de', ...)]
+        Examples:
+            >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP
+            [Name(concept_id='HP:0001250', text='Krampfanfälle', language='de', ...)]
         """
         tag = _tag(language)
         forms = [form for form in variants(name, tag or None) if form]

@@ -69,10 +69,11 @@ class Mapper:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
         BundleError: the bundle cannot be opened.
 
-    >>> from medlink.linking.demo import demo_bundle
-    >>> found = Mapper(demo_bundle()).propose([SourceCode("17", "Herzinfarkt (Notaufnahme)", language="de")])
-    >>> [target.concept_id for target in found[0].targets]
-    ['DEMO:0016']
+    Examples:
+        >>> from medlink.linking.demo import demo_bundle
+        >>> found = Mapper(demo_bundle()).propose([SourceCode("17", "Herzinfarkt (Notaufnahme)", language="de")])
+        >>> [target.concept_id for target in found[0].targets]
+        ['DEMO:0016']
     """
 
     def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:

@@ -47,8 +47,9 @@ class BioLordTrainer(Trainer):
     Raises:
         ConfigError: a teacher is missing, or given where none is imitated.
 
-    >>> BioLordTrainer({}, "hf:sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
-    10
+    Examples:
+        >>> BioLordTrainer({}, "hf:sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
+        10
     """
 
     recipe: PhaseRecipe

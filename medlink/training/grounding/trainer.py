@@ -31,8 +31,9 @@ class ConceptualGroundingTrainer(Trainer):
         start: the encoder below: ``"builtin"``, a model folder, or ``hf:NAME``. It is not trained.
         recipe: how to train; :meth:`~medlink.training.recipes.GroundingRecipe.map_alone` trains nothing.
 
-    >>> ConceptualGroundingTrainer({"A": ("kidney stone", "renal calculus"), "B": ("stroke",)}).recipe.batch_size
-    64
+    Examples:
+        >>> ConceptualGroundingTrainer({"A": ("kidney stone", "renal calculus"), "B": ("stroke",)}).recipe.batch_size
+        64
     """
 
     recipe: GroundingRecipe
