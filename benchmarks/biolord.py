@@ -31,8 +31,8 @@ import numpy as np
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
+from medlink.files.atomic import whole_text
 from medlink.files.problems import Problems
-from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.records import Name

@@ -21,8 +21,8 @@ from open_sources import translations
 
 from medlink.evaluation import Dictionary, Query, correlate, measure_answers, pair_cosines, read_leaves, retrieve
 from medlink.evaluation.task import Encode, draw
+from medlink.files.atomic import whole_text
 from medlink.files.problems import Problems
-from medlink.files.whole import whole_text
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.text import normalise
 from medlink.records import Name

@@ -33,7 +33,7 @@ from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.guards import COMPARED, Guards
 from medlink.evaluation.clusters import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.kb import Input, build_kb
 from medlink.language.guard_words import NEGATION
 from medlink.language.text import is_short

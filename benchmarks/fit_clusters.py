@@ -35,7 +35,7 @@ from medlink.clustering.evidence import NARROWER, SAME, Evidence, Logistic, Pair
 from medlink.clustering.graph import pairs_to_judge
 from medlink.clustering.guards import Guards
 from medlink.clustering.terms import find_forms
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.models import Encoder, load_encoder
 
 OTHER, IS_SAME, ONE_NARROWER, OTHER_NARROWER = range(4)

@@ -37,8 +37,8 @@ from medlink.kb import Input, build_kb
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.linking.candidates import QueryBatch
+from medlink.linking.features import FEATURES, compute_features
 from medlink.linking.fit import Example, Table, fit_curves, ranking_weights
-from medlink.linking.measures import FEATURES, compute_features
 from medlink.linking.ranking import Join, LinearJoin
 
 _BATCH = 256

@@ -33,7 +33,7 @@ from scale_words import words_compared
 
 from medlink.index import Bundle
 from medlink.index.building import embedded
-from medlink.index.part import Part
+from medlink.index.segment import Part
 from medlink.index.vectors import cells, vector_index
 from medlink.index.vectors.base import VectorIndex
 from medlink.index.vectors.library import faiss

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scale_names import Asked
 
 from medlink.index import Bundle
-from medlink.index.part import Part
 from medlink.index.postings import MOST_NAMES
+from medlink.index.segment import Part
 from medlink.language.text import normalise
 
 _FIRST = 10  # names among which one of the concept is looked for

@@ -17,7 +17,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from medlink.bundles.places import bundles_instead
+from medlink.bundles.paths import bundles_instead
 from medlink.errors import BundleError, ConfigError, InputError, MedlinkError, needs_extra
 from medlink.index import Bundle
 from medlink.notes.link import gaps_of, logger

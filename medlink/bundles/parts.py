@@ -21,11 +21,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from medlink.bundles.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
+from medlink.bundles.paths import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.errors import BundleError
+from medlink.files.atomic import put_in_place
 from medlink.files.folders import locked, one_error, scratch_folder, sync
 from medlink.files.json import json_text, read_json
-from medlink.files.whole import put_in_place
 
 FORMAT = 3
 """Version of the layout."""

@@ -12,8 +12,8 @@ from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, columns, enco
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
+from medlink.files.atomic import standard_output
 from medlink.files.streams import standard_input
-from medlink.files.whole import standard_output
 from medlink.linking.options import LinkOptions
 
 _INPUT = "-"

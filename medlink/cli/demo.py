@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from medlink.cli.options import PATH
+from medlink.files.atomic import check_targets
 from medlink.files.escapes import visible
 from medlink.files.folders import made_folder
 from medlink.files.problems import counted
-from medlink.files.whole import check_targets
 
 _OUT = "Folder for the demo bundle and the page."
 

@@ -12,7 +12,7 @@ from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, se
 from medlink.cli.output import Bars
 from medlink.evaluation import TASKS, Report, Task
 from medlink.evaluation.task import separated
-from medlink.files.whole import check_targets, standard_output, whole_text
+from medlink.files.atomic import check_targets, standard_output, whole_text
 from medlink.models.encoders import parted
 
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}

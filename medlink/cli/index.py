@@ -10,7 +10,7 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, Size, graph_threads, lexicon_folders, pooling
 from medlink.cli.output import Bars, as_typed, say
-from medlink.cli.releases import changes_out, inputs_of, max_bad_share, release_options
+from medlink.cli.release_options import changes_out, inputs_of, max_bad_share, release_options
 from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from medlink.bundles.places import KB_FILE, MANIFEST, refuse_other
+from medlink.bundles.paths import KB_FILE, MANIFEST, refuse_other
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, number, one_language, show_progress
 from medlink.cli.output import as_typed, print_json
-from medlink.cli.releases import changes_out, inputs_of, release_options, some_inputs, under_options
+from medlink.cli.release_options import changes_out, inputs_of, release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -81,7 +81,7 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
 def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
     if not paths:
         return
-    from medlink.kb.recognise import recognise
+    from medlink.kb.format_detection import recognise
 
     for path in paths:
         found, left = recognise(path)
@@ -107,8 +107,8 @@ def _is_bundle(out: str) -> bool:
 def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
     from medlink.kb import KnowledgeBase
+    from medlink.kb.formatting import fields
     from medlink.kb.report import by_language
-    from medlink.kb.shown import fields
 
     with KnowledgeBase(kb_path) as opened:
         counts = opened.counts()
@@ -148,7 +148,7 @@ def search(
 ) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
     from medlink.kb import KnowledgeBase
-    from medlink.kb.shown import fields
+    from medlink.kb.formatting import fields
 
     with KnowledgeBase(kb_path) as opened:
         among = None
@@ -185,7 +185,7 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
     Of a concept that its source has retired: what the source says of it, and the concepts that stand for it now.
     """
     from medlink.kb import KnowledgeBase
-    from medlink.kb.shown import concept_facts, concept_lines, retired_facts, retired_lines
+    from medlink.kb.formatting import concept_facts, concept_lines, retired_facts, retired_lines
 
     with KnowledgeBase(kb_path) as opened:
         view = opened.get(concept_id)
@@ -217,7 +217,7 @@ def export(kb_path: Path, kind: str, output: Path) -> None:
     fhir: each source as a FHIR R4 CodeSystem, several in a Bundle. ftrm: the same and all mappings as a SQLite
     container of FHIR terminology. sssom: all mappings as SSSOM TSV.
     """
-    from medlink.files.whole import check_targets, whole_text
+    from medlink.files.atomic import check_targets, whole_text
     from medlink.kb import KnowledgeBase
     from medlink.kb.export.fhir import write_fhir
     from medlink.kb.export.ftrm import write_ftrm

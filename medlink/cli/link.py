@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medlink.bundles.places import MANIFEST
+from medlink.bundles.paths import MANIFEST
 from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, note_fields, number, passed, settings_options
 from medlink.cli.output import Bars, say
 from medlink.errors import ConfigError

@@ -18,8 +18,8 @@ import click
 from medlink import __version__
 from medlink.cli.output import as_typed
 from medlink.errors import MedlinkError
+from medlink.files.atomic import turn_away
 from medlink.files.escapes import visible
-from medlink.files.whole import turn_away
 
 # command -> (module, one-line help): the help stands here so that listing commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -68,7 +68,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     """Run the command line and exit: with 0, or with one line on standard error and another code.
 
     That is 1 for a :class:`MedlinkError`, 2 for what cannot be parsed, 3 for a run that left out notes, 130 for an
-    interrupt, and 70 for an error that nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down
+    interrupt, and 70 for an error that nobody foresaw, which :mod:`medlink.cli.crash_report` writes down
     (docs/reference/exit-codes.md).
     """
     given = sys.argv[1:] if args is None else args
@@ -112,7 +112,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:
             _stop(f"an argument is not UTF-8: {broken[0]!r}. Remedy: type it in UTF-8.", 1)
-        from medlink.cli.unforeseen import tell
+        from medlink.cli.crash_report import tell
 
         _stop(tell(found, " ".join(["medlink", *(str(command.name) for command in _commands(given)[1:])])), 70)
 

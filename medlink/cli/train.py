@@ -194,7 +194,7 @@ def names(
 
     The lexicon's own words and terms are in the table too, each meaning as a concept LEX:number.
     """
-    from medlink.files.whole import whole_text
+    from medlink.files.atomic import whole_text
     from medlink.language.lexicon import Lexicon
     from medlink.training.data.synthesis import LEXICON, made_names
 

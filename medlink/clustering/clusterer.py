@@ -47,7 +47,7 @@ from medlink.clustering.graph import Graph, average_cut, build_graph
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.terms import Forms, Terms, find_forms
 from medlink.errors import ConfigError
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base, language_tag
 from medlink.language.text import is_short

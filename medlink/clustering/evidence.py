@@ -21,7 +21,7 @@ from rapidfuzz.distance import OSA, Postfix, Prefix
 
 from medlink.clustering.guards import Guards
 from medlink.clustering.initials import ENOUGH, Initials
-from medlink.index.said_texts import KINDS, SaidTexts, Side
+from medlink.index.text_overlap import KINDS, SaidTexts, Side
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.tags import base
@@ -111,7 +111,7 @@ class Evidence:
     Args:
         texts, languages: n terms with their languages, BCP 47 or ``""``.
         guards: their guard values.
-        cosines: ``(n, k)`` those to the nearest terms of each, as :func:`medlink.index.selfjoin.nearest` gives them.
+        cosines: ``(n, k)`` those to the nearest terms of each, as :func:`medlink.index.knn_graph.nearest` gives them.
 
     Attributes:
         initials: pairs of which one is an abbreviation of the other, or has one.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from medlink.clustering.evidence import Evidence, shipped_model
 from medlink.clustering.guards import Guards
-from medlink.index.selfjoin import exact_cosines
+from medlink.index.knn_graph import exact_cosines
 
 _NEAR = 0.35  # the lowest cosine of a pair that is looked at
 _FORBIDDEN = -0.5  # weight of a pair that a guard parts
@@ -67,7 +67,7 @@ def near_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Pairs of which one is a neighbour of the other, once: lower row, higher row, and cosine, ``(p,)`` each.
 
-    ``rows`` and ``cosines`` are those of :func:`medlink.index.selfjoin.nearest`; pairs are sorted by both rows, and
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`; pairs are sorted by both rows, and
     those with a cosine below ``least`` are left out.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
@@ -85,7 +85,7 @@ def pairs_to_judge(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Pairs that may be one concept, as :func:`near_pairs`: near terms, and abbreviations with what they stand for.
 
-    ``rows`` and ``cosines`` are those of :func:`medlink.index.selfjoin.nearest` for ``vectors``; a term without a
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest` for ``vectors``; a term without a
     vector has no pair.
     """
     one, other, cosine = near_pairs(rows, cosines, _NEAR)

@@ -19,11 +19,11 @@ from pathlib import Path
 from threading import Lock
 
 from medlink.errors import ConfigError, InputError
+from medlink.files.atomic import whole_file
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import whole_file
-from medlink.kb.decided import ACCEPT, COLUMNS, GROUP, PLACE, REJECT, Decision, clean, read_decided
+from medlink.kb.decision_table import ACCEPT, COLUMNS, GROUP, PLACE, REJECT, Decision, clean, read_decided
 from medlink.language.tags import language_tag
 
 __all__ = [
@@ -126,8 +126,8 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     """Read a decisions file, plain or ``.gz``; a row may stand in it twice.
 
     Raises:
-        InputError: the file cannot be read, or :func:`medlink.kb.decided.read_decided` or :class:`Decisions` refuses
-            it.
+        InputError: the file cannot be read, or :func:`medlink.kb.decision_table.read_decided` or :class:`Decisions`
+            refuses it.
     """
     lines = LineFile(path, Problems())
     return Decisions(lines.path, list(read_decided(lines)))
@@ -142,7 +142,7 @@ class Kept:
 
     Raises:
         ConfigError: its name is one of a packed file.
-        InputError: it is there and cannot be read, see :func:`medlink.kb.decided.read_decided`.
+        InputError: it is there and cannot be read, see :func:`medlink.kb.decision_table.read_decided`.
     """
 
     def __init__(self, path: StrPath) -> None:

@@ -19,12 +19,12 @@ from typing import Any, TextIO
 
 from medlink.curation.page import json_list, short, to_json, write_page
 from medlink.errors import ConfigError, InputError
+from medlink.files.atomic import check_targets, whole_text
 from medlink.files.escapes import as_cell, visible
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import check_targets, whole_text
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
 from medlink.kb.changes import MERGED_AWAY, what_became_of

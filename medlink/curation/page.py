@@ -18,7 +18,7 @@ from importlib import resources
 from os import PathLike
 from typing import Any
 
-from medlink.files.whole import whole_text
+from medlink.files.atomic import whole_text
 from medlink.records import Value
 
 LEAST = 0.05

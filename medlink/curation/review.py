@@ -12,17 +12,17 @@ from typing import Any
 
 from medlink.curation.decisions import HEADER, Kept, check_places
 from medlink.curation.page import page_parts, write_page
+from medlink.curation.review_items import CLUSTER, Work, gaps, read_work
 from medlink.curation.review_page import SCRIPTS, concept_row, review_data
 from medlink.curation.server import ReviewServer
-from medlink.curation.work import CLUSTER, Work, gaps, read_work
 from medlink.errors import ConfigError, InputError
+from medlink.files.atomic import check_targets, whole_text
 from medlink.files.escapes import visible
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line
-from medlink.files.whole import check_targets, whole_text
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
-from medlink.kb.decided import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
+from medlink.kb.decision_table import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
 from medlink.linking import Linker
 from medlink.notes.reading import Fields
 
@@ -46,7 +46,8 @@ class Review:
     Raises:
         BundleError: the bundle cannot be used.
         ConfigError: the table cannot be written.
-        InputError: see :func:`~medlink.curation.work.read_work`; the table cannot be read, or is of other notes.
+        InputError: see :func:`~medlink.curation.review_items.read_work`; the table cannot be read, or is of other
+            notes.
     """
 
     def __init__(

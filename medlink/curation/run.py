@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
 from medlink.clustering.clusters import Shape
-from medlink.curation.applied import apply
+from medlink.curation.applied_decisions import apply
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.curation.review_page import write_report
 from medlink.errors import ConfigError
+from medlink.files.atomic import check_targets, whole_text
 from medlink.files.problems import counted
-from medlink.files.whole import check_targets, whole_text
 from medlink.models.encoders import parted
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.task import Report, Run, Sampled, Task, step
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
 """For each name its concept, or its concepts."""
@@ -294,7 +294,7 @@ def sweep(
         embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
         neighbours: m, how many nearest names are looked at for each.
         thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
-        kind, progress: see :func:`medlink.index.selfjoin.nearest`.
+        kind, progress: see :func:`medlink.index.knn_graph.nearest`.
 
     Raises:
         ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError
-from medlink.index.selfjoin import Neighbours, best_first, exact_cosines
+from medlink.index.knn_graph import Neighbours, best_first, exact_cosines
 from medlink.index.vectors.library import faiss
 
 RESAMPLES = 1000

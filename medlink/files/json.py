@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
+from medlink.files.atomic import whole_text
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
-from medlink.files.whole import whole_text
 
 
 def json_text(data: Any) -> str:

@@ -18,10 +18,10 @@ from medlink.files.json import json_text
 from medlink.index.arrays import Array, ArrayWriter, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.family_match import FamilyMatcher
+from medlink.index.knn_graph import nearest
 from medlink.index.names import NameTable
-from medlink.index.part import FORMAT, MANIFEST, Part, places_among
 from medlink.index.postings import Postings
-from medlink.index.selfjoin import nearest
+from medlink.index.segment import FORMAT, MANIFEST, Part, places_among
 from medlink.index.vectors import choose, vector_index
 from medlink.index.word_overlap import NameWords
 from medlink.language.lexicon.forms import Forms, shipped_forms

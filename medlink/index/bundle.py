@@ -20,7 +20,7 @@ from pydantic import Field
 from medlink import __version__
 from medlink.bundles import parts
 from medlink.bundles.parts import Checked, Opened, Raw
-from medlink.bundles.places import KB_FILE, MANIFEST
+from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import BundleError, MedlinkError
 from medlink.index.concept_index import ConceptIndex
 from medlink.kb import KnowledgeBase

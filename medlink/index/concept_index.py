@@ -21,7 +21,7 @@ from medlink.index.building import build_part
 from medlink.index.family_match import feature_columns
 from medlink.index.name_scan import NamedSpan, NameScanner
 from medlink.index.names import Entries, Entry, Filter, Keys, Positions, Selection, Selections, tags_of
-from medlink.index.part import Part, number_both
+from medlink.index.segment import Part, number_both
 from medlink.index.word_overlap import Overlap, Slots
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import shared_reader

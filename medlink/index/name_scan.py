@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from medlink.index.part import Part
+from medlink.index.segment import Part
 from medlink.language.scan import Place, ScannedText, ScannedWord, WordTable
 from medlink.language.text import Inflector
 

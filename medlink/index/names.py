@@ -15,7 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.files.whole import room_for
+from medlink.files.atomic import room_for
 from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
 from medlink.language.exact import normalise_all
 from medlink.language.tags import language_tag
@@ -55,7 +55,7 @@ class Selection:
 
 Keys = NDArray[np.int64]
 """Numbers of names, or of concepts, that mean the same in both parts of an index, see
-:class:`medlink.index.part.Numbering`; they ascend with exact forms, or with concept ids."""
+:class:`medlink.index.segment.Numbering`; they ascend with exact forms, or with concept ids."""
 Positions = NDArray[np.int64]
 Selections = tuple[Selection, ...]
 """A filter worked out, for each part of an index."""

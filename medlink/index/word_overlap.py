@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_array
-from medlink.language.lexicon.bulk import BulkReader, Read, WordValues
+from medlink.language.lexicon.batch_analysis import BulkReader, Read, WordValues
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader, Word, shared_reader
 from medlink.language.text import ROMAN

@@ -22,15 +22,15 @@ import numpy as np
 from medlink import __version__
 from medlink.bundles import parts
 from medlink.bundles.parts import Raw
-from medlink.bundles.places import KB_FILE, MANIFEST, is_part, refuse_other
+from medlink.bundles.paths import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.errors import BundleError, ConfigError, EncoderError
+from medlink.files.atomic import check_targets
 from medlink.files.folders import alone, remove
 from medlink.files.problems import counted
-from medlink.files.whole import check_targets
 from medlink.index.building import Progress, build_part, same_rows
 from medlink.index.bundle import Bundle, BundleManifest, add_again, lost_names, reopened
-from medlink.index.doubted import doubted_names
-from medlink.index.part import Part
+from medlink.index.segment import Part
+from medlink.index.suspect_translations import doubted_names
 from medlink.index.vectors import choose
 from medlink.kb import BuildReport, ChangeReport, ExtendReport, Input, KnowledgeBase, build_kb, compare_kbs, extend_kb
 from medlink.language.lexicon.forms import Forms, forms_of

@@ -29,20 +29,20 @@ from sqlalchemy import Connection, Table, create_engine, delete, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from medlink.bundles.places import refuse_part
+from medlink.bundles.paths import refuse_part
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
+from medlink.files.atomic import put_in_place
 from medlink.files.folders import scratch_folder
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
-from medlink.files.whole import put_in_place
 from medlink.kb import schema
-from medlink.kb.decided import DECISIONS
+from medlink.kb.decision_table import DECISIONS
 from medlink.kb.hierarchy import Subset, circle_notes
-from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import format_of
 from medlink.kb.readers.common import Batch
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
+from medlink.kb.staging import driver_rows
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
 from medlink.records import Record, Source

@@ -33,15 +33,15 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from medlink.bundles.places import KB_FILE, MANIFEST
+from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import KnowledgeBaseError
+from medlink.files.atomic import check_targets, whole_text
 from medlink.files.escapes import as_cell, visible
 from medlink.files.json import json_line
-from medlink.files.whole import check_targets, whole_text
 from medlink.kb import schema
 from medlink.kb.build import build_kb
+from medlink.kb.connection import REMEDY
 from medlink.kb.queries import HIERARCHY
-from medlink.kb.reading import REMEDY
 from medlink.kb.report import BuildReport, Input, by_language
 from medlink.kb.retired import successors
 from medlink.kb.store import KnowledgeBase

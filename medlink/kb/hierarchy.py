@@ -13,9 +13,9 @@ from sqlalchemy import Connection, literal_column, select
 from medlink.errors import ConfigError
 from medlink.files.problems import counted
 from medlink.kb import schema
-from medlink.kb.intake import BATCH, driver_rows
 from medlink.kb.queries import HIERARCHY
 from medlink.kb.readers.common import Batch, one_by_one
+from medlink.kb.staging import BATCH, driver_rows
 from medlink.records import Concept, Record, Relation, Retired, Source
 
 _SHOWN = 5  # concepts of a circle that are named

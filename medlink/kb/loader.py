@@ -1,6 +1,6 @@
 """From a stream of records to the tables of a knowledge base file, a new one or one that holds something already.
 
-Rows first wait in a second file (``staging``), in the order in which they were read (:mod:`medlink.kb.intake`). When
+Rows first wait in a second file (``staging``), in the order in which they were read (:mod:`medlink.kb.staging`). When
 all inputs are in, SQLite sorts each table on disk and the rows move, once, in order, into the final file. So memory
 hardly grows with the input: two page caches and a sorter of 64 MB each, some ten thousand rows, and what a reader
 itself holds.
@@ -39,8 +39,8 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from medlink.kb import schema
-from medlink.kb.intake import BATCH, INPUT, RANK, UNFLAGGED, Intake, Row, Rows, driver_rows
 from medlink.kb.retired import finish_retired
+from medlink.kb.staging import BATCH, INPUT, RANK, UNFLAGGED, Intake, Row, Rows, driver_rows
 from medlink.language.text import normalise
 from medlink.records import Source
 
@@ -57,7 +57,8 @@ class Loader(Intake):
 
     What is in the final tables stays, and what comes goes behind it.
 
-    The main file of the connection is empty or a knowledge base; the rest is as for :class:`~medlink.kb.intake.Intake`.
+    The main file of the connection is empty or a knowledge base; the rest is as for
+    :class:`~medlink.kb.staging.Intake`.
 
     Attributes:
         alike: as ``renamed``, how many of its ids are another one in another Unicode normal form.

@@ -14,11 +14,11 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Table
 
 from medlink.bundles.parts import Opened
-from medlink.bundles.places import KB_FILE, MANIFEST
+from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.files.escapes import visible
 from medlink.kb import queries, schema
-from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
+from medlink.kb.connection import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
 from medlink.kb.views import ConceptView, Profile, ProfileName, name_to_show
 from medlink.language.tags import named_tag

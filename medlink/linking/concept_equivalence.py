@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from medlink.errors import ConfigError
-from medlink.linking.memo import Memo
+from medlink.linking.lru import Memo
 from medlink.linking.profiles import ConceptProfile, ConceptProfiles, kinds, same_system
 
 _REMEMBERED = 65_536  # sets of concepts whose groups are kept

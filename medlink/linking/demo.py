@@ -11,11 +11,11 @@ import platformdirs
 
 from medlink import __version__
 from medlink.bundles.parts import FORMAT
-from medlink.bundles.places import KB_FILE, MANIFEST
+from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import ConfigError
 from medlink.files.folders import scratch_folder, whole_folder
 from medlink.index import Bundle, build_bundle
-from medlink.index.part import FORMAT as INDEX_FORMAT
+from medlink.index.segment import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
 from medlink.linking.ranking import default_join
 from medlink.models import load_encoder

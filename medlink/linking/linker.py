@@ -1,6 +1,6 @@
 """``Linker``: mentions to ranked concepts, stage by stage.
 
-Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linking.measures`), ranking
+Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linking.features`), ranking
 (:mod:`~medlink.linking.ranking`), a re-ranker where one is named (:mod:`~medlink.linking.rankers`), calibration
 (:mod:`~medlink.linking.calibration`), decision (:mod:`~medlink.linking.decision`).
 """
@@ -24,8 +24,8 @@ from medlink.index import Bundle
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Mention, QueryBatch
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
-from medlink.linking.measures import compute_features
-from medlink.linking.memo import Memo
+from medlink.linking.features import compute_features
+from medlink.linking.lru import Memo
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.rankers.common import RankerCache, Reranker
 from medlink.linking.ranking import Join, LearnedConcepts, PriorRanker, Ranked, Ranker, best_names, default_join

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from medlink.index import Bundle
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
-from medlink.linking.memo import Memo
+from medlink.linking.lru import Memo
 
 _KEPT = 65_536  # concepts that are kept, some 2 KB each
 # A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.

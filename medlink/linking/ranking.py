@@ -19,7 +19,7 @@ from medlink.index.names import Keys, Selections
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
 from medlink.linking.candidates import EXACT, LEARNED, Mention
-from medlink.linking.measures import FEATURES, Evidence
+from medlink.linking.features import FEATURES, Evidence
 from medlink.linking.profiles import ConceptProfiles
 from medlink.records import FSN
 
@@ -49,7 +49,7 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinearJoin:
-    """A weighted sum of the evidence, one weight for each of :data:`medlink.linking.measures.FEATURES`."""
+    """A weighted sum of the evidence, one weight for each of :data:`medlink.linking.features.FEATURES`."""
 
     weights: tuple[float, ...]
     uses_context = False
@@ -154,7 +154,7 @@ class Ranked(NamedTuple):
 
     ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
     finding and the mention is not. The first of a mention has its ``measures``
-    (:data:`medlink.linking.measures.FEATURES`). ``weight`` is how much likelier a re-ranker holds the concept than
+    (:data:`medlink.linking.features.FEATURES`). ``weight`` is how much likelier a re-ranker holds the concept than
     others that share its name; ``moved`` says of the first that a re-ranker put its name before another.
     """
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from medlink.files.atomic import check_targets, standard_output, whole_text
 from medlink.files.escapes import visible
 from medlink.files.json import json_line
 from medlink.files.problems import counted
-from medlink.files.whole import check_targets, standard_output, whole_text
 from medlink.index import Bundle
-from medlink.mapping.carried import GONE, KEPT, RESULTS, Before, Carried, kept_map, proposed_map
+from medlink.mapping.carry_over import GONE, KEPT, RESULTS, Before, Carried, kept_map, proposed_map
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper

@@ -15,7 +15,7 @@ from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems, counted
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line
-from medlink.kb.decided import ACCEPT, MENTION, REJECT, read_decided
+from medlink.kb.decision_table import ACCEPT, MENTION, REJECT, read_decided
 from medlink.language.tags import language_tag
 from medlink.notes.reading import ending
 

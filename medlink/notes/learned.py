@@ -15,10 +15,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from medlink.errors import InputError
+from medlink.files.atomic import whole_text
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.whole import whole_text
 from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 

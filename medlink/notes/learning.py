@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
+from medlink.files.atomic import check_targets
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems, counted
 from medlink.files.streams import LineFile
-from medlink.files.whole import check_targets
 from medlink.index import Bundle
 from medlink.language.text import Token, exact_words
 from medlink.notes.gold import AnnotatedNote, Annotation, Piece, find_gold, read_gold

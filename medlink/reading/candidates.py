@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
-from medlink.language.lexicon.shorthand import LACONIC, Cue
+from medlink.language.lexicon.abbreviation_table import LACONIC, Cue
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.scan import FINDS, Place, ScannedText, ScannedWord
 from medlink.reading.protocols import Span

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.lexicon.shorthand import LACONIC
+from medlink.language.lexicon.abbreviation_table import LACONIC
 from medlink.language.scan import ScannedText, WordEntry
 from medlink.language.tags import base
 from medlink.linking.candidates import INFLECTED, WORDS
+from medlink.linking.features import FEATURES
 from medlink.linking.linker import Best
-from medlink.linking.measures import FEATURES
 from medlink.reading.candidates import CandidateSpan
 
 _NO_RIVAL = -6.0  # log odds of a span that is not there

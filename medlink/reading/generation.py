@@ -17,7 +17,7 @@ from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
 from medlink.language.cues import no_mentions, scopes
-from medlink.language.lexicon.shorthand import LACONIC, Cue, Shorthand
+from medlink.language.lexicon.abbreviation_table import LACONIC, Cue, Shorthand
 from medlink.language.lexicon.tables import HEADWORDS
 from medlink.language.scan import Place, ScannedText, Scanner
 from medlink.language.tags import base

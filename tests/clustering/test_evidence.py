@@ -20,7 +20,7 @@ from medlink.clustering.evidence import (
     shipped_model,
 )
 from medlink.clustering.guards import Guards
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.models import load_encoder
 
 TEXTS = (

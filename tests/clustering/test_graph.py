@@ -12,7 +12,7 @@ from medlink.clustering.evidence import Evidence, shipped_model
 from medlink.clustering.graph import average_cut, build_graph, components, near_pairs, numbered, pairs_to_judge
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.initials import stated
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.kb.readers.delimited import read_table
 from medlink.language.exact import normalise_all
 from medlink.linking.demo import demo_folder

@@ -10,7 +10,7 @@ from typing import Any
 from medlink import link_notes
 from medlink.curation.review import Review
 from medlink.index import Bundle
-from medlink.kb.decided import COLUMNS, PLACE
+from medlink.kb.decision_table import COLUMNS, PLACE
 
 TEXTS = {
     "de": "\U0001f493\r\nDiagnosen:\r\nZ. n. Herzinfarkt, jetzt Fieber.\r\n"

@@ -21,7 +21,7 @@ from selenium.webdriver.support.ui import Select
 
 from medlink.cli.kb import kb
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
-from medlink.curation.applied import apply
+from medlink.curation.applied_decisions import apply
 from medlink.curation.decisions import read_decisions
 from medlink.curation.review_page import write_report
 from medlink.kb import KnowledgeBase

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
-from medlink.curation.applied import DECIDED, apply
+from medlink.curation.applied_decisions import DECIDED, apply
 from medlink.curation.decisions import ACCEPT, Decision, Decisions, clean, read_decisions, term_hash
 from medlink.errors import InputError
 from medlink.kb.readers.delimited import read_table

@@ -21,13 +21,13 @@ from medlink import link_notes
 from medlink.cli.main import app
 from medlink.curation.decisions import HEADER, Kept
 from medlink.curation.review import Review
+from medlink.curation.review_items import read_work
 from medlink.curation.server import ReviewServer
-from medlink.curation.work import read_work
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.notes import read_texts
 from medlink.files.problems import Problems
 from medlink.index import Bundle
-from medlink.kb.decided import Decision, cells
+from medlink.kb.decision_table import Decision, cells
 from medlink.linking import Linker
 from medlink.mapping import map_codes
 from medlink.notes import learning

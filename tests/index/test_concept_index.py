@@ -13,7 +13,7 @@ from medlink.index import ConceptIndex, Filter
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
 from medlink.linking.candidates import QueryBatch
-from medlink.linking.measures import FEATURES, compute_features
+from medlink.linking.features import FEATURES, compute_features
 from medlink.models import load_encoder
 from medlink.records import Name, SemanticType
 

@@ -11,7 +11,7 @@ import pytest
 
 from medlink.index import word_overlap as module
 from medlink.index.word_overlap import UNKNOWN, NameWords, Overlap, Slots, WordFeatures, features_of
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.batch_analysis import BulkReader
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import FamilyReader
 from tests.language.test_bulk import NAMES as READ

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
-from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb, intake
+from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb, staging
 from medlink.kb.loader import Loader
 from medlink.kb.readers import formats
 from medlink.records import Name, Source
@@ -115,9 +115,9 @@ def test_too_many_bad_rows_leave_the_old_file(house: Path, tmp_path: Path) -> No
 
 
 # names in the order of their concepts are not sorted anew, unless a later batch goes back
-@pytest.mark.parametrize("batch", [1, 3, intake.BATCH])
+@pytest.mark.parametrize("batch", [1, 3, staging.BATCH])
 def test_same_input_same_bytes(batch: int, house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "BATCH", batch)
+    monkeypatch.setattr(staging, "BATCH", batch)
     first = build_kb(tmp_path / "a", [Input("table", house)])
     second = build_kb(tmp_path / "b", [Input("table", house)])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -17,8 +17,8 @@ from medlink.kb import Input
 from medlink.linking import Linker, Mention
 from medlink.linking.calibration import WIDEST
 from medlink.linking.candidates import ROUTES, QueryBatch
+from medlink.linking.features import FEATURES, Evidence, compute_features
 from medlink.linking.fit import Example, Table
-from medlink.linking.measures import FEATURES, Evidence, compute_features
 from medlink.linking.ranking import Join, default_join
 from tests.scripts import benchmark
 

@@ -17,7 +17,7 @@ from medlink.language.scan import Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNames, Shares
 from medlink.linking.demo import demo_notes
-from medlink.linking.measures import Evidence
+from medlink.linking.features import Evidence
 from medlink.reading.names import NameFinder
 from medlink.records import LINKED, Candidate, Status
 

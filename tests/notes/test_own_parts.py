@@ -21,7 +21,7 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.linking import Mention
 from medlink.linking.demo import demo_notes
-from medlink.linking.measures import Evidence
+from medlink.linking.features import Evidence
 from medlink.linking.ranking import Ranked, Ranker
 from medlink.reading.protocols import Span
 from medlink.records import Qualifiers

@@ -10,8 +10,8 @@ from math import log
 import pytest
 
 from medlink.language.lexicon.tables import Abbreviation
+from medlink.linking.features import FEATURES
 from medlink.linking.linker import Best
-from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked
 from medlink.reading.candidates import CandidateSpan, Shortened
 from medlink.reading.classifier import (

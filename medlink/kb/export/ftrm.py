@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError
-from medlink.files.whole import is_replaced, room_for, whole_file
+from medlink.files.atomic import is_replaced, room_for, whole_file
 from medlink.kb.export.fhir import Beside, code_system, with_concepts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import UNKNOWN, named

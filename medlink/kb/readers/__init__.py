@@ -21,7 +21,7 @@ Where a release has millions of rows, a second function with the same arguments,
 ``rrf`` is the example; its ``read`` is ``in_bulk``, one by one.
 
 By what a file is known, where no option names its format, stands in its description, or for the others together in
-:mod:`medlink.kb.recognise`.
+:mod:`medlink.kb.format_detection`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a name says, word by word: the meanings of each word, of its parts, and of phrases.
 
-How a compound is parted is said in :mod:`medlink.language.lexicon.parting`. Many names are read at once by
-:class:`medlink.language.lexicon.bulk.BulkReader`.
+How a compound is parted is said in :mod:`medlink.language.lexicon.compound_splitting`. Many names are read at once by
+:class:`medlink.language.lexicon.batch_analysis.BulkReader`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
+from medlink.language.lexicon.compound_splitting import LONGEST, SHORTEST, SURE, Parting, chosen
 from medlink.language.lexicon.forms import INFLECTED_SENSE, NOTHING, OWN, PHRASE, SENSE, STEM, WORD, Form, Forms
-from medlink.language.lexicon.parting import LONGEST, SHORTEST, SURE, Parting, chosen
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.language.exact import normalise_all
-from medlink.language.lexicon.bulk import BulkReader, WordValues
+from medlink.language.lexicon.batch_analysis import BulkReader, WordValues
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import Word, shared_reader
 from medlink.models.ngrams import hash_codes, meaning_code

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from medlink.errors import ConfigError
+from medlink.files.atomic import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.files.folders import locked, one_error, sync, whole_folder
 from medlink.files.json import json_line, json_text, parse_json, read_json, write_json
-from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 

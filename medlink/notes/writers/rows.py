@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import needs_extra
+from medlink.files.atomic import whole_file
 from medlink.files.escapes import visible
-from medlink.files.whole import whole_file
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import Job, TextWriter, note_name

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
+from medlink.files.atomic import check_targets
 from medlink.files.problems import counted
-from medlink.files.whole import check_targets
 from medlink.notes.database import file_of, opened, told
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Self, TypeVar, get_args
 from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError, InputError, needs_extra
+from medlink.files.atomic import whole_text
 from medlink.files.folders import locked, one_error, remove
 from medlink.files.json import read_json, read_toml
-from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.models.encoders import parted

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from medlink.errors import ConfigError
 from medlink.files.folders import remove
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.index.vectors.library import gpu_copy, gpu_count
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
@@ -170,7 +170,7 @@ def nearest_terms(vectors: NDArray[Any], count: int) -> NDArray[np.int32]:
 
     Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
     terms. GPUs compare all pairs, in 16 bits. A CPU does so up to 50,000 terms and searches near cells above, as many
-    as hold some .96 of the nearest or more (:func:`medlink.index.selfjoin.nearest`). ``vectors (n, d)`` are unit
+    as hold some .96 of the nearest or more (:func:`medlink.index.knn_graph.nearest`). ``vectors (n, d)`` are unit
     vectors, float32 or float16; they may be memory-mapped. ``count`` is m.
     """
     count = min(count, len(vectors) - 1)

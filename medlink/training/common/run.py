@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
+from medlink.files.atomic import whole_file
 from medlink.files.folders import locked, made_folder, remove, scratch_folder, whole_folder
 from medlink.files.json import read_json, write_json
-from medlink.files.whole import whole_file
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.sealed import seal

@@ -19,9 +19,9 @@ from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb import schema
+from medlink.kb.connection import Reader
 from medlink.kb.queries import given
 from medlink.kb.readers.common import stem
-from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import base, language_filter, language_tag, named_tag, wanted
 from medlink.records import FSN, Definition, Name

@@ -20,8 +20,8 @@ from sqlalchemy import LargeBinary, Select, cast, func, select
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.kb import schema
+from medlink.kb.connection import Reader
 from medlink.kb.queries import HIERARCHY, given
-from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
 from medlink.records import FSN, Definition

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.index.selfjoin import nearest
+from medlink.index.knn_graph import nearest
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding

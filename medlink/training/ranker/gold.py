@@ -11,7 +11,7 @@ from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import Table, first_line, open_table
-from medlink.kb.decided import ACCEPT, read_decided
+from medlink.kb.decision_table import ACCEPT, read_decided
 from medlink.language.tags import named_tag
 from medlink.linking.fit import Example
 
@@ -31,7 +31,7 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
     mention. JSON lines have the same fields, the mention as ``mention`` or ``text``, as ``medlink link`` writes them;
     what was linked in its place, ``expanded``, counts instead. A line without a concept, such as a link that is NIL, is
     left out; several concepts that are all right have a ``|`` between them in a table, or are a list. A table with the
-    column ``decision`` is one of :mod:`medlink.kb.decided`, of which the accepted rows are read.
+    column ``decision`` is one of :mod:`medlink.kb.decision_table`, of which the accepted rows are read.
 
     Rows without a mention, or of an unknown language, are counted in ``problems``.
 

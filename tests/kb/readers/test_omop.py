@@ -10,8 +10,8 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.format_detection import Recognised, recognise
 from medlink.kb.readers.omop import read_omop
-from medlink.kb.recognise import Recognised, recognise
 from medlink.records import NOT_STANDARD, Concept, Mapping, Name, Relation, Retired, SemanticType, Source
 from tests.kb.writers import names_of
 

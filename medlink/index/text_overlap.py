@@ -20,7 +20,7 @@ from medlink.index.word_overlap import (
     rarity,
     weighed,
 )  # fmt: skip
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.batch_analysis import BulkReader
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from medlink.language.lexicon import bulk
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon import batch_analysis
+from medlink.language.lexicon.batch_analysis import BulkReader
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import FamilyReader, Word
 
@@ -62,7 +62,7 @@ def test_a_word_has_the_sense_that_the_words_beside_it_tell() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_MOST", 3)
+    monkeypatch.setattr(batch_analysis, "_MOST", 3)
     reader = BulkReader(FamilyReader(FORMS))
     first = reader.read(["kidney"]).words
     for name in NAMES:

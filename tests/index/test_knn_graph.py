@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.index import selfjoin
-from medlink.index.selfjoin import nearest
+from medlink.index import knn_graph
+from medlink.index.knn_graph import nearest
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ def brute(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("n", "k"), [(500, 7), (2000, 10), (60, 59), (60, 200)])
 def test_flat_is_exact(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_CHUNK", 128)
+    monkeypatch.setattr(knn_graph, "_CHUNK", 128)
     x = crowded(n)
     rows, cosines = nearest(x, k, kind="flat")
     expected_rows, expected = brute(x, k)
@@ -62,16 +62,16 @@ def test_cells_find_nearly_all() -> None:
     assert not (rows == np.arange(len(x))[:, None]).any()
 
 
-@pytest.mark.parametrize("kind", selfjoin.KINDS)
+@pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_the_same_every_time(kind: str) -> None:
     x = crowded(3000)
     for one, other in zip(nearest(x, 10, kind=kind), nearest(x.copy(), 10, kind=kind), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("kind", selfjoin.KINDS)
+@pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_copies_and_ties_go_to_the_lower_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_CHUNK", 64)
+    monkeypatch.setattr(knn_graph, "_CHUNK", 64)
     base = crowded(1500)
     copies = np.random.default_rng(1).permutation(np.concatenate([np.arange(1500), np.arange(50), np.full(30, 7)]))
     x = base[copies]
@@ -107,7 +107,7 @@ def test_cosines_are_the_same_in_both_directions() -> None:
     assert all(one == other for one, other in both)
 
 
-@pytest.mark.parametrize("kind", [None, *selfjoin.KINDS])
+@pytest.mark.parametrize("kind", [None, *knn_graph.KINDS])
 def test_edges(kind: str | None) -> None:
     none = nearest(np.zeros((0, 4), np.float32), 3, kind=kind)
     assert [a.shape for a in none] == [(0, 3), (0, 3)]
@@ -133,12 +133,12 @@ def test_refusals() -> None:
         nearest(crowded(10), 0)
     with pytest.raises(ConfigError, match=r"1000000000 neighbours .* at most 10000 .*\. Remedy: ask for fewer"):
         nearest(np.eye(2, dtype=np.float32), 10**9)
-    assert nearest(np.eye(2, dtype=np.float32), selfjoin.MOST)[0].shape == (2, selfjoin.MOST)
+    assert nearest(np.eye(2, dtype=np.float32), knn_graph.MOST)[0].shape == (2, knn_graph.MOST)
     with pytest.raises(ConfigError, match=r"unknown kind of self-join 'tree'\. Remedy: one of flat, cells"):
         nearest(crowded(10), 2, kind="tree")
 
 
-@pytest.mark.parametrize("kind", selfjoin.KINDS)
+@pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_half_precision_gives_what_its_numbers_give(kind: str, tmp_path: Path) -> None:
     x = crowded(3000)
     x[7], x[9] = x[5], 0

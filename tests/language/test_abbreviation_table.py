@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
+from medlink.language.lexicon.abbreviation_table import ORGANS, Organs, Shorthand
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import shared_reader
-from medlink.language.lexicon.shorthand import ORGANS, Organs, Shorthand
 from medlink.language.scan import Scanner
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medlink.linking.candidates import Mention
-from medlink.linking.measures import Evidence
+from medlink.linking.features import Evidence
 from medlink.linking.ranking import Ranker
 
 Score = Callable[[Sequence[str], Sequence[str]], ArrayLike]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.decided import COLUMNS, PLACE, Decision, cells, read_decided
+from medlink.kb.decision_table import COLUMNS, PLACE, Decision, cells, read_decided
 from medlink.kb.readers.delimited import read_table
 from medlink.records import Name
 

@@ -17,7 +17,7 @@ from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems, counted
 from medlink.files.streams import LineFile
 from medlink.kb import KnowledgeBase
-from medlink.kb.decided import CODE, MENTION, clean
+from medlink.kb.decision_table import CODE, MENTION, clean
 from medlink.kb.readers.common import is_id
 from medlink.language.tags import language_tag
 from medlink.notes.reading import Fields, Note, find_inputs, read_notes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from medlink.linking import Linker
-from medlink.linking.pairwise import PairRanker
+from medlink.linking.pair_scorer import PairRanker
 
 RANKS = np.array([5.0, 3.0, 4.0, 1.0, 9.0, 2.0, 2.0])
 EVIDENCE: Any = SimpleNamespace(

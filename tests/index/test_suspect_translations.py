@@ -8,7 +8,7 @@ import pytest
 
 from medlink import KnowledgeBase
 from medlink.index import Bundle, build_bundle
-from medlink.index.doubted import NEARER, doubted_names
+from medlink.index.suspect_translations import NEARER, doubted_names
 from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
 
@@ -54,7 +54,7 @@ def test_without_names_to_compare_nothing_is_doubted(tmp_path: Path, gone: str) 
 def test_the_margin_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kb = _kb(tmp_path, _ROWS)
     assert 0 < NEARER < 1
-    monkeypatch.setattr("medlink.index.doubted.NEARER", 1.0)
+    monkeypatch.setattr("medlink.index.suspect_translations.NEARER", 1.0)
     assert _doubted(kb) == []
 
 

@@ -15,7 +15,7 @@ from medlink.index import build_bundle, writers
 from medlink.index import building as module
 from medlink.index.building import build_part, embedded, same_rows
 from medlink.index.names import NameTable
-from medlink.index.part import number_both, places_among
+from medlink.index.segment import number_both, places_among
 from medlink.kb import build_kb
 from medlink.models import StaticEncoder
 from medlink.records import Name

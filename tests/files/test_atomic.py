@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
+from medlink.files.atomic import check_targets, put_in_place, whole_text
 from medlink.files.folders import locked
-from medlink.files.whole import check_targets, put_in_place, whole_text
 
 FULL = Path("/dev/full")
 
@@ -99,7 +99,7 @@ def test_every_step_fails_in_one_way(tmp_path: Path, step: str, monkeypatch: pyt
 
 KILLED = """
 import sys, time
-from medlink.files.whole import whole_file
+from medlink.files.atomic import whole_file
 with whole_file(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -196,7 +196,7 @@ PRINT = """
 from medlink.cli.main import main
 from medlink.cli import main as module
 import click
-from medlink.files.whole import standard_output
+from medlink.files.atomic import standard_output
 @click.command()
 def printing():
     with standard_output("name a file with -o") as file:

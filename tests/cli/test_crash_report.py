@@ -54,7 +54,7 @@ def test_one_line_and_a_file_without_what_was_read(
     code, line = run(capsys, "kb", "search", str(demo_path), SECRET)
     assert code == 70
     (log,) = state.iterdir()
-    assert re.match(r"medlink: unforeseen RuntimeError at tests/cli/test_unforeseen\.py:\d+\. ", line)
+    assert re.match(r"medlink: unforeseen RuntimeError at tests/cli/test_crash_report\.py:\d+\. ", line)
     assert str(log) in line
     said = log.read_text("utf-8")
     assert SECRET not in line + said

@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.types import NullType
 
 from medlink.bundles.parts import rebuild
-from medlink.bundles.places import MANIFEST, is_part, refuse_part
+from medlink.bundles.paths import MANIFEST, is_part, refuse_part
 from medlink.errors import KnowledgeBaseError
 
 REMEDY = "build it again with build_kb()"

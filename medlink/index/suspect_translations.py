@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from medlink.kb import KnowledgeBase
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.batch_analysis import BulkReader
 from medlink.language.lexicon.forms import AMBIGUOUS, WORD, Forms
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.tables import HEADWORDS

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
+from medlink.kb.format_detection import Recognised, recognise
 from medlink.kb.readers import formats
-from medlink.kb.recognise import Recognised, recognise
 from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
 from tests.kb.writers import write_lines
 
