@@ -12,6 +12,7 @@ from medlink.index import Bundle
 from medlink.language.lexicon import Lexicon
 from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
+from tests.fork_server import SERVER
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 LONG = (
@@ -44,8 +45,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """The plug-in of Hypothesis is loaded at the end, and asks the collector who holds what is in trio."""
+    """Stop the fork server, and give all to the collector, which the plug-in of Hypothesis asks at the end."""
     gc.unfreeze()
+    SERVER.stop()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from medlink.kb.readers.delimited import read_table
 from medlink.linking.demo import demo_bundle, demo_folder, demo_notes
+from tests.fork_server import SERVER
 from tests.kb.writers import terms_of, write_lines, write_rf2, write_rrf
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,7 +107,7 @@ def run_blocks(document: str, folder: Path) -> str:
         printed = None
         if kind == "python" and not name:
             (folder / "example.py").write_text(body, encoding="utf-8")
-            printed = _run(f'"{sys.executable}" example.py', folder)
+            printed = _run("python example.py", folder)
         titled = f'{kind} title="{name}"' if name else kind
         parts += [between, f"```{titled}\n{body}```"]
         end = block.end()
@@ -128,7 +129,8 @@ def assert_prints(page: Path, folder: Path, bundle: Callable[[], Path]) -> None:
 
 
 def _run(command: str, folder: Path) -> str:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    programs = [SERVER.programs(), Path(sys.executable).parent, os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(map(str, programs))}
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
@@ -153,6 +155,7 @@ def main() -> None:
                 prepare(text, Path(folder), demo_bundle() if needs_demo(text) else None)
             filled = run_blocks(text, Path(folder))
         path.write_text(filled, encoding="utf-8")
+    SERVER.stop()
 
 
 if __name__ == "__main__":
