@@ -1,12 +1,12 @@
 """Development accuracy: exact match, character TF-IDF, the encoder alone, and the joined ranking.
 
     python benchmarks/accuracy.py --work FOLDER [--encoder builtin] [--only german_terms]
-    python benchmarks/accuracy.py --work FOLDER --scores
+    python benchmarks/accuracy.py --work FOLDER --scores [--diagram docs/pictures/reliability.svg]
     python benchmarks/accuracy.py --dense-only --encoder FOLDER
 
 Acc@1 and Acc@5 over all mentions whose concept is in the dictionary; in brackets over distinct mentions. ``--scores``
-is about the scores instead, over distinct mentions. ``--dense-only`` builds no bundle and measures the encoder alone.
-Needs the data folder.
+measures the scores instead, over distinct mentions; ``--diagram`` draws them against the share of right links, by
+language. ``--dense-only`` builds no bundle and measures the encoder alone. Needs the data folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -35,6 +35,7 @@ from open_data import (
     ordo_dictionary,
     write_dictionary,
 )
+from reliability_diagram import bins, draw
 
 from medlink.evaluation.measures import calibration_error
 from medlink.index import build_bundle
@@ -44,6 +45,7 @@ from medlink.models import load_encoder
 from medlink.records import LINKED, Link
 
 PRECISION = 0.95
+LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}
 Ranked = list[list[str]]  # for each query the ids of concepts, best first
 
 _BATCH = 256
@@ -106,23 +108,23 @@ class Dictionary:
 
     def exact(self, queries: Sequence[Query]) -> Ranked:
         """The concepts, by id, with a name of the same exact form in any language."""
-        return [sorted({name.concept_id for name in self.linker.kb.lookup(q.asked)}) for q in queries]
+        return [sorted({name.concept_id for name in self.linker.kb.lookup(q.search_text)}) for q in queries]
 
     def tfidf(self, queries: Sequence[Query]) -> Ranked:
         """Exact character TF-IDF (scikit-learn, char_wb 2 to 4), the lexical bar."""
         vectoriser, names = self._lexical
-        asked, found = vectoriser.transform([query.asked for query in queries]), []
+        vectors, found = vectoriser.transform([query.search_text for query in queries]), []
         for start in range(0, len(queries), _BATCH):
-            best = np.asarray((asked[start : start + _BATCH] @ names).argmax(axis=1)).ravel()
+            best = np.asarray((vectors[start : start + _BATCH] @ names).argmax(axis=1)).ravel()
             found += [self._concepts[i] for i in best]
         return found
 
     def dense(self, queries: Sequence[Query]) -> Ranked:
         """The concepts of the nearest names by embedding, exact search."""
         encoder, names = self._embedded
-        asked, found = encoder.encode([query.asked for query in queries]), []
+        vectors, found = encoder.encode([query.search_text for query in queries]), []
         for start in range(0, len(queries), _BATCH):
-            for cosines in asked[start : start + _BATCH] @ names.T:
+            for cosines in vectors[start : start + _BATCH] @ names.T:
                 near = np.argpartition(-cosines, min(_NEAR, len(cosines) - 1))[:_NEAR]
                 near = near[np.lexsort((near, -cosines[near]))]
                 found.append(list(dict.fromkeys(concept for i in near for concept in self._concepts[i])))
@@ -153,26 +155,52 @@ def accuracy(queries: Sequence[Query], times: Sequence[int], ranked: Ranked, k: 
     return f"{np.average(hit, weights=times):.3f} ({np.mean(hit):.3f})"
 
 
-def score_cells(queries: Sequence[Query], links: Sequence[Link]) -> list[str]:
-    """Calibration error, share linked and precision at the threshold, share linked at precision .95."""
+class Scores(NamedTuple):
+    """The score of the best candidate of each of n mentions, whether it is right, and whether it is linked."""
+
+    score: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    linked: NDArray[np.bool_]
+
+
+def best_scores(queries: Sequence[Query], links: Sequence[Link]) -> Scores:
+    """The scores of the best candidates; a mention without candidates has the score 0 and is wrong."""
     best = [
         (link.candidates[0].score, link.candidates[0].concept_id) if link.candidates else (0.0, "") for link in links
     ]
-    scores = np.array([score for score, _ in best])
-    right = np.array([concept in query.gold for query, (_, concept) in zip(queries, best, strict=True)])
-    linked = np.array([link.status == LINKED for link in links])
-    precision = f"{right[linked].mean():.3f}" if linked.any() else "-"
-    cells = (calibration_error(scores, right), linked.mean(), precision, share_at_precision(scores, right))
-    return [cell if isinstance(cell, str) else f"{cell:.3f}" for cell in cells]
+    return Scores(
+        np.array([score for score, _ in best]),
+        np.array([concept in query.gold for query, (_, concept) in zip(queries, best, strict=True)]),
+        np.array([link.status == LINKED for link in links]),
+    )
+
+
+def score_cells(found: Scores) -> list[str]:
+    """Calibration error, share linked and precision at the threshold, share linked at precision .95."""
+    precision = f"{found.right[found.linked].mean():.3f}" if found.linked.any() else "-"
+    error, share = calibration_error(found.score, found.right), share_at_precision(found.score, found.right)
+    return [f"{error:.3f}", f"{found.linked.mean():.3f}", precision, f"{share:.3f}"]
+
+
+def write_diagram(path: Path, found: Sequence[tuple[str, Scores]]) -> None:
+    """Draw all scores of each language, given with the language."""
+    curves = {}
+    for language, name in LANGUAGES.items():
+        if own := [scores for of, scores in found if of == language]:
+            curves[name] = bins(np.concatenate([s.score for s in own]), np.concatenate([s.right for s in own]))
+    path.write_text(draw(curves), encoding="utf-8")
 
 
 @click.command()
 @click.option("--work", type=click.Path(path_type=Path), help="Folder for the bundles.")
 @click.option("--encoder", default="builtin", show_default=True)
 @click.option("--only", multiple=True, help="Part of the title of a set; the others are left out. May be repeated.")
-@click.option("--scores", is_flag=True, help="Print what the scores are worth.")
+@click.option("--scores", is_flag=True, help="Compare scores with the share of right links.")
+@click.option("--diagram", type=click.Path(path_type=Path), help="SVG file for a reliability diagram, with --scores.")
 @click.option("--dense-only", is_flag=True, help="Measure the encoder alone.")
-def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, dense_only: bool) -> None:
+def main(
+    work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, diagram: Path | None, dense_only: bool
+) -> None:
     """Print the table."""
     if work is None and not dense_only:
         raise click.UsageError("--work names the folder for the bundles; only --dense-only needs none")
@@ -184,6 +212,7 @@ def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, d
     click.echo(f"| {' | '.join(['set', 'language', 'names', 'mentions', *columns])} |")
     click.echo(f"|---|---|{'---:|' * (2 + len(columns))}")
     dictionaries: dict[str, Dictionary] = {}
+    scored: list[tuple[str, Scores]] = []
     for title, (name, read) in SETS.items():
         if only and not any(part.lower() in title.lower() for part in only):
             continue
@@ -193,7 +222,8 @@ def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, d
         counts = Counter(in_dictionary(read(), dictionary.rows))
         queries, times = list(counts), list(counts.values())
         if scores:
-            cells = score_cells(queries, dictionary.links(queries))
+            scored.append((queries[0].language, best_scores(queries, dictionary.links(queries))))
+            cells = score_cells(scored[-1][1])
         else:
             cells = []
             for rank, column in (
@@ -207,6 +237,8 @@ def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, d
                     cells += [accuracy(queries, times, ranked, k) for k in (1, 5)[: 1 + (f"{column} @5" in columns)]]
         about = f"{queries[0].language} | {len(dictionary.rows):,} | {sum(times)}"
         click.echo(f"| {title} | {about} | {' | '.join(cells)} |")
+    if diagram is not None:
+        write_diagram(diagram, scored)
 
 
 if __name__ == "__main__":

@@ -134,9 +134,9 @@ def gold_notes(language: str) -> Iterator[GoldText]:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 concept = row["hpo"].removeprefix("~")
                 right = frozenset() if concept == "-" else _current(concept)
-                said = Qualifiers(row["presence"], row["time"], row["person"])
-                findings.append(Finding(tuple(places(text, row["quote"], row["nth"])), right, said))
-        yield GoldText.of(path.stem, language, text, findings)
+                qualifiers = Qualifiers(row["presence"], row["time"], row["person"])
+                findings.append(Finding(tuple(places(text, row["quote"], row["nth"])), right, qualifiers))
+        yield GoldText.from_findings(path.stem, language, text, findings)
 
 
 @cache
@@ -166,27 +166,29 @@ def written_texts(language: str) -> Iterator[GoldText]:
             right = frozenset[str]() if name == "-" else frozenset((_named()[name],))
             findings.append(Finding(((len(text), len(text) + len(found[2])),), right, _SIGNS[found[1]]))
             text += found[2]
-        yield GoldText.of(f"{language}-{number}", language, text + marked[done:], findings)
+        yield GoldText.from_findings(f"{language}-{number}", language, text + marked[done:], findings)
 
 
 def hpo_texts(kind: str) -> Iterator[GoldText]:
     """English texts by HPO: vignettes (``id_68``) and case reports (``csc``).
 
     Not every id has its place in the text, and not every finding of a case report is there. Findings of the family are
-    not told apart.
+    not distinguished.
     """
     for path in sorted((BENCHMARKS / "hpo_text" / kind).glob("*.json"), key=lambda path: path.name):
         raw = json.loads(path.read_text("utf-8"))
         findings = []
         for one in raw["annotations"]:
-            right, said = (
+            right, qualifiers = (
                 _current(one["hpo_id"]),
                 Qualifiers("present" if one["assertion_status"] == "affirmed" else "absent"),
             )
             spans = [((span["start_char"], span["end_char"]),) for span in one["evidence_spans"]]
-            findings += [Finding(pieces, right, said) for pieces in spans or [()]]
+            findings += [Finding(pieces, right, qualifiers) for pieces in spans or [()]]
         told = frozenset(("presence",))
-        yield GoldText.of(raw["doc_id"], "en", raw["full_text"], findings, placed=False, told=told)
+        yield GoldText.from_findings(
+            raw["doc_id"], "en", raw["full_text"], findings, has_spans=False, annotated_fields=told
+        )
 
 
 def distemist_texts() -> Iterator[GoldText]:
@@ -208,7 +210,7 @@ def distemist_texts() -> Iterator[GoldText]:
             findings.append(Finding(((int(row["off0"]), int(row["off1"])),), right))
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
-        yield GoldText.of(name, "es", text, findings, complete=False)
+        yield GoldText.from_findings(name, "es", text, findings, complete=False)
 
 
 SETS = {

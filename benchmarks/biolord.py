@@ -12,7 +12,7 @@ all other concepts, and the contrastive phase on half as many pairs as that has 
 otherwise: both read as many texts. ``--terminologies hpo --names 1 --sts-epochs 0 --multilingual-epochs 0`` is for two
 cores that have bf16 (``--precision bf16``). Each phase has a folder in ``--work`` named by what it was made of: a run
 that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures are
-kept by the fingerprint of their encoder.
+stored under the fingerprint of their encoder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
-from medlink.files.atomic import whole_text
+from medlink.files.atomic import atomic_text_writer
 from medlink.files.problems import Problems
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
@@ -44,7 +44,7 @@ from medlink.training.common.averaging import soup
 from medlink.training.common.run import new_folder
 from medlink.training.common.targets import Projection, principal_components, sum_embeddings, to_unit
 from medlink.training.data.pairs import KnowledgeBasePairs
-from medlink.training.data.rated import read_pairs
+from medlink.training.data.rated_pairs import read_pairs
 from medlink.training.data.text_store import ConceptTexts, TextStore
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import (
@@ -80,7 +80,7 @@ class Made:
 
 
 class Clock:
-    """Seconds of a phase over all calls that worked on it, kept in a file so that a run cut short loses few.
+    """Seconds of a phase over all calls that worked on it, stored in a file, so that a run that is cut short loses few.
 
     Args:
         path: the file.
@@ -98,7 +98,7 @@ class Clock:
     def write(self) -> float:
         """Write the time down; returns the hours so far."""
         seconds = self._before + time.perf_counter() - self._begun
-        with whole_text(self._path, "the time") as file:
+        with atomic_text_writer(self._path, "the time") as file:
             file.write(f"{seconds:.1f}")
         return seconds / 3600
 
@@ -129,8 +129,8 @@ class Phases:
 
     def made(self, phase: str, settings: list[Any], make: Callable[[Path, Log], object]) -> tuple[Path, float]:
         """The folder of a phase, trained unless it is there, and the hours that it took."""
-        said = json.dumps([phase, self._made_of, settings])
-        out = self._work / f"{phase}-{hashlib.sha256(said.encode()).hexdigest()[:10]}"
+        inputs = json.dumps([phase, self._made_of, settings])
+        out = self._work / f"{phase}-{hashlib.sha256(inputs.encode()).hexdigest()[:10]}"
         hours = self._work / f"{out.name}.seconds"
         if not out.exists():
             clock = Clock(hours)
@@ -166,16 +166,16 @@ class Phases:
         return self.made("contrastive", [start.name, pairs.to_dict(), recipe.to_dict()], make)
 
     def distill(
-        self, start: Path, teacher: Path, concepts: Concepts, said: list[Any], recipe: DistillationRecipe
+        self, start: Path, teacher: Path, concepts: Concepts, drawn: list[Any], recipe: DistillationRecipe
     ) -> tuple[Path, float]:
-        """Self-distillation on concepts, of which ``said`` says how they were drawn."""
+        """Self-distillation on concepts, ``drawn`` by these settings."""
         return self.made(
             "distill",
-            [start.name, teacher.name, *said, recipe.to_dict()],
+            [start.name, teacher.name, *drawn, recipe.to_dict()],
             lambda out, log: train(BioLordTrainer(concepts, start, recipe, teacher=teacher), out, log),
         )
 
-    def reduced(self, teacher: Path, concepts: Concepts, said: list[Any], dimension: int) -> Projection:
+    def reduced(self, teacher: Path, concepts: Concepts, drawn: list[Any], dimension: int) -> Projection:
         """What the targets of the self-distillation are reduced by, found on these concepts."""
 
         def make(out: Path, log: Log) -> None:
@@ -186,9 +186,9 @@ class Phases:
                 store = TextStore.build(draft / "texts.sqlite", concept_entries(concepts()))
                 rows = sum_embeddings(store, encoder.encode, encoder.dimension, draft / "rows.npy")
                 found = principal_components(rows, dimension)
-                np.savez(draft / "axes.npz", mean=found.mean, axes=found.axes, kept=found.kept)
+                np.savez(draft / "axes.npz", mean=found.mean, axes=found.axes, kept=found.explained_variance)
 
-        folder, _ = self.made("axes", [teacher.name, *said, dimension], make)
+        folder, _ = self.made("axes", [teacher.name, *drawn, dimension], make)
         with np.load(folder / "axes.npz") as kept:
             return Projection(kept["mean"], kept["axes"], float(kept["kept"]))
 
@@ -232,7 +232,7 @@ class Phases:
             share: share of the concepts, drawn at random.
         """
         ids = self._work / "left-out.txt"
-        with whole_text(ids, "the concepts that are left out") as file:
+        with atomic_text_writer(ids, "the concepts that are left out") as file:
             file.writelines(f"{concept}\n" for concept in sorted(self._left_out))
         data = TrainingData(self._source, languages=("en",), without=ids).concepts(1, self._common["seed"])
 
@@ -248,7 +248,7 @@ class Phases:
 
 
 Figures = dict[str, dict[str, Any]]
-SHOWN = (
+COLUMNS = (
     ("leaf", "mrr", "leaf to parent, HPO: MRR"),
     ("unseen leaf", "mrr", "the same, leaves held out"),
     ("release", "mrr", "leaf to parent, SNOMED-shaped: MRR"),
@@ -259,9 +259,9 @@ SHOWN = (
 )
 
 
-def shown(found: Figures) -> Iterator[tuple[str, str, str]]:
+def columns(found: Figures) -> Iterator[tuple[str, str, str]]:
     """The columns of the first table that were measured."""
-    return (one for one in SHOWN if one[0] in found)
+    return (one for one in COLUMNS if one[0] in found)
 
 
 def cell(found: Figures, base: Figures, task: str, measure: str) -> str:
@@ -277,20 +277,20 @@ def measured(made: Made, tasks: Tasks, folder: Path) -> Figures:
     """Figures of an encoder, kept by its fingerprint and by what its embeddings are reduced by."""
     encoder = load_encoder(made.folder)
     if made.reduced is None:
-        return tasks.kept(folder, encoder.fingerprint, encoder.encode)
+        return tasks.cached(folder, encoder.fingerprint, encoder.encode)
     axes = made.reduced
     reduced = hashlib.sha256(axes.axes.tobytes()).hexdigest()[:16]
-    return tasks.kept(folder, f"{encoder.fingerprint}-{reduced}", lambda texts: to_unit(axes(encoder.encode(texts))))
+    return tasks.cached(folder, f"{encoder.fingerprint}-{reduced}", lambda texts: to_unit(axes(encoder.encode(texts))))
 
 
 def table(encoders: list[tuple[Made, Figures]]) -> Iterator[str]:
     """The first table, in points: one row for each encoder."""
     base = encoders[0][1]
-    titles = [title for _, _, title in shown(base)]
+    titles = [title for _, _, title in columns(base)]
     yield f"| encoder | {' | '.join(titles)} | seed | texts | hours |"
     yield "|---|" + "---:|" * (len(titles) + 3)
     for made, found in encoders:
-        cells = [cell(found, base, task, measure) for task, measure, _ in shown(base)]
+        cells = [cell(found, base, task, measure) for task, measure, _ in columns(base)]
         counts = (made.seed, "{}"), (made.texts, "{:,}"), (made.hours, "{:.2f}")
         cells += ["" if value is None else form.format(value) for value, form in counts]
         yield f"| {made.title} | {' | '.join(cells)} |"
@@ -306,12 +306,106 @@ def cross_lingual(encoders: list[tuple[str, Figures]]) -> Iterator[str]:
         yield f"| {title} | {' | '.join(cells)} |"
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of a run, by their names on the command line."""
+
+    sts_epochs: int
+    sts_rate: float
+    terminologies: str
+    pairs: int
+    definition_share: float
+    name_share: float
+    contrastive_rate: float
+    contrastive_batch: int
+    names: int
+    share: float
+    runs: int
+    dimension: int
+    head_start: str
+    head_rate: float | None
+    distill_epochs: int
+    distill_rate: float
+    distill_batch: int
+    multilingual_epochs: int
+    multilingual_rate: float
+    max_tokens: int
+    precision: str
+    sample: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The encoders of all phases, and the numbers of concepts, texts and pairs that they were trained on.
+
+    ``variance`` is the share of the variance of the targets that the principal components keep.
+    """
+
+    encoders: list[Made]
+    concepts: int
+    texts: int
+    pairs: int
+    variance: float
+
+
+def train_phases(data: OpenData, base: Path, work: Path, chosen: Settings) -> Trained:
+    """Train all phases that have no folder yet."""
+    common: dict[str, Any] = {"seed": chosen.seed, "max_tokens": chosen.max_tokens, "precision": chosen.precision}
+    phases = Phases(work, data, data.hpo if chosen.terminologies == "hpo" else data.open, base, common)
+    made = [Made("base", base)]
+
+    def add(title: str, done: tuple[Path, float], texts: int | None = None) -> Path:
+        """Take an encoder into the table."""
+        made.append(Made(title, done[0], chosen.seed, done[1], texts))
+        return done[0]
+
+    concepts = phases.concepts(chosen.names, chosen.share)
+    sizes = [len(one.names) + len(one.definitions) for one in concepts()]
+    pairs = chosen.pairs or sum(sizes) // 2
+    start = add("STS", phases.sts(base, chosen.sts_epochs, chosen.sts_rate)) if chosen.sts_epochs else base
+    mix = PairRecipe(
+        pairs=pairs, definition_share=chosen.definition_share, name_share=chosen.name_share, seed=chosen.seed
+    )
+    batch = chosen.contrastive_batch
+    trained = phases.contrastive(start, mix, chosen.contrastive_rate, batch)
+    teacher = add("contrastive", trained, 2 * (pairs // batch) * batch)
+    if chosen.sts_epochs:
+        teacher = add("contrastive, then STS", phases.sts(teacher, chosen.sts_epochs, chosen.sts_rate))
+    of_axes = min(chosen.share, SHARE_OF_AXES)
+    drawn = phases.concepts(chosen.names, of_axes)
+    axes = phases.reduced(teacher, drawn, [chosen.names, of_axes], chosen.dimension)
+    made.append(Made(f"teacher, reduced to {chosen.dimension}", teacher, reduced=axes))
+    recipe = DistillationRecipe(
+        epochs=chosen.distill_epochs,
+        runs=chosen.runs,
+        dimension=chosen.dimension,
+        head_start=chosen.head_start,
+        head_rate=chosen.head_rate,
+        learning_rate=chosen.distill_rate,
+        batch_size=chosen.distill_batch,
+        **common,
+    )
+    folder, hours = phases.distill(start, teacher, concepts, [chosen.names, chosen.share], recipe)
+    for number in range(chosen.runs):
+        run, texts = folder / f"run-{number + 1}", chosen.distill_epochs * sum(sizes)
+        made.append(Made("self-distilled", run, chosen.seed + number, hours / chosen.runs, texts))
+    average, hours = phases.soup(folder)
+    made.append(Made("averaged", average, None, hours))
+    if chosen.multilingual_epochs:
+        # every pair is a translation; the built-in encoder, made for terms, would drop a third of the sentences
+        epochs, rate = chosen.multilingual_epochs, chosen.multilingual_rate
+        across = MultilingualRecipe(filter="", epochs=epochs, learning_rate=rate, **common)
+        add("cross-lingual student", phases.multilingual(average, across))
+    return Trained(made, len(sizes), sum(sizes), pairs, axes.explained_variance)
+
+
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command(context_settings={"show_default": True})
 @click.option("--base", required=True, type=click.Path(exists=True, path_type=Path), help="Transformer to start from.")
-@click.option("--work", required=True, type=_FOLDER, help="Folder in which everything is kept.")
+@click.option("--work", required=True, type=_FOLDER, help="Folder for everything that is made.")
 @click.option("--sts-epochs", default=1, help="Passes of each STS phase over 5,749 pairs of sentences; 0 for no STS.")
 @click.option("--sts-rate", default=2e-5)
 @click.option("--terminologies", default="open", type=click.Choice(["hpo", "open"]), help="HPO, or DOID and NCIt too.")
@@ -336,94 +430,26 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--max-tokens", default=64, help="Length at which texts are cut.")
 @click.option("--precision", default="auto", type=click.Choice(PRECISIONS), help="bf16 suits a processor that has it.")
 @click.option("--sample", default=1_500, help="Queries of each task of retrieval.")
-@click.option("--task", "tasks_asked", multiple=True, help="What is measured; may be repeated.  [default: all]")
+@click.option("--task", "task_names", multiple=True, help="What is measured; may be repeated.  [default: all]")
 @click.option("--seed", default=1)
-def main(
-    base: Path,
-    work: Path,
-    sts_epochs: int,
-    sts_rate: float,
-    terminologies: str,
-    pairs: int,
-    definition_share: float,
-    name_share: float,
-    contrastive_rate: float,
-    contrastive_batch: int,
-    names: int,
-    share: float,
-    runs: int,
-    dimension: int,
-    head_start: str,
-    head_rate: float | None,
-    distill_epochs: int,
-    distill_rate: float,
-    distill_batch: int,
-    multilingual_epochs: int,
-    multilingual_rate: float,
-    max_tokens: int,
-    precision: str,
-    sample: int,
-    tasks_asked: tuple[str, ...],
-    seed: int,
-) -> None:
+def main(base: Path, work: Path, task_names: tuple[str, ...], **settings: Any) -> None:
     """Train all phases that are not there yet, measure them, print two tables."""
     work.mkdir(parents=True, exist_ok=True)
-    data = OpenData(work)
-    common: dict[str, Any] = {"seed": seed, "max_tokens": max_tokens, "precision": precision}
-    phases = Phases(work, data, data.hpo if terminologies == "hpo" else data.open, base, common)
-    made = [Made("base", base)]
-
-    def add(title: str, done: tuple[Path, float], texts: int | None = None) -> Path:
-        """Take an encoder into the table."""
-        made.append(Made(title, done[0], seed, done[1], texts))
-        return done[0]
-
-    concepts = phases.concepts(names, share)
-    sizes = [len(one.names) + len(one.definitions) for one in concepts()]
-    of_pairs, said = pairs or sum(sizes) // 2, [names, share]
-    start = add("STS", phases.sts(base, sts_epochs, sts_rate)) if sts_epochs else base
-    mix = PairRecipe(pairs=of_pairs, definition_share=definition_share, name_share=name_share, seed=seed)
-    trained = phases.contrastive(start, mix, contrastive_rate, contrastive_batch)
-    teacher = add("contrastive", trained, 2 * (of_pairs // contrastive_batch) * contrastive_batch)
-    if sts_epochs:
-        teacher = add("contrastive, then STS", phases.sts(teacher, sts_epochs, sts_rate))
-    of_axes = min(share, SHARE_OF_AXES)
-    axes = phases.reduced(teacher, phases.concepts(names, of_axes), [names, of_axes], dimension)
-    made.append(Made(f"teacher, reduced to {dimension}", teacher, reduced=axes))
-    how = DistillationRecipe(
-        epochs=distill_epochs,
-        runs=runs,
-        dimension=dimension,
-        head_start=head_start,
-        head_rate=head_rate,
-        learning_rate=distill_rate,
-        batch_size=distill_batch,
-        **common,
-    )
-    folder, hours = phases.distill(start, teacher, concepts, said, how)
-    for number in range(runs):
-        one = folder / f"run-{number + 1}"
-        made.append(Made("self-distilled", one, seed + number, hours / runs, distill_epochs * sum(sizes)))
-    average, hours = phases.soup(folder)
-    made.append(Made("averaged", average, None, hours))
-    if multilingual_epochs:
-        # every pair is a translation; the built-in encoder, made for terms, would drop a third of the sentences
-        across = MultilingualRecipe(filter="", epochs=multilingual_epochs, learning_rate=multilingual_rate, **common)
-        add("cross-lingual student", phases.multilingual(average, across))
-
-    tasks = Tasks.of(data, sample, seed).only(tasks_asked)
+    data, chosen = OpenData(work), Settings(**settings)
+    run = train_phases(data, base, work, chosen)
+    tasks = Tasks.of(data, chosen.sample, chosen.seed).only(task_names)
     encoders = []
-    for one in made:
+    for one in run.encoders:
         click.echo(f"measuring {one.title}, {one.folder.name}", err=True)
         encoders.append((one, measured(one, tasks, work / "figures")))
     figures = {one.title: found for one, found in encoders}
     click.echo(
-        f"{len(sizes):,} concepts with {sum(sizes):,} texts, {of_pairs:,} pairs, {len(data.held_out):,} HPO concepts "
-        f"held out; {dimension} components keep {axes.kept:.2f} of the variance of the targets.\n"
+        f"{run.concepts:,} concepts with {run.texts:,} texts, {run.pairs:,} pairs, {len(data.held_out):,} HPO concepts "
+        f"held out; {chosen.dimension} components keep {run.variance:.2f} of the variance of the targets.\n"
     )
     click.echo("\n".join(tasks.describe()) + "\n")
     click.echo("\n".join(table(encoders)))
-    if multilingual_epochs:
+    if chosen.multilingual_epochs:
         rows = (("base", "base"), ("teacher", "averaged"), ("student", "cross-lingual student"))
         click.echo("\n" + "\n".join(cross_lingual([(title, figures[key]) for title, key in rows])))
 

@@ -20,13 +20,13 @@ from open_data import BENCHMARKS, DATA, TERMINOLOGIES
 from open_sources import translations
 
 from medlink.evaluation import Dictionary, Query, correlate, measure_answers, pair_cosines, read_leaves, retrieve
-from medlink.evaluation.task import Encode, draw
-from medlink.files.atomic import whole_text
+from medlink.evaluation.task import Encode, draw_sample
+from medlink.files.atomic import atomic_text_writer
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.text import normalise
 from medlink.records import Name
-from medlink.training.data.rated import RatedPair, read_pairs
+from medlink.training.data.rated_pairs import RatedPair, read_pairs
 
 ENGLISH = frozenset({"en"})
 FOREIGN = ("de", "es")
@@ -91,10 +91,10 @@ class OpenData:
         rows: dict[tuple[str, str, str], None] = {}
         for tag in FOREIGN:
             for english, translated in zip(parts["en"], parts[tag], strict=True):
-                rows.setdefault((english.one, translated.one, tag))
-                rows.setdefault((english.other, translated.other, tag))
+                rows.setdefault((english.text_1, translated.text_1, tag))
+                rows.setdefault((english.text_2, translated.text_2, tag))
         table = self.work / "sentences.tsv"
-        with whole_text(table, "the sentences") as file:
+        with atomic_text_writer(table, "the sentences") as file:
             file.write("source\ttarget\tlanguage\n")
             file.writelines("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in rows)
         return table
@@ -155,21 +155,21 @@ class Tasks:
             "release": Retrieval("SNOMED-shaped release, leaf to parent", release.dictionary, release.queries),
             "synonym": _synonyms(names, data.held_out),
         }
-        english = Dictionary.of(((name.concept_id,), name.text) for name in names if name.language == "en")
+        english = Dictionary.from_entries(((name.concept_id,), name.text) for name in names if name.language == "en")
         for tag in FOREIGN:
-            asked = {
+            drawn = {
                 Query((" ".join(name.text.split()),), (name.concept_id,), tag, name.concept_id)
                 for name in names
                 if name.language == tag and name.concept_id in data.held_out
             }
-            ordered = tuple(sorted(asked, key=lambda query: (query.source, query.parts)))
+            ordered = tuple(sorted(drawn, key=lambda query: (query.source, query.parts)))
             found[tag] = Retrieval(f"{tag} names held out to all English names of HPO", english, ordered)
         problems = Problems()
         rated = {
             "ehr-rel": (read_pairs(BENCHMARKS / "ehr_rel/EHR-RelA.tsv", problems), "spearman"),
             "sts": (read_pairs(BENCHMARKS / "stsb/stsb-en-dev.csv", problems), "pearson"),
         }
-        sampled = {key: replace(task, queries=draw(task.queries, sample, seed)) for key, task in found.items()}
+        sampled = {key: replace(task, queries=draw_sample(task.queries, sample, seed)) for key, task in found.items()}
         return cls(sampled, rated)
 
     def only(self, keys: Collection[str]) -> Tasks:
@@ -188,7 +188,7 @@ class Tasks:
         """Every distinct text, sorted."""
         found = {text for task in self.retrieval.values() for text in task.dictionary.texts}
         found |= {part for task in self.retrieval.values() for query in task.queries for part in query.parts}
-        found |= {text for pairs, _ in self.rated.values() for pair in pairs for text in (pair.one, pair.other)}
+        found |= {text for pairs, _ in self.rated.values() for pair in pairs for text in (pair.text_1, pair.text_2)}
         return sorted(found)
 
     @cached_property
@@ -215,16 +215,16 @@ class Tasks:
             answers = retrieve(known, task.dictionary, task.queries)
             figures[key] = next(iter(measure_answers(answers).values())).to_dict()
         for key, (pairs, kind) in self.rated.items():
-            cosines = pair_cosines(known([pair.one for pair in pairs]), known([pair.other for pair in pairs]))
+            cosines = pair_cosines(known([pair.text_1 for pair in pairs]), known([pair.text_2 for pair in pairs]))
             figures[key] = correlate([pair.rating for pair in pairs], cosines, measure=kind).to_dict()
         return figures
 
-    def kept(self, folder: Path, fingerprint: str, encode: Encode) -> dict[str, dict[str, Any]]:
+    def cached(self, folder: Path, fingerprint: str, encode: Encode) -> dict[str, dict[str, Any]]:
         """Figures of an encoder, from the file in which a call before left them or made now."""
         path = folder / f"{fingerprint}-{self.digest[:16]}.json"
         if not path.exists():
             folder.mkdir(exist_ok=True)
-            with whole_text(path, "the figures") as file:
+            with atomic_text_writer(path, "the figures") as file:
                 json.dump(self.measure(encode), file, indent=2)
         found: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8"))
         return found
@@ -249,12 +249,12 @@ def _synonyms(names: Sequence[Name], held_out: frozenset[str]) -> Retrieval:
     for name, *others in forms.values():
         if not others and not name.preferred and name.concept_id in held_out:
             candidates[name.concept_id].append(name)
-    asked = {
+    drawn = {
         concept: min(of_concept, key=lambda name: (hashlib.sha256(name.text.encode()).digest(), name.text))
         for concept, of_concept in candidates.items()
     }
-    chosen = set(asked.values())
-    queries = [Query((" ".join(name.text.split()),), (concept,), "en", concept) for concept, name in asked.items()]
+    chosen = set(drawn.values())
+    queries = [Query((" ".join(name.text.split()),), (concept,), "en", concept) for concept, name in drawn.items()]
     entries = (((name.concept_id,), name.text) for name in english if name not in chosen)
     ordered = tuple(sorted(queries, key=lambda query: query.source))
-    return Retrieval("HPO, synonyms held out to all other English names", Dictionary.of(entries), ordered)
+    return Retrieval("HPO, synonyms held out to all other English names", Dictionary.from_entries(entries), ordered)

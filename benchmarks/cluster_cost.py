@@ -1,9 +1,9 @@
-"""Time and memory of ``medlink cluster`` by the number of terms.
+"""Processor time and memory of ``medlink cluster`` by the number of terms.
 
     python benchmarks/cluster_cost.py NAMES --work FOLDER --terms 100000 --terms 1000000
 
-NAMES is what ``open_names.py`` writes. Where more terms are asked for than it has, names are taken again with one or
-two of a few words before or behind them, as the list of a hospital has them. Each run is a process of its own.
+NAMES is the output of ``open_names.py``. If it has fewer names than terms are wanted, further terms are names with one
+or two words before or behind them, as in the term list of a hospital. Each run is a process of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 import resource
 import subprocess
 import sys
-import time
 from itertools import count
 from pathlib import Path
 
@@ -23,17 +22,17 @@ _BEFORE = ("left", "right", "chronic", "acute", "recurrent", "suspected", "histo
 _BEHIND = ("grade 2", "stage III", "in childhood", "after surgery", "of the arm", "of the leg", "NOS", "with fever")
 
 
-def make_terms(names: Path, wanted: int, out: Path) -> None:
-    """Write so many distinct terms, the same ones every time."""
+def make_terms(names: Path, size: int, out: Path) -> None:
+    """Write ``size`` distinct terms, the same ones every time."""
     with open(names, encoding="utf-8", newline="") as file:
         plain = sorted({row["name"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)})
     rng = random.Random(1)
     rng.shuffle(plain)
-    terms = dict.fromkeys(plain[:wanted])
+    terms = dict.fromkeys(plain[:size])
     for turn in count():
-        if len(terms) >= wanted:
+        if len(terms) >= size:
             break
-        for name in plain[: wanted - len(terms)]:
+        for name in plain[: size - len(terms)]:
             words = [rng.choice(_BEFORE)] * (turn % 2 == 0 or rng.random() < 0.5)
             behind = [rng.choice(_BEHIND)] * (turn % 2 == 1)
             terms.setdefault(" ".join([*words, name, *behind]))
@@ -48,17 +47,17 @@ def make_terms(names: Path, wanted: int, out: Path) -> None:
 def main(names: Path, work: Path, terms: tuple[int, ...], encoder: str) -> None:
     """Print the table; sizes go up, because the peak memory of a child is that of the largest so far."""
     work.mkdir(parents=True, exist_ok=True)
-    click.echo("| terms | minutes | microseconds a term | peak memory, GB |")
+    click.echo("| terms | minutes of processor time | microseconds a term | peak memory, GB |")
     click.echo("|---:|---:|---:|---:|")
-    for wanted in sorted(terms):
-        path = work / f"{wanted}.txt"
-        make_terms(names, wanted, path)
+    for size in sorted(terms):
+        path = work / f"{size}.txt"
+        make_terms(names, size, path)
         command = [sys.executable, "-c", "from medlink.cli.main import main; main()", "cluster", str(path)]
-        start = time.perf_counter()
-        subprocess.run([*command, "--encoder", encoder, "-o", str(work / f"{wanted}.tsv")], check=True)
-        seconds = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
-        click.echo(f"| {wanted:,} | {seconds / 60:.1f} | {1e6 * seconds / wanted:.0f} | {peak:.2f} |")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*command, "--encoder", encoder, "-o", str(work / f"{size}.tsv")], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        click.echo(f"| {size:,} | {seconds / 60:.1f} | {1e6 * seconds / size:.0f} | {after.ru_maxrss / 1e6:.2f} |")
 
 
 if __name__ == "__main__":

@@ -139,8 +139,8 @@ def ontology(name: str) -> tuple[dict[str, list[tuple[str, str]]], dict[str, set
     for one, text, language, _ in translations(TERMINOLOGIES):
         if one in names:
             names[one].setdefault(text, language)
-    kept = {one: parents[one] & names.keys() for one in names}
-    return {one: list(texts.items()) for one, texts in names.items()}, kept
+    inside = {one: parents[one] & names.keys() for one in names}
+    return {one: list(texts.items()) for one, texts in names.items()}, inside
 
 
 def ancestors(parents: Mapping[str, set[str]]) -> Broader:
@@ -249,13 +249,13 @@ def _neighbours(rows: Iterable[tuple[str, str, str]], rng: random.Random, size: 
 
 def thinned(listed: TermList, rng: random.Random) -> TermList:
     """Some of the concepts of a list, a share of them with one term alone."""
-    lonely, kept = rng.uniform(0.3, 0.95), rng.uniform(0.4, 1)
+    lonely, share = rng.uniform(0.3, 0.95), rng.uniform(0.4, 1)
     concepts: dict[str, list[Row]] = defaultdict(list)
     for row in listed.rows:
         concepts[row[2]].append(row)
     rows: list[Row] = []
     for concept in sorted(concepts):
-        if rng.random() < kept:
+        if rng.random() < share:
             terms = concepts[concept]
             rows += [rng.choice(terms)] if rng.random() < lonely else terms
     return TermList(sorted(rows), listed.broader)

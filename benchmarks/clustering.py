@@ -96,7 +96,7 @@ def measure(labels: Iterable[object], rows: list[Row]) -> PartitionMeasures:
 
 def clustered(rows: list[Row], encoder: Encoder, *, languages: bool, **options: float) -> list[int]:
     """What ``medlink cluster`` gives: the cluster of each row."""
-    terms = Terms.of((text, 1, language if languages else "", "") for text, language, _ in rows)
+    terms = Terms.from_rows((text, 1, language if languages else "", "") for text, language, _ in rows)
     found = TermClusterer(encoder, **options).cluster(terms)
     place = {member.term: cluster.number for cluster in found.clusters for member in cluster.members}
     return [place[text] for text, _, _ in rows]
@@ -176,7 +176,7 @@ def lists(threshold: tuple[float, ...]) -> None:
 @click.argument("met", type=click.Path(exists=True))
 @_SEED
 def narrower(met: str, seed: int) -> None:
-    """Print how many clusters are said to be narrower than another one, and how many of them are, on concepts held out.
+    """Print how many clusters are marked as narrower than another one, and how many of them are, on concepts held out.
 
     MET holds the names that no list prefers, as those on which the weights were fitted.
     """
@@ -188,10 +188,11 @@ def narrower(met: str, seed: int) -> None:
     for name in ONTOLOGIES:
         rows, broader = made(name, never, rng, size=3_000, lonely=0.6, held=True)
         concept = {text: of for text, _, of in rows}
-        found = TermClusterer(encoder).cluster(Terms.of((text, 1, language, "") for text, language, _ in rows)).clusters
-        said = [one.broader for one in found if one.broader]
-        right = sum(concept[one.term] in broader.get(concept[one.member], ()) for one in said)
-        click.echo(f"| {name} | {len(rows):,} | {len(found):,} | {len(said):,} | {right / max(len(said), 1):.3f} |")
+        terms = Terms.from_rows((text, 1, language, "") for text, language, _ in rows)
+        found = TermClusterer(encoder).cluster(terms).clusters
+        marked = [one.broader for one in found if one.broader]
+        right = sum(concept[one.term] in broader.get(concept[one.member], ()) for one in marked)
+        click.echo(f"| {name} | {len(rows):,} | {len(found):,} | {len(marked):,} | {right / max(len(marked), 1):.3f} |")
 
 
 def is_code(text: str) -> bool:
@@ -240,7 +241,7 @@ def guards(names: Path, encoder: str, seed: int, terms: int) -> None:
     click.echo("|---|---|---:|---:|")
     compared = Guards(texts, [row[1] for row in rows])
     for kind in (*COMPARED, NEGATION):
-        hit = compared.parted_by(kind, pairs[:, 0], pairs[:, 1])
+        hit = compared.separated_by(kind, pairs[:, 0], pairs[:, 1])
         way = COMPARED.get(kind, "words")
         click.echo(f"| {kind} | {way} | {100 * hit[same].mean():.2f} % | {100 * hit[~same].mean():.2f} % |")
 
@@ -317,7 +318,7 @@ def known(names: Path, encoder: str, part: str, work: Path, all_names: bool) -> 
     def named(concept: str) -> list[tuple[str, str]]:
         return [(parent, parent) for parent in linker.kb.parents(concept)]
 
-    terms = Terms.of((text, 1, language, "") for text, language, _ in rows.values())
+    terms = Terms.from_rows((text, 1, language, "") for text, language, _ in rows.values())
     click.echo(
         "| known at | clusters | NEW: precision | NEW: recall | known: right | "
         "parent proposed | parent or grandparent | parent |"
@@ -329,20 +330,20 @@ def known(names: Path, encoder: str, part: str, work: Path, all_names: bool) -> 
         for cluster in found.clusters:
             golds = Counter(rows[member.term][2] for member in cluster.members)
             gold = min(golds, key=lambda one: (-golds[one], one))
-            new, said_new = gold not in kept, cluster.concept_id is None
+            new, predicted_new = gold not in kept, cluster.concept_id is None
             counts["new"] += new
-            counts["said new"] += said_new
-            counts["both"] += new and said_new
+            counts["predicted new"] += predicted_new
+            counts["both"] += new and predicted_new
             counts["known"] += not new
             counts["right"] += cluster.concept_id == gold
-            if new and said_new and cluster.parent_id is not None:
+            if new and predicted_new and cluster.parent_id is not None:
                 first = above(gold, kept, parents)
                 second = {two for one in first for two in above(one, kept, parents)}
                 counts["placed"] += 1
                 counts["parent"] += cluster.parent_id in first
                 counts["near"] += cluster.parent_id in {*first, *second}
         shares = (
-            ("both", "said new"),
+            ("both", "predicted new"),
             ("both", "new"),
             ("right", "known"),
             ("placed", "both"),

@@ -56,7 +56,7 @@ def split(table: Path, train: int, held_out: int, seed: int) -> tuple[list[Name]
 
 
 def base(names: list[Name], folder: Path, epochs: int, seed: int) -> Path:
-    """A static encoder trained on these names, kept in a folder."""
+    """A static encoder trained on these names, stored in a folder."""
     recipe = StaticRecipe(epochs=epochs, hard_epochs=1, seed=seed)
     digest = hashlib.sha256(json.dumps([Terms(names).digest, recipe.to_dict()]).encode()).hexdigest()
     out = folder / f"base-{digest[:12]}"
@@ -78,7 +78,7 @@ def figures(encoder: Encoder, terms: Terms) -> str:
 
 @click.command()
 @click.argument("table", type=click.Path(exists=True, path_type=Path))
-@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder in which the encoders are kept.")
+@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the encoders.")
 @click.option("--names", default=100_000, show_default=True, help="Names to train on, at least.")
 @click.option("--held-out", default=20_000, show_default=True, help="Names of other concepts, at least.")
 @click.option("--epochs", default=3, show_default=True, help="Passes over the training names.")

@@ -9,8 +9,8 @@ any change of a table there, or of the rules of :mod:`medlink.language.lexicon.f
 from __future__ import annotations
 
 from medlink.language.lexicon import Lexicon
-from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.lexicon import SHIPPED
 
 if __name__ == "__main__":
-    Forms.of(Lexicon()).save(SHIPPED)
+    LexiconForms.compile(Lexicon()).save(SHIPPED)

@@ -49,7 +49,7 @@ def plain(text: GoldText) -> dict[str, Any]:
     """A text as ``medlink evaluate notes`` reads it."""
     findings = [
         {"pieces": one.pieces, "concepts": sorted(one.concepts)}
-        | {field: getattr(one.said, field) for field in text.told}
+        | {field: getattr(one.qualifiers, field) for field in text.annotated_fields}
         for one in text.findings
     ]
     # concepts without a place
@@ -58,7 +58,7 @@ def plain(text: GoldText) -> dict[str, Any]:
         {"concepts": [one], "presence": "present" if one in text.affirmed else "absent"}
         for one in sorted(text.concepts - there)
     ]
-    head = {"id": text.name, "language": text.language, "text": text.text, "complete": text.complete and text.placed}
+    head = {"id": text.name, "language": text.language, "text": text.text, "complete": text.complete and text.has_spans}
     return {**head, "findings": findings}
 
 
@@ -71,7 +71,9 @@ def tasks(
         with open(path, "w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
             table.writerow(("concept_id", "mention", "language"))
-            table.writerows(("|".join(sorted(one.gold)), " ".join(one.asked.split()), one.language) for one in queries)
+            table.writerows(
+                ("|".join(sorted(one.gold)), " ".join(one.search_text.split()), one.language) for one in queries
+            )
         language = Counter(one.language for one in queries).most_common(1)[0][0]
         systems = [name, *encoders, *(peer for peer, known in readers.items() if language in known)]
         options = {"distinct": True, "sample": sample}

@@ -1,13 +1,13 @@
-"""What is found in notes: mentions and documents, beside finding names as they are written and rival finders.
+"""Finding and linking in notes: mentions and documents, compared with verbatim names and with other programs.
 
     python benchmarks/finding.py --work FOLDER --peers FOLDER
 
-Texts and concepts are those of ``annotated.py``, the dictionary is all of HPO. The weights by which medlink chooses
-mentions are fitted on the texts of the other four fifths (``fit_choice.py``). *P*, *R* and *F1* are of the concepts
-that a document affirms; then F1 where everything that is found counts as affirmed; then the share of the annotated
-mentions that is touched, found to the letter, linked right; then the calibration error of the scores of what is found
-where it is known whether it is right; then processor time. The rivals (``rivals.py``) read no status: medlink's reader
-says what of theirs is affirmed, and its time is not theirs. Needs the data folder.
+Texts and concepts are those of ``annotated.py``, the dictionary is all of HPO. The weights of the span classifier are
+fitted on the texts of the other four fifths (``fit_choice.py``). The columns are precision, recall and F1 of the
+concepts that a document affirms; F1 without qualifiers; the shares of the annotated mentions that overlap a mention,
+that have a mention with the same offsets, and with a right concept; the calibration error of the scores, where it is
+known whether a link is right; processor time. The other programs (``rivals.py``) read no qualifiers: medlink's are
+applied to them, and its time is not counted as theirs. Needs the data folder.
 """
 
 from __future__ import annotations
@@ -28,14 +28,22 @@ from open_data import TERMINOLOGIES
 from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
 from medlink.evaluation.measures import calibration_error
-from medlink.evaluation.notes import SHARES, GoldText, Linked, count, is_affirmed, judged, rates
-from medlink.evaluation.notes import links as found_in
+from medlink.evaluation.notes import (
+    SHARES,
+    BestConcept,
+    GoldText,
+    best_concepts,
+    count,
+    is_affirmed,
+    rates,
+    scored_outcomes,
+)
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.reading.classifier import SpanClassifier
-from medlink.reading.status import StatusReader
+from medlink.reading.qualifiers import QualifierReader
 
 THRESHOLDS = (0.5, 0.35)
 """That of medlink when none is given, and a lower one."""
@@ -52,10 +60,10 @@ class Result:
     seconds: float = 0.0
     scores: list[tuple[float, bool]] = field(default_factory=list)
 
-    def add(self, text: GoldText, found: Sequence[Linked]) -> None:
+    def add(self, text: GoldText, found: Sequence[BestConcept]) -> None:
         """Take in one text."""
         found = [one for one in found if one.concept in phenotypes()]
-        self.scores += judged(text, found)
+        self.scores += scored_outcomes(text, found)
         self.counts += count(text, found)
 
     def cells(self, *, probabilities: bool = True) -> list[str]:
@@ -70,9 +78,9 @@ class Result:
         return [*(f"{one:.3f}" for one in rated), calibration, f"{self.seconds:.1f}"]
 
 
-def links(text: GoldText, note: LinkedNote) -> list[Linked]:
+def links(text: GoldText, note: LinkedNote) -> list[BestConcept]:
     """The mentions of a note with their best concepts, retired ones mapped."""
-    return [one._replace(concept=retired().get(one.concept, one.concept)) for one in found_in(text, note)]
+    return [one._replace(concept=retired().get(one.concept, one.concept)) for one in best_concepts(text, note)]
 
 
 def linked(pipeline: NotePipeline, texts: Sequence[GoldText]) -> list[tuple[GoldText, LinkedNote]]:
@@ -112,7 +120,7 @@ def spans(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[SpanClass
     counts: Counter[str] = Counter()
     for batch, _ in notes_read(bundle, texts, choices):
         for text, note in batch:
-            found = found_in(text, note)
+            found = best_concepts(text, note)
             every = count(text, [one._replace(linked=True) for one in found])
             counts += count(text, found) + Counter({f"every {name}": number for name, number in every.items()})
     shares = (counts[name] / counts["annotated"] for name in ("every touched", "every exact", "touched", "exact"))
@@ -131,12 +139,19 @@ def wide_bundle(work: Path) -> Bundle:
     return build_bundle(folder, kb=base)
 
 
-def with_status(text: GoldText, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
+def with_status(text: GoldText, spans: Sequence[Span], reader: QualifierReader) -> list[BestConcept]:
     """What a rival found, with the status that medlink reads of it; what lies in a heading is not affirmed."""
-    said = reader.read(text.text).qualify([(start, end) for start, end, _, _ in spans])
+    qualified = reader.read(text.text).qualify([(start, end) for start, end, _, _ in spans])
     return [
-        Linked(start, end, retired().get(concept, concept), q is not None and is_affirmed(q, text.told), True, score)
-        for (start, end, concept, score), q in zip(spans, said, strict=True)
+        BestConcept(
+            start,
+            end,
+            retired().get(concept, concept),
+            q is not None and is_affirmed(q, text.annotated_fields),
+            True,
+            score,
+        )
+        for (start, end, concept, score), q in zip(spans, qualified, strict=True)
     ]
 
 
@@ -166,7 +181,7 @@ class Race:
                 continue
             self._passed.setdefault(name, {})[title] = passed, day
             results[passed.about] = result = Result(seconds=passed.seconds)
-            reader = StatusReader(language)
+            reader = QualifierReader(language)
             for text, spans in zip(texts, passed.found, strict=True):
                 result.add(text, with_status(text, spans, reader))
         return results

@@ -3,11 +3,10 @@
     python benchmarks/fit_choice.py --work FOLDER -o medlink/resources/notes
 
 Candidate spans of the annotated texts (``annotated.py``) are linked to HPO with the bundle in the folder, which is
-built where it is missing. First the filter is fitted: a span is worth ranking where the classifier that ships selects
-it. Then
-the classifier: a span is right where its likeliest concept is one that was annotated there; where a text has concepts
-without places, where it is one of the text. Both are logistic regressions (scikit-learn). These are development texts:
-what stands in the documents is measured with weights fitted on other texts (``finding.py``).
+built if it is missing. The filter is fitted first: a positive span is one that the shipped classifier selects. Then the
+classifier: a positive span has a first concept that is annotated there, or, if the concepts of a text have no offsets,
+that is annotated in the text. Both are logistic regressions (scikit-learn). These are development texts: the figures of
+the documents come from weights fitted on other texts (``finding.py``).
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from medlink.evaluation.notes import GoldText, is_right
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.scan import ScannedText
-from medlink.reading.abbreviations import LongForms, detector
+from medlink.reading.abbreviations import LongForms, make_detector
 from medlink.reading.classifier import (
     LogisticModel,
     SpanClassifier,
-    shipped_classifier,
-    shipped_filter,
-    without_longer,
+    default_span_classifier,
+    default_span_filter,
+    drop_redundant_spans,
 )
 from medlink.reading.features import ALONE, COLUMNS, UNRANKED, feature_rows, rival_pairs, rival_rows
+from medlink.reading.qualifiers import QualifierReader
 from medlink.reading.reader import TextReader
-from medlink.reading.status import StatusReader
 
 FOLDS = 5
 PARTS = {1: 1.0, 10: 0.3, 100: 0.3}
@@ -55,7 +54,7 @@ FILTER_LEAST = 0.07
 _LINKED = 3.0
 _INVERSE_DECAY, _FILTER_DECAY = 0.1, 0.3
 _ENDS, _FILTER_ENDS = 0.005, 0.002  # share of the rows at either end of a column that is cut to the next one
-# How much a stretch of a set counts: the gold is annotated in full, DisTEMIST is of diseases alone, the written texts
+# The weight of a span of each set: the gold is annotated in full, DisTEMIST is of diseases alone, the written texts
 # are many, the others are many and of one language, and of the case reports not every finding is there.
 WEIGHTS = {
     "German letters (gold)": 2.0,
@@ -142,7 +141,7 @@ def _read(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Iterator[_B
         for batch in in_batches(texts):
             language = batch[0].language
             finder = finders.setdefault(language, TextReader(bundle, language))
-            find = detector("builtin", language)
+            find = make_detector("builtin", language)
             assert find is not None
             yield _Batch(title, batch, finder, finder.scan([t.text for t in batch]), [find(t.text) for t in batch])
 
@@ -150,10 +149,10 @@ def _read(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Iterator[_B
 def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> tuple[Rows, Pairs]:
     found, pairs = list[tuple[tuple[float, ...], bool, float, int]](), Pairs()
     for title, batch, finder, scanned, explained in _read(bundle, sets):
-        scored, _ = finder.scored(scanned, finder.generator.candidates(scanned, explained))
-        status = StatusReader(batch[0].language)
+        scored, _ = finder.score_candidates(scanned, finder.generator.candidates(scanned, explained))
+        status = QualifierReader(batch[0].language)
         for text, read, spans in zip(batch, scanned, scored, strict=True):
-            left = without_longer(spans)
+            left = drop_redundant_spans(spans)
             pairs += [(one + len(found), other + len(found), kind) for one, other, kind in rival_pairs(left)]
             denied = _denied(status, text, [read.span(one.candidate.place) for one in left])
             for one, columns in zip(left, feature_rows(left), strict=True):
@@ -166,7 +165,7 @@ def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> tuple[R
     return Rows(np.array(columns, dtype=np.float64), np.array(right), np.array(weight), np.array(fold)), pairs
 
 
-def _denied(status: StatusReader, text: GoldText, spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+def _denied(status: QualifierReader, text: GoldText, spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Which spans a text denies or doubts, by their characters."""
     ordered = sorted(set(spans))
     qualified = zip(ordered, status.read(text.text).qualify(ordered), strict=True)
@@ -178,7 +177,7 @@ def filter_rows(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
     found: list[tuple[tuple[float, ...], bool, float, int]] = []
     for _, batch, finder, scanned, explained in _read(bundle, sets):
         candidates = finder.generator.candidates(scanned, explained, filtered=False)
-        selected = shipped_classifier().select(finder.scored(scanned, candidates)[0])
+        selected = default_span_classifier().select(finder.score_candidates(scanned, candidates)[0])
         for text, spans, kept in zip(batch, candidates, selected, strict=True):
             scores = {id(one.candidate): one.score or 0.0 for one in kept}
             for one in spans:
@@ -207,7 +206,7 @@ def with_rivals(table: Rows, pairs: Pairs) -> Rows:
     alone = np.zeros(len(table.right))
     for fold in range(FOLDS):
         own = table.fold == fold
-        alone[own] = fit_model(table[~own], _ENDS, _INVERSE_DECAY).probabilities(table.columns[own].tolist())
+        alone[own] = fit_model(table[~own], _ENDS, _INVERSE_DECAY).predict_proba(table.columns[own].tolist())
     rivals = np.array(list(rival_rows(alone.tolist(), pairs)))
     return Rows(np.hstack([table.columns, rivals]), table.right, table.weight, table.fold)
 
@@ -244,7 +243,7 @@ def main(work: Path, out: Path, part: tuple[str, ...]) -> None:
         (out / "prefilter.json").write_text(f'{{\n "least": {FILTER_LEAST},\n {model}\n}}\n', "utf-8")
         click.echo(f"{len(table.right)} candidates that are no names, {table.right.mean():.3f} of them selected")
     if "classifier" in part:
-        shipped_filter.cache_clear()
+        default_span_filter.cache_clear()
         table, pairs = examples(work, sets)
         found = fit(table, with_rivals(table, pairs))
         models = f'"alone": {{\n {plain(found.alone, ALONE)}\n }},\n "model": {{\n {plain(found.model, COLUMNS)}\n }}'

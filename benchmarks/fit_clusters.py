@@ -1,20 +1,21 @@
-"""Fit the model by which clustering judges pairs of terms, the one that ships with medlink.
+"""Fit the model of term pairs for clustering that ships with medlink.
 
     python benchmarks/fit_clusters.py --apart FOLDER --met TABLE -o medlink/resources/clustering/join.json
 
-FOLDER is an encoder that was trained on TABLE alone, so that it never met the other names. Pairs are of
+FOLDER is an encoder that was trained on TABLE alone, so all other names are new to it. The pairs come from
 
-- what people wrote: mentions of the train parts of NCBI-disease and BC5CDR and of half of the documents of DisTEMIST,
-  each list whole and three times thinned, so that from .3 to .95 of its concepts have one term, with both encoders:
-  the built-in one has met the train parts, which makes them easier than what users bring;
+- lists that people wrote: mentions of the train parts of NCBI-disease and BC5CDR and of half of the documents of
+  DisTEMIST, each list whole and in three samples in which .3 to .95 of the concepts have one term, with both encoders:
+  the built-in one was trained on the train parts, which makes them easier than lists of users;
 - drugs, procedures, diagnoses, laboratory values, anatomy and German rare diseases, codes beside their siblings, each
   list with a fifth of the weight, with both encoders;
-- names of HPO, DOID, NCIt and ORDO that the encoder apart never met, with parents, children and siblings, each list
-  with a tenth of the weight. None is of a concept that is held out, nor of those that ``clustering.py ordo`` reports.
+- names of HPO, DOID, NCIt and ORDO that the encoder in FOLDER was not trained on, with parents, children and siblings,
+  each list with a tenth of the weight. None is of a concept that is held out, nor of those that ``clustering.py ordo``
+  reports.
 
-*Same* is fitted on all pairs that no guard parts. *Narrower* is fitted on those of which one term says all that the
-other says and more; pairs of people that are one concept are left out there, for whoever annotates *stage II colorectal
-cancer* as colorectal cancer does not say that it is no kind of it.
+*Same* is fitted on all pairs that no guard separates. *Narrower* is fitted on pairs in which one term has all words of
+the other and more. It leaves out pairs of one concept from lists that people wrote: an annotator who links *stage II
+colorectal cancer* to colorectal cancer does not deny that it is narrower.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from clustering import ordo_names
 from numpy.typing import NDArray
 
 from medlink.clustering import Terms
-from medlink.clustering.evidence import NARROWER, SAME, Evidence, Logistic, Pairs
-from medlink.clustering.graph import pairs_to_judge
+from medlink.clustering.graph import candidate_pairs
 from medlink.clustering.guards import Guards
+from medlink.clustering.pair_features import NARROWER, SAME, Logistic, PairFeatures, Pairs
 from medlink.clustering.terms import find_forms
 from medlink.index.knn_graph import nearest
 from medlink.models import Encoder, load_encoder
@@ -59,17 +60,17 @@ class Judged(NamedTuple):
 def judged(listed: TermList, encoder: Encoder, tagged: bool) -> Judged:
     """Measures of the pairs of a list, and what they are; the languages are known if it is ``tagged``."""
     gold = {text: concept for text, _, concept in listed.rows}
-    terms = Terms.of((text, 1, language if tagged else "", "") for text, language, _ in listed.rows).ordered()
+    terms = Terms.from_rows((text, 1, language if tagged else "", "") for text, language, _ in listed.rows).ordered()
     forms = find_forms(terms)
     texts = [terms.texts[row] for row in forms.row.tolist()]
     languages = [terms.languages[terms.language[row]] for row in forms.row.tolist()]
     vectors = encoder.encode(texts)
     near, cosines = nearest(vectors, _K)
     guards = Guards(texts, languages)
-    evidence = Evidence(texts, languages, guards, cosines)
-    one, other, cosine = pairs_to_judge(near, cosines, vectors, evidence)
-    kept = guards.apart(one, other) == 0
-    one, other = one[kept], other[kept]
+    evidence = PairFeatures(texts, languages, guards, cosines)
+    one, other, cosine = candidate_pairs(near, cosines, vectors, evidence)
+    unguarded = guards.apart(one, other) == 0
+    one, other = one[unguarded], other[unguarded]
     relation = np.zeros(len(one), dtype=np.int8)
     for place, (first, second) in enumerate(zip(one.tolist(), other.tolist(), strict=True)):
         here, there = gold[texts[first]], gold[texts[second]]
@@ -79,7 +80,7 @@ def judged(listed: TermList, encoder: Encoder, tagged: bool) -> Judged:
             relation[place] = ONE_NARROWER
         elif here in listed.broader.get(there, ()):
             relation[place] = OTHER_NARROWER
-    return Judged(evidence.measure(one, other, cosine[kept]), np.stack([one, other]), texts, relation)
+    return Judged(evidence.measure(one, other, cosine[unguarded]), np.stack([one, other]), texts, relation)
 
 
 def fit(names: tuple[str, ...], columns: Any, found: Any, weights: Any) -> Logistic:
@@ -111,10 +112,12 @@ def main(apart: str, met: str, out: Path, seed: int) -> None:
         weights = np.full(count, share * 100 / np.sqrt(count))
         same.append((found.pairs.same(), found.relation == IS_SAME, weights))
         for pairs, is_narrower in ((found.pairs, ONE_NARROWER), (found.pairs.swapped(), OTHER_NARROWER)):
-            asked = pairs.may_be_narrower[:, 0] & ~(people & (found.relation == IS_SAME))
+            selected = pairs.may_be_narrower[:, 0] & ~(people & (found.relation == IS_SAME))
             if not hierarchy:
                 continue
-            narrower.append((pairs.of(asked).narrower(), found.relation[asked] == is_narrower, weights[asked] / share))
+            narrower.append(
+                (pairs.select(selected).narrower(), found.relation[selected] == is_narrower, weights[selected] / share)
+            )
 
     for name, listed in written_by_people("fit").items():
         for one in (listed, *(thinned(listed, rng) for _ in range(_THINNED))):

@@ -1,4 +1,4 @@
-"""Fit the weights of the join that ship with medlink.
+"""Fit the weights of the ranking that ship with medlink.
 
     python benchmarks/fit_join.py --held-out held_out.tsv --work FOLDER -o medlink/resources/linking/join.json
 
@@ -6,7 +6,7 @@ Training mentions: the train parts of NCBI-disease and BC5CDR (diseases and chem
 German and Spanish HPO names that the encoder was not trained on (``open_names.py --held-out``), against an HPO
 dictionary without them; names of both dictionaries with one typing error, against the dictionary without that
 spelling; German terms of Alpha-ID-SE of one ORPHA code in twenty, on which the encoder was not trained either, against
-English ORDO names. No development mention is looked at.
+English ORDO names. No development mention is used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from medlink.language.text import normalise
 from medlink.linking.candidates import QueryBatch
 from medlink.linking.features import FEATURES, compute_features
 from medlink.linking.fit import Example, Table, fit_curves, ranking_weights
-from medlink.linking.ranking import Join, LinearJoin
+from medlink.linking.ranking import FittedRanker, LinearRanker
 
 _BATCH = 256
 _TYPING_ERRORS = 500
@@ -89,12 +89,12 @@ def join_tables(parts: Sequence[Table]) -> Table:
     return Table(np.concatenate(example), *map(np.concatenate, columns))
 
 
-def fit(table: Table, *, decay: float = 1e-3) -> Join:
+def fit(table: Table, *, decay: float = 1e-3) -> FittedRanker:
     """Fit ranking weights with their decay, then the curves of the score; the same table gives the same weights."""
     w = ranking_weights(table, decay)
     exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
     curves = fit_curves(table, table.features.astype(np.float64) @ w, exact, exact | inflected)
-    return Join(LinearJoin(tuple(round(float(v), 4) for v in w)), curves)
+    return FittedRanker(LinearRanker(tuple(round(float(v), 4) for v in w)), curves)
 
 
 @click.command()

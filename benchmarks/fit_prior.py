@@ -1,12 +1,12 @@
-"""Fit the prior of names that several concepts have.
+"""Fit the prior of concepts that share a name.
 
     python benchmarks/fit_prior.py BUNDLE -o medlink/resources/linking/prior.json
 
-The bundle is of the release of the data folder that is shaped as the UMLS. Mentions are those of the train parts of
-NCBI-disease and BC5CDR; their MeSH ids become CUIs by the exact matches of MONDO. A mention counts where its best name
-is that of several concepts, one of which is right. Weights that these cannot tell are set by hand and kept: those of
-kinds, as the release has findings alone; of spelling; and of preferred names, as here no mention means a concept of
-NCIt.
+The bundle contains the UMLS-shaped release of the data folder. The mentions are those of the train parts of
+NCBI-disease and BC5CDR; the exact matches of MONDO map their MeSH ids to CUIs. A mention is used if several concepts
+share its best name and one of them is right. Some weights cannot be fitted on these mentions and stay as set by hand:
+those of kinds, because the release has only findings; of spelling; and of preferred names, because no mention here
+means a concept of NCIt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 
 from medlink import Linker
 from medlink.linking import Mention
-from medlink.linking.decision import SharedNames
+from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.profiles import PriorFeatures
 
 _PENALTY = 2.0  # of a squared distance from what a weight is without mentions
@@ -59,11 +59,11 @@ Choice = tuple[NDArray[np.float64], int]
 def choices(linker: Linker, queries: list[Query]) -> list[Choice]:
     """The mentions whose best name several concepts have, one of them right."""
     decision, found = linker.decision, []
-    assert isinstance(decision, SharedNames)
+    assert isinstance(decision, SharedNamePolicy)
     mentions = [Mention(query.text, query.language) for query in queries]
     ranked = linker.rank(mentions)
-    grouped = decision.grouped(ranked)
-    features = decision.features(mentions, [holders for holders, _ in grouped], ranked)
+    grouped = decision.group_concepts(ranked)
+    features = decision.prior_features(mentions, [holders for holders, _ in grouped], ranked)
     for query, (_, same), own in zip(queries, grouped, features, strict=True):
         alike = [{one: own[one] for one in group.concepts if one in own} for group in same]
         groups = [group for group in alike if group]

@@ -4,7 +4,7 @@
 
 Each reader has a process of its own, which begins with the small valid file of its tests and changes its bytes so that
 new lines of code are run. It may give records or a ``MedlinkError``; another exception, more than 2 GB of memory or 20
-seconds for one file are a finding. The file of a finding is kept in ``--work``.
+seconds for one file are a finding. The file of a finding is stored in ``--work``.
 """
 
 from __future__ import annotations
@@ -107,8 +107,15 @@ def fuzz(name: str, corpus: Path, seconds: int) -> None:
         except MedlinkError:
             pass
 
-    told = [f"-max_total_time={seconds}", f"-rss_limit_mb={_MEMORY}", f"-timeout={_TIMEOUT}", f"-max_len={_LONGEST}"]
-    atheris.Setup([sys.argv[0], *told, "-print_final_stats=1", f"-artifact_prefix={corpus}/found-", str(corpus)], one)
+    arguments = [
+        f"-max_total_time={seconds}",
+        f"-rss_limit_mb={_MEMORY}",
+        f"-timeout={_TIMEOUT}",
+        f"-max_len={_LONGEST}",
+    ]
+    atheris.Setup(
+        [sys.argv[0], *arguments, "-print_final_stats=1", f"-artifact_prefix={corpus}/found-", str(corpus)], one
+    )
     atheris.Fuzz()
 
 

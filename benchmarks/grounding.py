@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from medlink.evaluation.task import Run
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.training import ConceptualGroundingTrainer
-from medlink.training.grounding.synonyms import SetOptions, Sets, digest, read_sets, split
+from medlink.training.grounding.synonyms import SetOptions, SynonymSets, hash_sets, read_sets, split
 from medlink.training.recipes import GroundingRecipe
 
 KINDS = ("train", "test", "zero-shot")
@@ -62,7 +63,7 @@ def word_vectors(folder: Path, texts: Iterable[str], every: Iterable[str], epoch
 class _Drawn(SynonymsTask):
     """The task on synonym sets that are at hand."""
 
-    def measured(self, sets: Sets, encoder: Any) -> str:
+    def measured(self, sets: SynonymSets, encoder: Any) -> str:
         """Cells of a row: mAP, Acc and MRR of each kind."""
         train, test, zero_shot = split(sets, self)
         run, cells = Run([], encoder, None), []
@@ -72,6 +73,20 @@ class _Drawn(SynonymsTask):
         return " | ".join(cells)
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of a run that its folder depends on, by their names on the command line."""
+
+    fuse: str | None
+    languages: str
+    hidden: int
+    pairs: int
+    validation: float
+    word_epochs: int
+    sample: int
+    seed: int
+
+
 def say(line: str) -> None:
     """Progress on standard error."""
     click.echo(line, err=True)
@@ -79,7 +94,7 @@ def say(line: str) -> None:
 
 @click.command()
 @click.argument("kb", type=click.Path(exists=True, path_type=Path))
-@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder in which the encoders are kept.")
+@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the encoders.")
 @click.option("--fuse", help="System whose codes fuse concepts; none for table 4.")
 @click.option("--languages", default="en", show_default=True)
 @click.option("--encoder", help="Encoder in place of word vectors.")
@@ -90,11 +105,10 @@ def say(line: str) -> None:
 @click.option("--word-epochs", default=5, show_default=True, help="Passes of fastText.")
 @click.option("--sample", default=2000, show_default=True, help="Queries of each kind, at most.")
 @click.option("--seed", default=1, show_default=True)
-def main(
-    kb: Path, work: Path, fuse: str | None, languages: str, encoder: str | None, concepts: int, hidden: int,
-    pairs: int, validation: float, word_epochs: int, sample: int, seed: int,
-) -> None:  # fmt: skip
+def main(kb: Path, work: Path, encoder: str | None, concepts: int, **settings: Any) -> None:
     """Train the four encoders, print the table."""
+    chosen = Settings(**settings)
+    seed, fuse, languages, sample = chosen.seed, chosen.fuse, chosen.languages, chosen.sample
     options = SetOptions(languages=languages, fuse=fuse, split_seed=seed)
     sets = read_sets(kb, options)
     if concepts:
@@ -102,27 +116,27 @@ def main(
         sets = {concept: names for concept, names in sets.items() if concept in drawn}
     train, test, zero_shot = split(sets, options)
     task = _Drawn(**options.to_dict(), sample=sample, trained=True)
-    recipe = GroundingRecipe(hidden=hidden, pairs=pairs, validation=validation, seed=seed)
-    run = json.dumps([digest(sets), recipe.to_dict(), encoder, word_epochs])
+    recipe = GroundingRecipe(hidden=chosen.hidden, pairs=chosen.pairs, validation=chosen.validation, seed=seed)
+    run = json.dumps([hash_sets(sets), recipe.to_dict(), encoder, chosen.word_epochs])
     folder = work / hashlib.sha256(run.encode()).hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     start = encoder or str(folder / "words")
     if not encoder and not (folder / "words").exists():
         with KnowledgeBase(kb) as store:
-            said = [one.text for one in store.iter_definitions(languages=languages.split(","))]
+            definitions = [one.text for one in store.iter_definitions(languages=languages.split(","))]
         names = [text for texts in train.values() for text in texts]
         every = [text for texts in sets.values() for text in texts]
-        word_vectors(folder / "words", [*names, *said], every, word_epochs, seed)
+        word_vectors(folder / "words", [*names, *definitions], every, chosen.word_epochs, seed)
     if not (folder / "cca").exists():
-        ConceptualGroundingTrainer(train, start, GroundingRecipe.map_alone()).train(folder / "cca")
+        ConceptualGroundingTrainer(train, start, GroundingRecipe.map_only()).train(folder / "cca")
     for name, change in (("dan", {"cca": False}), ("cca-dan", {})):
         if not (folder / name).exists():
             trainer = ConceptualGroundingTrainer(train, start, recipe.replace(**change))
             trainer.train(folder / name, resume=True, progress=say)
-    counts = [sum(map(len, part.values())) for part in (train, zero_shot)]
+    counts, width = [sum(map(len, part.values())) for part in (train, zero_shot)], chosen.hidden
     click.echo(
         f"{counts[0]:,} names of {len(train):,} {fuse or 'concept'} sets to train on, {len(test):,} kept of these, "
-        f"{counts[1]:,} of {len(zero_shot):,} others; {languages}; width {hidden:,}, seed {seed}; at most {sample:,} "
+        f"{counts[1]:,} of {len(zero_shot):,} others; {languages}; width {width:,}, seed {seed}; at most {sample:,} "
         "queries of a kind.\n"
     )
     click.echo("| encoder | " + " | ".join(f"{kind} {name}" for kind in KINDS for name in ("mAP", "Acc", "MRR")) + " |")

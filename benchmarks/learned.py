@@ -1,11 +1,11 @@
-"""What a house teaches: findings of texts, with and without what was learned from the other texts of their set.
+"""Learned mentions: findings of texts, with and without the mentions learned from the other texts of their set.
 
     python benchmarks/learned.py --work FOLDER
 
 Texts and concepts are those of ``annotated.py``, the dictionary is all of HPO. For each fifth of a set ``learn`` reads
-the other four, which are written as brat standoff, and the fifth is linked with what it learned. The columns are those
-of ``finding.py``, but that the weights of the choice are those that ship, which were fitted on these texts too: the
-difference is what counts. Needs the data folder.
+the other four, written as brat standoff, and the fifth is linked with the learned mentions. The columns are those of
+``finding.py``. The weights of the span classifier are those that ship, which were fitted on these texts too, so only
+the difference is meaningful. Needs the data folder.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def write_brat(folder: Path, texts: Sequence[GoldText]) -> None:
     for text in texts:
         lines = []
         for number, (pieces, concepts) in enumerate({one.pieces: one.concepts for one in text.findings}.items()):
-            said = " ".join(" ".join(text.text[start:end] for start, end in pieces).split())
+            words = " ".join(" ".join(text.text[start:end] for start, end in pieces).split())
             places = ";".join(f"{start} {end}" for start, end in pieces)
-            lines.append(f"T{number}\tFinding {places}\t{said}\n")
+            lines.append(f"T{number}\tFinding {places}\t{words}\n")
             lines += [f"N{number}\tReference T{number} {concept}\n" for concept in sorted(concepts)]
         (folder / f"{text.name}.txt").write_bytes(text.text.encode())
         (folder / f"{text.name}.ann").write_text("".join(lines), "utf-8")

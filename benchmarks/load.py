@@ -33,7 +33,7 @@ _INDEXES = ("MRCONSO(CUI)", "MRCONSO(STR)", "MRCONSO(CODE)", "MRDEF(CUI)", "MRRE
 
 
 def script(release: Path) -> str:
-    """What the sqlite3 program is told; the search index is made first, as a build does, for later is slower."""
+    """The script for sqlite3; it makes the search index first, as a build does, because later is slower."""
     lines = [f"PRAGMA {setting};" for setting in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536")]
     for name in _TABLES:
         # each row ends with a bar, behind which a cell without a name stands

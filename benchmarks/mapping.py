@@ -100,9 +100,9 @@ class Tfidf:
 
     def __call__(self, queries: Sequence[Query]) -> Ranked:
         """Concepts by the cosine of their best name."""
-        asked, found = self._vectoriser.transform([query.text for query in queries]), []
+        vectors, found = self._vectoriser.transform([query.text for query in queries]), []
         for start in range(0, len(queries), _BATCH):
-            for cosines in (asked[start : start + _BATCH] @ self._known).toarray():
+            for cosines in (vectors[start : start + _BATCH] @ self._known).toarray():
                 near = np.argpartition(-cosines, min(_NEAR, len(cosines) - 1))[:_NEAR]
                 near = near[np.lexsort((near, -cosines[near]))]
                 best: dict[str, float] = {}

@@ -23,7 +23,7 @@ from open_data import BENCHMARKS
 from medlink.evaluation import TASKS
 from medlink.files.problems import Problems
 from medlink.training import MlteRegressor, MlteTrainer
-from medlink.training.data.rated import RatedPair, read_pairs
+from medlink.training.data.rated_pairs import RatedPair, read_pairs
 from medlink.training.recipes import MlteRecipe
 
 LANGUAGES = ("en", "de", "es")

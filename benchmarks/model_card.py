@@ -107,12 +107,12 @@ but for the safe ones of the lexicon.
 def main(recipe: Path, encoder: Path, tables: tuple[Path, ...], figures: Path) -> None:
     """Write README.md into the folder of the encoder."""
     rows: set[tuple[str, ...]] = set()
-    shown = []
+    tables_of = []
     for table in tables:
         raw = table.read_bytes()
         own = {tuple(line.split("\t")[:3]) for line in raw.decode("utf-8").splitlines()[1:]}
         concepts = len({row[0] for row in own})
-        shown.append(f"| `{table.name}` | {len(own):,} | {concepts:,} | `{hashlib.sha256(raw).hexdigest()}` |")
+        tables_of.append(f"| `{table.name}` | {len(own):,} | {concepts:,} | `{hashlib.sha256(raw).hexdigest()}` |")
         rows |= own
     counts = Counter(row[2] for row in rows)
     model = StaticEncoder.load(encoder)
@@ -123,7 +123,7 @@ def main(recipe: Path, encoder: Path, tables: tuple[Path, ...], figures: Path) -
         names=len(rows),
         concepts=len({row[0] for row in rows}),
         languages=", ".join(f"{language} {count:,}" for language, count in sorted(counts.items())),
-        tables="\n".join(shown),
+        tables="\n".join(tables_of),
         recipe=json.dumps(json.loads(recipe.read_text("utf-8")), indent=2),
         figures=figures.read_text("utf-8").strip(),
     )

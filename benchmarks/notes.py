@@ -147,7 +147,7 @@ def described(notes: Sequence[Timed]) -> Iterator[str]:
     runs = Counter(run for note in timed for run in note.runs)
     again = sum(number - 1 for number in runs.values()) / runs.total()
     yield (
-        f"\nOf all stretches of {_RUN} words, {100 * again:.1f} % stand in another of the notes too; none stands in "
+        f"\nOf all spans of {_RUN} words, {100 * again:.1f} % stand in another of the notes too; none stands in "
         f"one of the {len(notes) - len(timed)} notes that are read before the clock starts.\n"
     )
 

@@ -44,7 +44,7 @@ class Query:
     """The text with its abbreviations written out, where the document explains one."""
 
     @property
-    def asked(self) -> str:
+    def search_text(self) -> str:
         """What is looked for."""
         return self.expanded or self.text
 

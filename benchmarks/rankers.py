@@ -25,7 +25,7 @@ from open_data import Query, alpha_id_held_out, bc5cdr, in_dictionary, ncbi
 
 from medlink.evaluation.measures import calibration_error
 from medlink.linking import Linker, Mention
-from medlink.linking.fit import Example, gather_groups
+from medlink.linking.fit import Example, collect_groups
 from medlink.records import Link
 from medlink.training.ranker.trainer import RankerTrainer
 from medlink.training.recipes import RankerRecipe
@@ -39,7 +39,7 @@ TRAINING: dict[str, Callable[[], list[Query]]] = {
 
 def drawn(queries: list[Query], count: int, seed: int) -> list[Query]:
     """A sample of distinct mentions, always the same."""
-    distinct = sorted(set(queries), key=lambda one: (one.asked, one.text, sorted(one.gold)))
+    distinct = sorted(set(queries), key=lambda one: (one.search_text, one.text, sorted(one.gold)))
     return random.Random(seed).sample(distinct, min(count, len(distinct)))
 
 
@@ -71,8 +71,8 @@ def trained(out: Path, base: Path, dictionaries: Opened, mentions: int, recipe: 
             continue
         dictionary, linker = dictionaries[name]
         some = drawn(in_dictionary(read(), dictionary.rows), mentions, recipe.seed)
-        examples = [Example(one.asked, one.language, one.gold) for one in some]
-        groups += gather_groups(linker, examples, recipe.candidates)
+        examples = [Example(one.search_text, one.language, one.gold) for one in some]
+        groups += collect_groups(linker, examples, recipe.candidates)
     begun = time.perf_counter()
     figures = RankerTrainer(groups, base, recipe).train(out, progress=lambda line: click.echo(line, err=True))
     return (
@@ -108,10 +108,10 @@ def main(
     )
     dictionaries = {name: opened(name, work) for name in names}
     out = work / f"ranker-{'-'.join(names)}-{mentions}-{candidates}-{epochs}-{learning_rate:g}-{seed}"
-    told = out.with_name(f"{out.name}.txt")
+    summary = out.with_name(f"{out.name}.txt")
     if not out.exists():
-        told.write_text(trained(out, base, dictionaries, mentions, recipe), encoding="utf-8")
-    click.echo(f"{told.read_text('utf-8')} At most {sample:,} distinct mentions of each set.\n")
+        summary.write_text(trained(out, base, dictionaries, mentions, recipe), encoding="utf-8")
+    click.echo(f"{summary.read_text('utf-8')} At most {sample:,} distinct mentions of each set.\n")
     columns = ["set", "mentions", "built-in", "cross-encoder", "better", "worse", "ms each"]
     columns += ["calibration error, built-in", "cross-encoder"]
     click.echo(f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}")
@@ -124,11 +124,11 @@ def main(
             rankers[name] = Linker(linker.bundle, ranker=out)
             rankers[name].link(["fever"])
         queries = drawn(in_dictionary(read(), dictionary.rows), sample, seed)
-        asked = [Mention(query.text, query.language, query.expanded) for query in queries]
-        before = linker.link(asked)
+        batch = [Mention(query.text, query.language, query.expanded) for query in queries]
+        before = linker.link(batch)
         begun = time.perf_counter()
-        after = rankers[name].link(asked)
-        each = 1000 * (time.perf_counter() - begun) / len(asked)
+        after = rankers[name].link(batch)
+        each = 1000 * (time.perf_counter() - begun) / len(batch)
         one, other = right(queries, before), right(queries, after)
         cells = [title, len(queries), f"{one.mean():.3f}", f"{other.mean():.3f}", (other & ~one).sum()]
         cells += [(one & ~other).sum(), f"{each:.0f}", f"{error(before, one):.3f}", f"{error(after, other):.3f}"]

@@ -74,7 +74,7 @@ class Rival:
 
     def __init__(self, name: str, folder: Path, names: Path, *, limit: float = _LIMIT) -> None:
         self._names, self._limit = names, limit
-        self._home, self._program, self._kept = folder / name, PROGRAMS / f"find_{name}.py", folder / "kept"
+        self._home, self._program, self._cache = folder / name, PROGRAMS / f"find_{name}.py", folder / "kept"
 
     @cached_property
     def folder(self) -> Path:
@@ -83,7 +83,7 @@ class Rival:
         used = [path.read_bytes() for path in sorted(PROGRAMS.glob("*.py")) if path.stem in program]
         packages = sorted(path.name for path in self._home.glob("lib/python*/site-packages/*.dist-info"))
         parts = [program.encode(), *used, "\n".join(packages).encode(), self._names.read_bytes()]
-        return self._kept / f"{self._home.name}-{_key(parts)}"
+        return self._cache / f"{self._home.name}-{_key(parts)}"
 
     def built(self) -> Passed:
         """What its index cost, which is built where it is missing."""
@@ -102,25 +102,25 @@ class Rival:
         if not (self._home / "bin/python").exists():
             raise RivalError("it is not installed; benchmarks/peers/install.sh does it")
         self.built()
-        asked = "".join(json.dumps({"id": text.name, "text": text.text}) + "\n" for text in texts)
+        request = "".join(json.dumps({"id": text.name, "text": text.text}) + "\n" for text in texts)
         language = texts[0].language
-        path = self.folder / f"{language}-{_key([asked.encode()])}.jsonl"
+        path = self.folder / f"{language}-{_key([request.encode()])}.jsonl"
         day = str(datetime.date.fromtimestamp(path.stat().st_mtime)) if path.exists() else ""
         arguments = ["find", self.folder / "index", language]
-        return self._answers(path, arguments, asked, [text.name for text in texts]), day
+        return self._answers(path, arguments, request, [text.name for text in texts]), day
 
-    def _answers(self, path: Path, arguments: Sequence[object], asked: str, ids: list[str]) -> Passed:
+    def _answers(self, path: Path, arguments: Sequence[object], request: str, ids: list[str]) -> Passed:
         """The answers that a file keeps, or those of a run, which the file then keeps if they are good."""
         if path.exists():
             return Passed.read(path.read_text("utf-8"), ids)
-        answers = self._run([str(one) for one in arguments], asked)
+        answers = self._run([str(one) for one in arguments], request)
         passed = Passed.read(answers, ids)
         part = path.with_suffix(".part")
         part.write_text(answers, encoding="utf-8")
         part.replace(path)
         return passed
 
-    def _run(self, arguments: Sequence[str], asked: str) -> str:
+    def _run(self, arguments: Sequence[str], request: str) -> str:
         """Standard output of its program."""
         command = [str(self._home / "bin/python"), str(self._program), *arguments]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
@@ -129,7 +129,7 @@ class Rival:
         with open(errors, "w", encoding="utf-8") as file:
             try:
                 pipes = {"stdout": subprocess.PIPE, "stderr": file, "env": environment, "encoding": "utf-8"}
-                done = subprocess.run(command, check=True, input=asked, timeout=self._limit, **pipes)
+                done = subprocess.run(command, check=True, input=request, timeout=self._limit, **pipes)
             except subprocess.TimeoutExpired as error:
                 raise RivalError(f"it was not ready in {self._limit:.0f} s") from error
             except subprocess.CalledProcessError as error:

@@ -27,7 +27,7 @@ report() { # NAME SCRIPT ARGUMENTS
 }
 
 report accuracy accuracy.py --work "$work/accuracy"
-report scores accuracy.py --work "$work/scores" --scores
+report scores accuracy.py --work "$work/scores" --scores --diagram docs/pictures/reliability.svg
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report several several_sources.py --work "$work/several"
@@ -89,7 +89,7 @@ report ordo clustering.py ordo
 report guards clustering.py guards "$names" --encoder "$work/held-out"
 report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
 report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names
-report cluster-cost cluster_cost.py "$names" --work "$work/cost"
+report cluster-cost cluster_cost.py "$names" --work "$work/cost" --terms 20000 --terms 100000
 report coderpp coderpp.py "$names" --work "$work/coderpp"
 
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;

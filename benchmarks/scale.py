@@ -32,13 +32,13 @@ from scale_names import Row, noisy, other_languages, read_rows, write_table
 from scale_words import words_compared
 
 from medlink.index import Bundle
-from medlink.index.building import embedded
-from medlink.index.segment import Part
+from medlink.index.building import embed_names
+from medlink.index.segment import Segment
 from medlink.index.vectors import cells, vector_index
 from medlink.index.vectors.base import VectorIndex
 from medlink.index.vectors.library import faiss
 
-_ASKED = 250  # mentions of each sort
+_QUERIES = 250  # mentions of each sort
 _EQUAL = 1e-3
 _AT_ONCE = 100
 _PROCESSES = 4
@@ -69,10 +69,10 @@ print(json.dumps([opened, held, single, many]), flush=True)
 sys.stdin.close()
 time.sleep(float(sys.argv[2]))
 """
-Asked = dict[str, NDArray[np.float32]]
+Queries = dict[str, NDArray[np.float32]]
 
 
-def kept(path: Path, measure: Callable[[], Any]) -> Any:
+def cached(path: Path, measure: Callable[[], Any]) -> Any:
     """What was measured, from a file where there is one."""
     if not path.exists():
         draft = path.with_suffix(".draft")
@@ -125,41 +125,41 @@ def built(*command: str) -> dict[str, float]:
     return {"minutes": (time.perf_counter() - start) / 60, "processor": used / 60, "peak": peak[0] / 1e6}
 
 
-def encoded(bundle: Bundle, part: Part, work: Path) -> dict[str, float]:
+def encoded(bundle: Bundle, part: Segment, work: Path) -> dict[str, float]:
     """Names a second of the processor of the encoder alone, and as a build embeds them."""
-    texts = part.names.texts.many(part.names.rows.ends[np.arange(len(part.names))])
+    texts = part.names.texts.take(part.names.rows.offsets[np.arange(len(part.names))])
     began = time.process_time()
     bundle.encoder.encode(texts)
     bare = time.process_time() - began
     with tempfile.TemporaryDirectory(dir=work) as folder:
         began = time.process_time()
-        embedded(part.names, bundle.encoder, Path(folder), dtype=np.float16)
+        embed_names(part.names, bundle.encoder, Path(folder), dtype=np.float16)
         built_in = time.process_time() - began
     return {"alone": len(texts) / bare, "built": len(texts) / built_in}
 
 
-def _blocks(part: Part) -> Iterator[NDArray[np.float32]]:
+def _blocks(part: Segment) -> Iterator[NDArray[np.float32]]:
     for at in range(0, len(part.names), _BLOCK):
         yield part.vectors.vectors(np.arange(at, min(at + _BLOCK, len(part.names))))
 
 
-def exact_search(part: Part, asked: Asked) -> tuple[Asked, float]:
+def exact_search(part: Segment, queries: Queries) -> tuple[Queries, float]:
     """The ten best cosines of each mention among all vectors, and the seconds of the processor that comparing took."""
-    every = np.concatenate(list(asked.values()))
+    every = np.concatenate(list(queries.values()))
     best, taken = np.full((len(every), 0), -np.inf, np.float32), 0.0
     for block in _blocks(part):
         began = time.process_time()
         found = faiss().knn(every, block, min(10, len(block)), metric=faiss().METRIC_INNER_PRODUCT)[0]
         best = -np.sort(-np.concatenate([best, found], axis=1), axis=1)[:, :10]
         taken += time.process_time() - began
-    ends = np.cumsum([0, *map(len, asked.values())])
-    return {what: best[ends[i] : ends[i + 1]] for i, what in enumerate(asked)}, taken
+    ends = np.cumsum([0, *map(len, queries.values())])
+    return {what: best[ends[i] : ends[i + 1]] for i, what in enumerate(queries)}, taken
 
 
-def searched(index: VectorIndex, asked: Asked, best: Asked) -> dict[str, Any]:
+def searched(index: VectorIndex, queries: Queries, best: Queries) -> dict[str, Any]:
     """Recall among the best one and ten of each sort of mentions, and seconds of the processor."""
     recalls, used = {}, 0.0
-    for what, some in asked.items():
+    for what, some in queries.items():
         index.search(some[:5], 10)
         began = time.process_time()
         found = index.search(some, 10)[1]
@@ -171,34 +171,34 @@ def searched(index: VectorIndex, asked: Asked, best: Asked) -> dict[str, Any]:
     return {"recall": recalls, "seconds": used}
 
 
-def compared(bundle: Bundle, part: Part, asked: Asked, work: Path) -> dict[str, Any]:
+def compared(bundle: Bundle, part: Segment, queries: Queries, work: Path) -> dict[str, Any]:
     """Kinds of index beside exact search; of kinds of cells with several numbers of them."""
     faiss().omp_set_num_threads(1)
-    best, taken = exact_search(part, asked)
+    best, taken = exact_search(part, queries)
     own = part.manifest["kind"]
     kinds = [own, *(kind for kind in ("ivf", "ivfpq") if kind != own and len(part.names) <= _OTHERS)]
     kinds += ["hnsw"] * (len(part.names) <= _GRAPH and own != "hnsw")
-    found: dict[str, Any] = {"exact": taken, "asked": sum(map(len, asked.values())), "kinds": {}, "probes": {}}
+    found: dict[str, Any] = {"exact": taken, "asked": sum(map(len, queries.values())), "kinds": {}, "probes": {}}
     for kind in kinds:
         index: VectorIndex = part.vectors
         if kind != own:
             index = _made(kind, part, work)
         found["kinds"][kind] = {
-            **searched(index, asked, best),
+            **searched(index, queries, best),
             "bytes": vector_index(kind).bytes_per_name(index.dimension),
             "raw": 4 * index.dimension,
         }
         if isinstance(index, cells.CellsIndex):
-            usual, found["probes"][kind] = (cells._PROBED, cells._SHARE), {}
-            cells._SHARE = 0.0
+            usual, found["probes"][kind] = (cells._PROBED, cells._PROBED_SHARE), {}
+            cells._PROBED_SHARE = 0.0
             for probes in _PROBES:
                 cells._PROBED = probes
-                found["probes"][kind][probes] = searched(index, asked, best)
-            cells._PROBED, cells._SHARE = usual
+                found["probes"][kind][probes] = searched(index, queries, best)
+            cells._PROBED, cells._PROBED_SHARE = usual
     return found
 
 
-def _made(kind: str, part: Part, work: Path) -> VectorIndex:
+def _made(kind: str, part: Segment, work: Path) -> VectorIndex:
     """Another kind of index of the same vectors, which lie in a file in the form that the kind asks for."""
     made = vector_index(kind)(part.vectors.dimension, threads=2)
     path = work / f"vectors-{np.dtype(made.embedding_type).name}.npy"
@@ -231,12 +231,12 @@ def opened(bundle: Path, mentions: list[tuple[str, str]]) -> dict[str, Any]:
         for process in several:
             assert process.stdout is not None
             process.stdout.readline()
-        told = [Path(f"/proc/{process.pid}/smaps_rollup").read_text("utf-8").split() for process in several]
+        maps = [Path(f"/proc/{process.pid}/smaps_rollup").read_text("utf-8").split() for process in several]
     finally:
         for process in several:
             process.kill()
             process.wait()
-    shares = [int(words[words.index("Pss:") + 1]) / 1e3 for words in told]
+    shares = [int(words[words.index("Pss:") + 1]) / 1e3 for words in maps]
     opened_in, held, single, many = json.loads(alone.stdout)
     return {
         "opened": opened_in,
@@ -253,20 +253,20 @@ def measured(rows: list[Row], wanted: int, work: Path) -> dict[str, Any]:
     done.mkdir(exist_ok=True)
     if not table.exists():
         write_table(rows, wanted, table)
-    load = kept(done / "kb.json", lambda: built("kb", "build", str(folder), "--table", str(table)))
-    index = kept(done / "index.json", lambda: built("index", "build", str(folder), "--threads", "2"))
+    load = cached(done / "kb.json", lambda: built("kb", "build", str(folder), "--table", str(table)))
+    index = cached(done / "index.json", lambda: built("index", "build", str(folder), "--threads", "2"))
     bundle = Bundle(folder)
-    part = bundle.index.parts[0]
-    some = part.names.rows.ends[np.arange(0, len(part.names), max(1, len(part.names) // 20_000))]
+    part = bundle.index.segments[0]
+    some = part.names.rows.offsets[np.arange(0, len(part.names), max(1, len(part.names) // 20_000))]
     tags = [part.names.languages[code] for code in part.names.language[some].tolist()]
-    ids = part.names.concept_ids.many(part.names.concept[some])
-    own = list(map(Row, ids, part.names.texts.many(some), tags))
+    ids = part.names.concept_ids.take(part.names.concept[some])
+    own = list(map(Row, ids, part.names.texts.take(some), tags))
     mentions = {
-        "typing errors": noisy(own, 2 * _ASKED),
-        "other languages": other_languages(rows)[:: max(1, len(other_languages(rows)) // (2 * _ASKED))],
+        "typing errors": noisy(own, 2 * _QUERIES),
+        "other languages": other_languages(rows)[:: max(1, len(other_languages(rows)) // (2 * _QUERIES))],
     }
-    plain = [(one.mention, one.language) for some in mentions.values() for one in some[:_ASKED]]
-    asked = {what: bundle.encoder.encode([one.mention for one in some[:_ASKED]]) for what, some in mentions.items()}
+    plain = [(one.mention, one.language) for some in mentions.values() for one in some[:_QUERIES]]
+    queries = {what: bundle.encoder.encode([one.mention for one in some[:_QUERIES]]) for what, some in mentions.items()}
     return {
         "names": len(part.names),
         "concepts": part.concepts.count,
@@ -275,13 +275,13 @@ def measured(rows: list[Row], wanted: int, work: Path) -> dict[str, Any]:
         "words": sum(path.stat().st_size for path in part.folder.glob("posting_*")) / len(part.names),
         "kb": load,
         "index": index,
-        "encoder": kept(done / "encoder.json", lambda: encoded(bundle, part, work)) if wanted <= _ENCODED else None,
-        "kinds": kept(done / "kinds.json", lambda: compared(bundle, part, asked, work)),
-        "routes": kept(
+        "encoder": cached(done / "encoder.json", lambda: encoded(bundle, part, work)) if wanted <= _ENCODED else None,
+        "kinds": cached(done / "kinds.json", lambda: compared(bundle, part, queries, work)),
+        "routes": cached(
             done / "routes.json",
-            lambda: words_compared(bundle, part, {what: some[:_ASKED] for what, some in mentions.items()}, work),
+            lambda: words_compared(bundle, part, {what: some[:_QUERIES] for what, some in mentions.items()}, work),
         ),
-        "open": kept(done / "open.json", lambda: opened(folder, plain)),
+        "open": cached(done / "open.json", lambda: opened(folder, plain)),
     }
 
 
@@ -345,19 +345,19 @@ def printed(sizes: list[dict[str, Any]]) -> None:
         found = one["kinds"]
         speed = found["asked"] / found["exact"]
         click.echo(f"| {one['names']:,} | exact | {speed:,.1f} | 1.0 | 1.000 | 1.000 | 1.000 | 1.000 | 1,024 |")
-        for kind, said in found["kinds"].items():
-            recalls = " | ".join(f"{value:.3f}" for what in sorts for value in said["recall"][what])
+        for kind, row in found["kinds"].items():
+            recalls = " | ".join(f"{value:.3f}" for what in sorts for value in row["recall"][what])
             click.echo(
-                f"| {one['names']:,} | `{kind}` | {found['asked'] / said['seconds']:,.0f} | "
-                f"{found['exact'] / said['seconds']:.1f} | {recalls} | {said['bytes']:,} |"
+                f"| {one['names']:,} | `{kind}` | {found['queries'] / row['seconds']:,.0f} | "
+                f"{found['exact'] / row['seconds']:.1f} | {recalls} | {row['bytes']:,} |"
             )
     head = " | ".join(f"{what}: in the first 10" for what in sorts)
     click.echo(f"\n| names | route | {head} | ms a mention | bytes a name |")
     click.echo("|---:|---|" + "---:|" * (len(sorts) + 2))
     for one in sizes:
-        for route, said in one["routes"].items():
-            shares = " | ".join(f"{said[what]:.3f}" for what in sorts)
-            click.echo(f"| {one['names']:,} | {route} | {shares} | {said['ms']:.1f} | {said['bytes']:,.0f} |")
+        for route, row in one["routes"].items():
+            shares = " | ".join(f"{row[what]:.3f}" for what in sorts)
+            click.echo(f"| {one['names']:,} | {route} | {shares} | {row['ms']:.1f} | {row['bytes']:,.0f} |")
 
 
 def plotted(sizes: list[dict[str, Any]], path: Path) -> None:
@@ -373,8 +373,8 @@ def plotted(sizes: list[dict[str, Any]], path: Path) -> None:
             if kind not in found["probes"]:
                 continue
             points = [
-                (np.mean([both[1] for both in said["recall"].values()]), found["asked"] / said["seconds"])
-                for said in found["probes"][kind].values()
+                (np.mean([both[1] for both in row["recall"].values()]), found["asked"] / row["seconds"])
+                for row in found["probes"][kind].values()
             ]
             label = f"{kind}, {found['kinds'][kind]['bytes']} bytes a name, {one['names']:,} names"
             axes.plot(*zip(*points, strict=True), f"{mark}-", color=f"C{at}", label=label, markersize=4)

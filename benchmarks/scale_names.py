@@ -53,7 +53,7 @@ class Row(NamedTuple):
     language: str
 
 
-class Asked(NamedTuple):
+class Mentioned(NamedTuple):
     """A mention, its language, the name that it stands for, and the concept."""
 
     mention: str
@@ -112,18 +112,18 @@ def write_table(rows: list[Row], wanted: int, path: Path) -> None:
     draft.rename(path)
 
 
-def noisy(names: list[Row], count: int, seed: int = 1) -> list[Asked]:
+def noisy(names: list[Row], count: int, seed: int = 1) -> list[Mentioned]:
     """So many names with one typing error each: a letter is left out, doubled, replaced or changes place with the next
     one."""
-    rng, found = random.Random(seed), list[Asked]()
+    rng, found = random.Random(seed), list[Mentioned]()
     for row in rng.sample(names, count):
         at = rng.randrange(1, max(len(row.name) - 1, 2))
         head, letter, rest = row.name[:at], row.name[at : at + 1], row.name[at + 1 :]
         edits = (rest, letter * 2 + rest, rng.choice(_LETTERS) + rest, rest[:1] + letter + rest[1:])
-        found.append(Asked(head + rng.choice(edits), row.language, row.name, row.concept_id))
+        found.append(Mentioned(head + rng.choice(edits), row.language, row.name, row.concept_id))
     return found
 
 
-def other_languages(rows: list[Row]) -> list[Asked]:
+def other_languages(rows: list[Row]) -> list[Mentioned]:
     """German and Spanish names that no table of :func:`make_names` has."""
-    return sorted({Asked(row.name, row.language, row.name, row.concept_id) for row in rows if _is_held_out(row)})
+    return sorted({Mentioned(row.name, row.language, row.name, row.concept_id) for row in rows if _is_held_out(row)})

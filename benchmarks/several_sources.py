@@ -53,7 +53,9 @@ def cases(bundle: Bundle, language: str) -> list[Case]:
     for path in sorted((GOLD / language).glob("*.tsv")):
         with open(path, encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                right = frozenset(bundle.kb.mapped("HPO", row["hpo"]))  # "~" marks a concept that is only near
+                right = frozenset(
+                    bundle.kb.concepts_mapped_to("HPO", row["hpo"])
+                )  # "~" marks a concept that is only near
                 if right:
                     found.append(Case(row["quote"].replace(" ... ", " "), right))
     return found

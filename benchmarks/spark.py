@@ -112,9 +112,9 @@ def main(work: Path, number: int, only: tuple[str, int] | None) -> None:
     for title, (part, count) in rows.items():
         words = [sys.executable, __file__, "--work", str(work), "--notes", str(number), "--only", part, str(count)]
         done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-        told = json.loads(done.stdout.splitlines()[-1])
-        found.add(told["mentions"])
-        cells = [cell for seconds in told["seconds"] for cell in (f"{seconds:.1f}", f"{number / seconds:,.0f}")]
+        result = json.loads(done.stdout.splitlines()[-1])
+        found.add(result["mentions"])
+        cells = [cell for seconds in result["seconds"] for cell in (f"{seconds:.1f}", f"{number / seconds:,.0f}")]
         click.echo(f"| {title} | {' | '.join(cells + [''] * (4 - len(cells)))} |")
     shutil.rmtree(work / "local", ignore_errors=True)
     if len(found) > 1:

@@ -14,8 +14,8 @@ Building is compared with building and opening with opening: each linker builds 
 it saved in another (scispaCy as in ``peers/scispacy_index.py``).
 
 scispaCy gets the mentions note by note, as its pipeline does, or 64 at a time where there are no notes; medlink in
-batches of 64 notes, as ``nlp.pipe`` does. The median of five passes counts: scispaCy's in one process, which remembers
-nothing of them; medlink's each in a new process, because a linker keeps the concepts of mentions that it met lately.
+batches of 64 notes, as ``nlp.pipe`` does. The table has the median of five passes: scispaCy's in one process, as it
+caches nothing; medlink's each in a new process, because a linker caches the concepts of recent mentions.
 Memory is that of the process at the end (``VmRSS``), of it what belongs to the process alone (``RssAnon``): pages of
 medlink's memory-mapped files are shared by all processes that have them open.
 """

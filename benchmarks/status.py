@@ -1,10 +1,10 @@
-"""Whether what notes mention is so: presence, time and person of the findings of ``gold``, read and annotated.
+"""Qualifiers of the findings of ``gold``: presence, temporality and experiencer as read and as annotated.
 
     python benchmarks/status.py
 
-The findings are given by their places, so that only what is said of them counts. A finding in several pieces is read by
-the first piece that a cue speaks of. No word of a note is printed: the cues that fail are those of the tables. Needs
-the data folder. The rules were made with this gold at hand, so that the figures are those of development.
+The spans of the findings are given, so that only their qualifiers are measured. The qualifiers of a finding in several
+pieces are those of the first piece with a cue. No word of a note is printed: the cues that fail are those of the
+tables. Needs the data folder. The rules were developed with this gold: these are development figures.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import click
 from annotated import gold_notes, written_texts
 from open_data import DATA
 
-from medlink.evaluation.notes import FIELDS, HEADING, GoldText, Said, read_findings, value_rates
-from medlink.reading.status import StatusReader
+from medlink.evaluation.notes import FIELDS, HEADING, GoldText, ReadStatus, read_status, value_rates
+from medlink.reading.qualifiers import QualifierReader
 
 LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}
 _WIDTH = 60  # characters of a cue in the table
@@ -28,17 +28,17 @@ class Finding(NamedTuple):
     """A finding of the gold: value and cue of each field as they are read, and the value that is right."""
 
     language: str
-    read: Said
+    read: ReadStatus
     right: dict[str, str]
 
 
 def findings(texts: Callable[[str], Iterable[GoldText]]) -> Iterator[Finding]:
     """All findings of the texts of each language."""
     for language in LANGUAGES:
-        reader = StatusReader(language)
+        reader = QualifierReader(language)
         for text in texts(language):
-            for one, read in zip(text.findings, read_findings(reader, text), strict=True):
-                yield Finding(language, read, {field: getattr(one.said, field) for field in FIELDS})
+            for one, read in zip(text.findings, read_status(reader, text), strict=True):
+                yield Finding(language, read, {field: getattr(one.qualifiers, field) for field in FIELDS})
 
 
 def table(head: list[str], rows: list[list[Any]], text: int = 1) -> None:
@@ -52,8 +52,8 @@ def table(head: list[str], rows: list[list[Any]], text: int = 1) -> None:
 
 def score(pairs: Counter[tuple[str, str]], value: str) -> str:
     """Precision, recall and F1 of a value by pairs of what is right and what was read, and how often it is right."""
-    precision, recall, f1, should, said = value_rates(pairs, value)
-    return f"{precision:.3f} / {recall:.3f} / {f1:.3f} ({should})" if should else f"(0, {said} read)"
+    precision, recall, f1, should, read = value_rates(pairs, value)
+    return f"{precision:.3f} / {recall:.3f} / {f1:.3f} ({should})" if should else f"(0, {read} read)"
 
 
 Pairs = dict[tuple[str, str], Counter[tuple[str, str]]]

@@ -39,13 +39,13 @@ from pydantic import Field
 
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.evaluation import TASKS, Answer, Dictionary, Query, Report, Task
-from medlink.evaluation.measures import RESAMPLES, STATISTICS, estimate, resampled
+from medlink.evaluation.measures import RESAMPLES, STATISTICS, bootstrap_values, estimate
 from medlink.evaluation.names import plain
 from medlink.evaluation.retrieval import RetrievalTask
-from medlink.evaluation.task import Row, separated, shown
+from medlink.evaluation.task import Row, format_cell, format_rows
 from medlink.index import Bundle
 from medlink.models import load_encoder
-from medlink.models.encoders import parted
+from medlink.models.encoders import split_pooling
 from medlink.settings import Settings
 
 CHANCE = 0.05
@@ -77,7 +77,7 @@ class Peer(Settings):
             found.append(Answer(query, bool(right), max(ranks) if all(ranks) else 0, first, float("nan")))
         return found
 
-    def rank(self, dictionary: Dictionary, asked: Sequence[tuple[str, str]]) -> list[list[str]]:
+    def rank(self, dictionary: Dictionary, queries: Sequence[tuple[str, str]]) -> list[list[str]]:
         """The ids that it ranks for mentions with their languages."""
         languages = dictionary.languages or [("",)] * len(dictionary)
         entries = (
@@ -86,7 +86,7 @@ class Peer(Settings):
             for row in own
             for tag in tags or ("",)
         )
-        mentions = ((str(number), plain(text), tag) for number, (text, tag) in enumerate(asked))
+        mentions = ((str(number), plain(text), tag) for number, (text, tag) in enumerate(queries))
         with TemporaryDirectory(prefix="medlink-peer-") as folder:
             names, queries, out = (Path(folder) / name for name in ("dictionary.tsv", "queries.tsv", "ranked.tsv"))
             _write(names, ("concept_id", "name", "language"), entries)
@@ -94,11 +94,11 @@ class Peer(Settings):
             self._run([*self.command, str(names), str(queries)], out)
             lines = [line.split("\t") for line in out.read_text("utf-8", errors="replace").splitlines()]
         found = {number: [one for one in ids if one] for number, *ids in lines}
-        if found.keys() != set(map(str, range(len(asked)))):
+        if found.keys() != set(map(str, range(len(queries)))):
             remedy = "have it print a line for each: its number, then ids, with tabs between"
-            message = f"the peer {self.name!r} printed {len(found)} lines that are not those of {len(asked)} queries"
+            message = f"the peer {self.name!r} printed {len(found)} lines that are not those of {len(queries)} queries"
             raise InputError(message, remedy=remedy)
-        return [found[str(number)] for number in range(len(asked))]
+        return [found[str(number)] for number in range(len(queries))]
 
     def _run(self, command: Sequence[str], out: Path) -> None:
         """Run the program in a session of its own, so that what it started ends with it."""
@@ -159,7 +159,7 @@ class Suite(Settings):
     def encoder(self, name: str) -> str:
         """What :func:`load_encoder` is to open for an encoder, which may have its pooling in front."""
         given = self.encoders[name]
-        bare = parted(given)[1]
+        bare = split_pooling(given)[1]
         return f"{given.removesuffix(bare)}{self.place(bare)}"
 
     def task(self, entry: Entry) -> Task:
@@ -357,7 +357,7 @@ def chance(one: Scores, other: Scores, resamples: int, seed: int) -> float:
     def difference(*columns: Any, axis: int = -1) -> Any:
         return statistic(*columns[:width], axis=axis) - statistic(*columns[width:], axis=axis)
 
-    drawn = resampled(difference, (*one[1], *other[1]), resamples, seed)
+    drawn = bootstrap_values(difference, (*one[1], *other[1]), resamples, seed)
     rarer = int(min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0)))
     return min(1.0, 2 * (rarer + 1) / (len(drawn) + 1))
 
@@ -373,7 +373,7 @@ def write_report(folder: Path, suite: Suite, outcomes: Sequence[Outcome], measur
     files = {"report.json": {"outcomes": found, "measures": measured}, "manifest.json": manifest(suite)}
     for name, value in files.items():
         (folder / name).write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", "utf-8")
-    (folder / "report.csv").write_text("".join(separated(measured, ",")), "utf-8")
+    (folder / "report.csv").write_text("".join(format_rows(measured, ",")), "utf-8")
     (folder / "report.md").write_text("\n".join(markdown(suite, outcomes, measured)), "utf-8")
 
 
@@ -386,7 +386,7 @@ def markdown(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Row])
         yield "\n".join([f"## {entry.title}\n", "; ".join([entry.task, *heads]), ""])
         grid: dict[Any, dict[Any, str]] = {}
         for one in (row for row in measured if row["title"] == entry.title):
-            value, low, high = (shown(one[name], none="nan") for name in ("value", "low", "high"))
+            value, low, high = (format_cell(one[name], none="nan") for name in ("value", "low", "high"))
             star = " *" * (isinstance(one["p"], float) and one["p"] < CHANCE)
             text = f"**{value} [{low}, {high}]**" if one["best"] else f"{value} [{low}, {high}]{star}"
             grid.setdefault((one["group"], one["system"], one["items"]), {})[one["measure"]] = text
@@ -396,7 +396,7 @@ def markdown(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Row])
         for system, report in reports:
             for title, rows in {"All measures": report.table, **report.further}.items():
                 tables[title] += [
-                    {"system": system} | {name: shown(cell) for name, cell in row.items()} for row in rows
+                    {"system": system} | {name: format_cell(cell) for name, cell in row.items()} for row in rows
                 ]
         for title, rows in tables.items():
             yield f"{title}:\n"

@@ -25,7 +25,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
-from medlink.training.common.fit import BatchTrainer, precision_here
+from medlink.training.common.resumable_trainer import BatchTrainer, resolve_precision
 from medlink.training.common.run import Run
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.view import TrainingView
@@ -57,7 +57,7 @@ class Clock(TrainerCallback):
 def bare(model: SentenceTransformer, pairs: list[tuple[str, str]], recipe: ContrastiveRecipe, work: Path) -> Clock:
     """The loop that anyone would write."""
     clock = Clock()
-    precision = precision_here(recipe.precision)
+    precision = resolve_precision(recipe.precision)
     args = SentenceTransformerTrainingArguments(
         output_dir=str(work),
         max_steps=len(pairs) // recipe.batch_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medlink.errors import MedlinkError
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 from medlink.records import Candidate, Concept, Definition, Link, Name, Relation
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Names that need a library are imported when they are asked for: 'import medlink' loads none.
+# Names that need a library are imported on first access: 'import medlink' loads none.
 _MODULES = {
     "clustering": "TermClusterer",
     "index": "Bundle ConceptIndex Filter build_bundle extend_bundle",
@@ -48,4 +48,4 @@ __all__ = [
     "Relation", "Report", "TermClusterer", "__version__", "build_bundle", "build_kb", "extend_bundle", "link_notes",
     "load", "load_encoder",
 ]  # fmt: skip
-__getattr__ = lazily(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

@@ -8,9 +8,12 @@ from os import PathLike, fspath
 
 
 class MedlinkError(Exception):
-    """What went wrong, where (a file or folder, and a 1-based line in it), and what the user can do.
+    """An error with its place and its remedy.
 
-    Message and remedy are one sentence each, without a full stop.
+    Args:
+        message, remedy: one sentence each, without a full stop.
+        path: a file or folder.
+        line: a line of it, from 1.
 
     Examples:
         >>> str(MedlinkError("3 columns, 18 expected", path="MRCONSO.RRF", line=7, remedy="fetch it again"))
@@ -42,11 +45,11 @@ class MedlinkError(Exception):
 
 
 class InputError(MedlinkError):
-    """A file or text handed in by the user cannot be used."""
+    """A file or text of the user cannot be used."""
 
 
 class ConfigError(MedlinkError):
-    """An option is unknown, misspelt, or has a value outside its range."""
+    """An option is unknown, misspelt, or out of range."""
 
 
 class BundleError(MedlinkError):
@@ -63,8 +66,10 @@ class EncoderError(MedlinkError):
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Let a library that is imported in the block and not installed be a :class:`ConfigError`, which says what needs it
-    and names the extra of ``setup.cfg`` that brings it."""
+    """Turn a failed import in the block into a :class:`ConfigError` that names the extra of ``setup.cfg`` to install.
+
+    ``what`` is the feature that needs the library.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The names that a package offers, each imported when it is asked for: opening the package loads no library."""
+"""Import the names of a package on first access: importing the package loads no library."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package, from the names that each of its modules gives."""
-    places = {name: module for module, names in modules.items() for name in names.split()}
+def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package; ``modules`` has the names of each module, separated by blanks."""
+    module_of = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in places:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{places[name]}"), name)
+        value = getattr(import_module(f"{package}.{module_of[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -1,4 +1,4 @@
-"""Processes that medlink begins, which end with the one that began them; and when this one collects its garbage."""
+"""Child processes that end with their parent, and a pause of the garbage collector."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 
-def end_with_parent() -> None:
-    """Let this process, which must bear a kill, end as soon as the one that began it has ended or was killed."""
+def exit_with_parent() -> None:
+    """End this process as soon as its parent has ended or was killed; this process must tolerate a kill."""
     parent = parent_process()
     if parent is not None:
-        Thread(target=_end_after, args=(parent,), daemon=True).start()
+        Thread(target=_exit_after, args=(parent,), daemon=True).start()
 
 
-def _end_after(parent: BaseProcess) -> None:
+def _exit_after(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
-    """Let the collector of cycles wait until a block ends: it took a third of the time of reading notes, whose many
-    small objects reference counts free."""
+def gc_disabled() -> Iterator[None]:
+    """Pause the cyclic garbage collector during a block.
+
+    It took a third of the time of reading notes; reference counting frees their many small objects.
+    """
     if not gc.isenabled():
         yield
         return
@@ -41,33 +43,33 @@ def collection_paused() -> Iterator[None]:
 
 
 @contextmanager
-def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
-    """Do some work in a forked process while the block does another.
+def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
+    """Do some work in a forked process while the block does something else.
 
-    The work has to be one that goes on where it was left, on the disk: whoever comes to it after the block finds what
-    is done. The process ends with the block at the latest. There is none unless ``wanted``, nor in a worker of a pool.
+    The work must store its progress on disk and be able to resume: the end of the block kills the process, and another
+    call completes the work. Starts no process unless ``wanted``, nor in a daemonic worker process.
 
     Yields:
-        A function that waits so many seconds for the process and tells whether it is at work still.
+        A function that waits for a number of seconds and tells whether the process is still running.
     """
     if not wanted or current_process().daemon:
         yield lambda seconds: False
         return
-    process = get_context("fork").Process(target=_work, args=(work,), daemon=True)
+    process = get_context("fork").Process(target=_run, args=(work,), daemon=True)
     process.start()
 
-    def is_at_work(seconds: float) -> bool:
+    def is_running(seconds: float) -> bool:
         process.join(seconds)
         return process.is_alive()
 
     try:
-        yield is_at_work
+        yield is_running
     finally:
         process.kill()
         process.join()
         process.close()
 
 
-def _work(work: Callable[[], object]) -> None:
-    end_with_parent()
+def _run(work: Callable[[], object]) -> None:
+    exit_with_parent()
     work()

@@ -1,8 +1,8 @@
-"""The records that pass between the rooms: plain, immutable, free of any library.
+"""Records that packages exchange: plain and immutable.
 
-One term for each thing: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``,
-``synonym``, ``definition``, ``semantic_type``, ``relation(head, type, tail)``, ``mention``, ``candidate``.
-Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a source names none).
+Terms: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``, ``synonym``, ``definition``, ``semantic_type``,
+``relation(head, type, tail)``, ``mention``, ``candidate``. Languages are BCP 47 tags in lower case (``de``, ``en``,
+``es``; ``""`` if the source gives none).
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 FSN = "fsn"
-"""Type of a fully specified name, such as ``Asthma (disorder)``: nobody writes it, so it is neither indexed nor trained
-on."""
+"""Type of a fully specified name, such as ``Asthma (disorder)``: nobody writes it, so it is neither indexed nor used in
+training.
+"""
 
 
-class _Plain:
-    """A record that is written as JSON."""
-
-    __slots__: tuple[str, ...] = ()  # of a record its fields, in order
+class _Serializable:
+    __slots__: tuple[str, ...] = ()  # the fields of a record, in order
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -37,13 +36,13 @@ class Source:
 
     @property
     def release(self) -> str:
-        """The name with the version, where there is one."""
+        """Name and version."""
         return f"{self.name} {self.version}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A meaning with an id of its own, of one source."""
+    """A meaning with an id, of one source."""
 
     concept_id: str
     source: str
@@ -51,10 +50,12 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One name of a concept.
+    """A name of a concept.
 
-    ``type`` is the source's own word for the kind of name (``preferred``, ``synonym``, ``fsn``, ``lay``,
-    or a UMLS term type such as ``PT``); ``preferred`` marks the one name shown for its language.
+    Attributes:
+        type: the kind of name as its source calls it (``preferred``, ``synonym``, ``fsn``, ``lay``, or a UMLS term type
+            such as ``PT``).
+        preferred: whether it is the name to show in its language.
     """
 
     concept_id: str
@@ -77,7 +78,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class SemanticType:
-    """One semantic type of a concept; ``code`` is a TUI where the source has one."""
+    """A semantic type of a concept; ``code`` is a TUI if the source has one."""
 
     concept_id: str
     semantic_type: str
@@ -87,7 +88,7 @@ class SemanticType:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """``head type tail``, read from left to right: ``Relation("A", "isa", "B")`` says that A is a B."""
+    """``head type tail``: ``Relation("A", "isa", "B")`` means that A is a B."""
 
     head: str
     type: str
@@ -107,17 +108,16 @@ class Mapping:
 
 
 CODE: Final = "code"
-"""Type of a mapping to the code that a concept has in its own system."""
+"""Type of a mapping to the code of a concept in its own system."""
 NOT_STANDARD: Final = ("classification code", "source code")
-"""The same for OMOP concepts that are not allowed as targets of a map: those of classifications and of sources."""
+"""Types of OMOP concepts that no map may target: classification and source codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A concept that its source has withdrawn, and one that its source names in its place.
+    """A concept that its source has withdrawn, with one replacement; several replacements are several records.
 
-    ``type`` is one of :data:`RETIREMENTS`; ``replaced_by`` is empty where the source names none. A concept for which
-    the source names several has several of these.
+    ``type`` is one of :data:`RETIREMENTS`; ``replaced_by`` is empty if the source names no replacement.
     """
 
     concept_id: str
@@ -130,9 +130,9 @@ RETIREMENTS: Final = (
     "same_as", "replaced_by", "possibly_equivalent_to", "possibly_replaced_by", "partially_equivalent_to", "similar_to",
     "alternative", "consider", "broader", "narrower", "was_a", "related", "moved_from", "moved_to", "deleted",
 )  # fmt: skip
-"""What a source says of a concept that it has withdrawn, from the surest stand-in to none."""
+"""Relations of a withdrawn concept to its replacement, the most certain first."""
 MERGED: Final = frozenset(RETIREMENTS[:2])
-"""Those by which the meaning goes on under another id."""
+"""Relations that keep the meaning under another id."""
 
 Record = Source | Concept | Name | Definition | SemanticType | Relation | Mapping | Retired
 
@@ -141,7 +141,7 @@ LINKED: Final = "linked"
 AMBIGUOUS: Final = "ambiguous"
 NIL: Final = "nil"
 Status = Literal["linked", "ambiguous", "nil"]
-"""What became of a mention: one concept; a name of several concepts, of which none is said to be meant; nothing."""
+"""Result for a mention: linked to one concept; ambiguous between several with the same name; or no concept."""
 
 
 Presence = Literal["present", "absent", "uncertain"]
@@ -150,10 +150,10 @@ Experiencer = Literal["patient", "family", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Qualifiers(_Plain):
-    """What a note says of a finding that it mentions, in the words of clinlp and of ConText.
+class Qualifiers(_Serializable):
+    """Presence, temporality and experiencer of a mentioned finding, with the values of clinlp and ConText.
 
-    ``section`` is the kind of the heading that the mention stands under, empty under none.
+    ``section`` is the kind of the heading above the mention, empty for none.
     """
 
     presence: Presence = "present"
@@ -163,12 +163,12 @@ class Qualifiers(_Plain):
 
     @property
     def is_present(self) -> bool:
-        """Whether the patient has the finding, or had it: neither absent nor doubtful nor only feared."""
+        """Whether the patient has or had the finding: it is not absent, uncertain or hypothetical."""
         return (self.presence, self.experiencer) == ("present", "patient") and self.temporality != "hypothetical"
 
 
-def qualified(qualifiers: Qualifiers | None) -> dict[str, str | None]:
-    """Qualifiers as plain data, ready for JSON: ``None`` for what was not read, and for no section."""
+def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | None]:
+    """Plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
     return {name: getattr(qualifiers, name, None) or None for name in Qualifiers.__slots__}
 
 
@@ -176,11 +176,11 @@ AttributeKind = Literal["laterality", "severity", "course", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(_Plain):
-    """What a note says of a finding in words of their own: its side, its degree, its course, or something else.
+class Attribute(_Serializable):
+    """A word that describes a finding: its laterality, severity, course, or something else.
 
-    ``start`` and ``end`` are characters of the note. ``concept_id`` and ``name`` are those of the concept, and ``None``
-    where the terminology has none.
+    ``start`` and ``end`` are characters of the note. ``concept_id`` and ``name`` are ``None`` if the terminology has no
+    concept for it.
     """
 
     start: int
@@ -191,18 +191,20 @@ class Attribute(_Plain):
     name: str | None = None
 
 
-def attributed(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
-    """The attributes of a mention as plain data, ready for JSON: ``None`` where they were not read."""
-    return {"attributes": None if attributes is None else [one.to_dict() for one in attributes]}
+def attributes_to_dict(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
+    """Plain data for JSON; ``None`` if attributes were not read."""
+    return {"attributes": None if attributes is None else [attribute.to_dict() for attribute in attributes]}
 
 
 @dataclass(frozen=True, slots=True)
-class Value(_Plain):
-    """A measured value that is a finding, such as *Hb 7,9*, and by which rule it is one.
+class Value(_Serializable):
+    """A measured value that is a finding, such as *Hb 7,9*, and the rule that makes it one.
 
-    ``number`` and ``limit`` are in ``unit``, whatever unit the note has; ``reads`` is the side of the limit. ``by`` is
-    the ``limit`` of a table, of which ``source`` names the origin, or the ``range`` or ``flag`` that the laboratory
-    prints.
+    Attributes:
+        number, limit: in ``unit``, whatever the unit in the note.
+        reads: which limit the value exceeds.
+        by: the ``limit`` of a table, or the ``range`` or ``flag`` that the laboratory prints.
+        source: origin of the limit of a table.
     """
 
     measure: str
@@ -214,19 +216,21 @@ class Value(_Plain):
     source: str = ""
 
 
-def valued(value: Value | None) -> dict[str, dict[str, Any] | None]:
-    """The value of a mention as plain data, ready for JSON: ``None`` where it is none."""
+def value_to_dict(value: Value | None) -> dict[str, dict[str, Any] | None]:
+    """Plain data for JSON."""
     return {"value": None if value is None else value.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(_Plain):
-    """One concept offered for a mention.
+class Candidate(_Serializable):
+    """A concept offered for a mention.
 
-    ``score`` lies in [0, 1], higher is better; ``name`` is the dictionary name that matched best and
-    ``route`` how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``. ``same_as`` are the ids
-    under which other sources have the same concept; ``presumed`` are those of them that no mapping, but their names and
-    their kind say so of.
+    Attributes:
+        score: in [0, 1], higher is better.
+        name: the best matching name of the dictionary.
+        route: how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``.
+        same_as: ids of the same concept in other sources.
+        presumed: those of ``same_as`` that follow from names and kind, not from a mapping.
     """
 
     concept_id: str
@@ -245,10 +249,11 @@ class Candidate(_Plain):
 class Link:
     """A mention with its ranked candidates, best first.
 
-    ``status`` is ``linked``; ``ambiguous`` where the mention is as good as a name of several concepts, the first of the
-    candidates, and nothing says which is meant; or ``nil`` where no candidate reached the threshold. Candidates below
-    the threshold are kept so that a reader can see them. ``expanded`` is the long form that was linked instead of an
-    abbreviation.
+    Attributes:
+        candidates: includes those below the threshold, for inspection.
+        status: ``linked``; ``ambiguous`` if several concepts, the first candidates, share the name and nothing decides
+            between them; ``nil`` if no candidate reached the threshold.
+        expanded: long form that was linked in place of an abbreviation.
     """
 
     mention: str
@@ -258,12 +263,12 @@ class Link:
 
     @property
     def nil(self) -> bool:
-        """Whether there is no concept to take for the mention, because none fits or because several do."""
+        """Whether the mention has no concept, because none fits or several do."""
         return self.status != LINKED
 
     @property
     def concept_id(self) -> str | None:
-        """Id of the concept, ``None`` where :attr:`nil` says that there is none: a wrong code does harm."""
+        """Id of the linked concept, ``None`` if :attr:`nil`: a wrong code does harm."""
         return None if self.nil or not self.candidates else self.candidates[0].concept_id
 
     def to_dict(self) -> dict[str, Any]:

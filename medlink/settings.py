@@ -1,4 +1,4 @@
-"""Settings: options declared once, with default, range and meaning, for library, spaCy component and command line."""
+"""Options with default, range and meaning, declared once for library, spaCy component and command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from medlink.errors import ConfigError
 
 POOLINGS = ("cls", "mean")
-"""How the vectors of the tokens of a text become one: that of the first token, or the mean of all."""
+"""Poolings of token vectors: the first vector, or the mean."""
 _WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
@@ -27,10 +27,10 @@ _WORDS = {
 
 
 class Settings(BaseModel):
-    """Base of every group of options and of every training recipe: frozen, typed, checked when it is made.
+    """Base of every group of options and every training recipe: frozen, typed, validated.
 
-    A field is declared as ``name: Annotated[int, Field(ge=1)] = 5`` with its meaning as ``Field(description=...)``.
-    Raises :class:`ConfigError` for the first value of another type or out of its range, or unknown name.
+    Declare a field as ``name: Annotated[int, Field(ge=1, description="...")] = 5``. Raises :class:`ConfigError` for the
+    first unknown name, or value of the wrong type or out of range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -39,10 +39,10 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise self._refused(error) from None
+            raise self._error(error) from None
 
     def replace(self, **changes: Any) -> Self:
-        """These settings with other values for some, checked anew."""
+        """A copy with some values changed, validated again."""
         return type(self)(**{**dict(self), **changes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Settings(BaseModel):
         return self.model_dump(mode="json")
 
     @classmethod
-    def _refused(cls, error: ValidationError) -> ConfigError:
+    def _error(cls, error: ValidationError) -> ConfigError:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else cls.__name__
         if first["type"] == "extra_forbidden":
@@ -63,9 +63,9 @@ class Settings(BaseModel):
         of_range = first["type"].startswith(("greater_than", "less_than", "finite_number"))
         expected = expectation(field) if field is not None and of_range else ""
         if not expected:
-            # of a union each member says what it expects
-            said = [_expected(one["msg"]) for one in error.errors() if one["loc"][:1] == (name,)]
-            expected = " or ".join(dict.fromkeys(said))
+            # a union has an error for each member
+            messages = [_expected(each["msg"]) for each in error.errors() if each["loc"][:1] == (name,)]
+            expected = " or ".join(dict.fromkeys(messages))
         default = None if field is None or field.is_required() else field.get_default(call_default_factory=True)
         remedy = f"leave {name} out" + ("" if default in (None, (), "") else f" for {default}")
         if field is not None and field.is_required():
@@ -74,7 +74,7 @@ class Settings(BaseModel):
 
 
 def expectation(field: FieldInfo) -> str:
-    """What a field's range says in words, such as ``at least 0 and at most 1``; empty where it has none."""
+    """The range of a field in words, such as ``at least 0 and at most 1``; empty without a range."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     parts = [
         f"{words[name]} {_number(getattr(bound, name))}"
@@ -90,7 +90,7 @@ def _number(bound: float) -> str:
 
 
 def _expected(message: str) -> str:
-    said = message.removeprefix("Input should be ")
+    expected = message.removeprefix("Input should be ")
     for theirs, ours in _WORDS.items():
-        said = said.replace(theirs, ours)
-    return said
+        expected = expected.replace(theirs, ours)
+    return expected

@@ -25,8 +25,8 @@ LONG = (
     "test_light_base.py",
     "test_fuzz.py",
     "test_flips.py",
-    "test_at_once.py",
-    "test_no_room.py",
+    "test_concurrent_writers.py",
+    "test_full_disk.py",
     "test_train.py",
     "test_real_data.py",
 )

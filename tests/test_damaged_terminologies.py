@@ -25,7 +25,7 @@ from medlink.records import Concept, Name, Record, Relation
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
 from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc
-from tests.test_damaged_inputs import IN_ALL, SHARES, accounted, count, read, written
+from tests.test_damaged_inputs import EXAMPLES, SHARES, count, read, unread, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 CLAML = written("x.xml", test_claml.write)
@@ -45,7 +45,7 @@ OMOP = {
 }
 
 
-@tried(2 * IN_ALL)
+@tried(2 * EXAMPLES)
 @given(damaged(CLAML), SHARES)
 def test_claml_files(data: bytes, share: float) -> None:
     problems = Problems(share)
@@ -68,7 +68,7 @@ def test_claml_files(data: bytes, share: float) -> None:
 
 
 @pytest.mark.parametrize("layout", [ALPHA_ID, ALPHABET])
-@tried(IN_ALL)
+@tried(EXAMPLES)
 @given(st.data(), SHARES)
 def test_alpha_id(layout: bytes, data: st.DataObject, share: float) -> None:
     content, problems = data.draw(damaged(layout)), Problems(share)
@@ -76,11 +76,11 @@ def test_alpha_id(layout: bytes, data: st.DataObject, share: float) -> None:
         (folder / "x.txt").write_bytes(content)
         found = read(read_alphaid(folder / "x.txt", problems=problems))
     if found is not None:
-        assert count(found, Name) + accounted(problems) == problems.rows
+        assert count(found, Name) + unread(problems) == problems.rows
         assert problems.rows == sum(line not in (b"", b"\r", b"\xef\xbb\xbf") for line in lines_of(content))
 
 
-@tried(IN_ALL)
+@tried(EXAMPLES)
 @given(damaged(KODES), SHARES)
 def test_icd_metadata_files(data: bytes, share: float) -> None:
     problems = Problems(share)
@@ -89,11 +89,11 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
         (folder / "icd10gm2024syst_kodes.txt").write_bytes(data)
         found = read(read_icd_metadata(folder, problems=problems))
     if found is not None:
-        assert count(found, Concept) + accounted(problems) == problems.rows
+        assert count(found, Concept) + unread(problems) == problems.rows
 
 
 @pytest.mark.parametrize(("read_one", "table"), [(read_loinc, LOINC), (read_cie10, CIE10)])
-@tried(IN_ALL)
+@tried(EXAMPLES)
 @given(st.data(), SHARES)
 def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: st.DataObject, share: float) -> None:
     content, problems = data.draw(damaged(table)), Problems(share)
@@ -101,10 +101,10 @@ def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: s
         (folder / "x.csv").write_bytes(content)
         found = read(read_one(folder / "x.csv", problems=problems))
     if found is not None:  # a row of a code that stood before brings further names, and no concept
-        assert count(found, Concept) + accounted(problems) <= problems.rows <= count(found, Name) + accounted(problems)
+        assert count(found, Concept) + unread(problems) <= problems.rows <= count(found, Name) + unread(problems)
 
 
-@tried(2 * IN_ALL)
+@tried(2 * EXAMPLES)
 @given(damaged(ATC), SHARES)
 def test_atc_files(data: bytes, share: float) -> None:
     problems = Problems(share)
@@ -112,13 +112,13 @@ def test_atc_files(data: bytes, share: float) -> None:
         (folder / "x.csv").write_bytes(data)
         found = read(read_atc(folder / "x.csv", problems=problems))
     if found is not None:
-        assert count(found, Concept) + accounted(problems) == problems.rows
+        assert count(found, Concept) + unread(problems) == problems.rows
         # a line without a code goes on with the row before it
         texts = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
         assert problems.rows <= sum(text is None or text.strip() != "" for text in texts) - 1
 
 
-@tried(3 * IN_ALL)
+@tried(3 * EXAMPLES)
 @given(st.sampled_from(sorted(OMOP)), st.data(), SHARES)
 def test_omop_files(name: str, data: st.DataObject, share: float) -> None:
     content, problems = data.draw(damaged(OMOP[name])), Problems(share)
@@ -129,7 +129,7 @@ def test_omop_files(name: str, data: st.DataObject, share: float) -> None:
     if found is not None:
         others = sum(with_text(whole) - 1 for other, whole in OMOP.items() if other != name)
         assert problems.rows == others + with_text(content) - 1
-        assert count(found, Name, Relation) + accounted(problems) == problems.rows
+        assert count(found, Name, Relation) + unread(problems) == problems.rows
 
 
 def check_fhir(data: bytes, share: float) -> None:
@@ -147,20 +147,20 @@ BUNDLE = {
 }
 
 
-@tried(IN_ALL)
+@tried(EXAMPLES)
 @given(damaged(json.dumps(BUNDLE, indent=1).encode()), SHARES)
 def test_fhir_files(data: bytes, share: float) -> None:
     check_fhir(data, share)
 
 
 @pytest.mark.parametrize("resource", [test_fhir.CODE_SYSTEM, test_fhir.VALUE_SET, test_fhir.CONCEPT_MAP, BUNDLE])
-@tried(2 * IN_ALL)
+@tried(2 * EXAMPLES)
 @given(st.data(), SHARES)
 def test_fhir_of_wrong_types(resource: Any, data: st.DataObject, share: float) -> None:
     check_fhir(json.dumps(data.draw(wrong_json(resource))).encode(), share)
 
 
-@tried(IN_ALL // 5)
+@tried(EXAMPLES // 5)
 @given(st.data())
 def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
     """What a reader lets through can be stored."""

@@ -42,6 +42,11 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
+def drawing(monkeypatch: pytest.MonkeyPatch, counting: Any) -> Iterator[Any]:
+    yield from _module("draw_sentences", monkeypatch)
+
+
+@pytest.fixture
 def generating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield from _module("generate_reference", monkeypatch)
 
@@ -56,6 +61,26 @@ def test_the_documentation_stays_short(counting: Any) -> None:
 def test_words_are_those_of_prose(counting: Any) -> None:
     text = "One [link](a.md), `--two`.\n\n| a | table |\n\n<!-- three -->\n```sh\ncode here\n```\n\n## Four\n"
     assert counting.count_words(text) == 4
+
+
+def test_sentences_and_docstrings_are_drawn_by_seed(drawing: Any) -> None:
+    sentences, docstrings = drawing.draw(seed=1, count=20)
+    assert (sentences, docstrings) == drawing.draw(seed=1, count=20)
+    assert sentences != drawing.draw(seed=2, count=20)[0]
+    assert len(sentences) == len(docstrings) == 20
+    assert all(text.startswith("medlink/") for text in docstrings)
+
+
+def test_pictures_show_the_pages_of_now(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
+    import make
+
+    pages = make.Pages(demo_path, tmp_path)
+    for kind, path in make.PICTURES.items():
+        picture = path.read_bytes()
+        assert pages.write(kind)[1] in picture, "python docs/pictures/make.py takes it anew"
+        assert len(picture) < 250_000
+    assert sys.modules.pop("make") is make
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))

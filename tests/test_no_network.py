@@ -1,4 +1,4 @@
-"""Every command and the main calls of the library, where asking any network is an error that nobody can swallow."""
+"""Every command and the main calls of the library run without the network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from medlink.cli.main import app
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.cli.biolord_folder import fill
 
-# an audit hook sees the calls of Python's own C code too, in workers as well; what it saw is written down, as a library
-# may take its error for a network that is away
+# An audit hook sees the calls of Python's own C code too, also in workers. It writes them into a file, since a library
+# may swallow the error as a network that is down.
 GUARD = """
 import os, sys
 
@@ -29,7 +29,7 @@ def refuse(event, args):
     if event.startswith("socket.") and event.split(".")[1] in (
         "connect", "sendto", "sendmsg", "getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo"
     ):
-        with open(os.environ["NETWORK_ASKED"], "a") as file:
+        with open(os.environ["NETWORK_CALLS"], "a") as file:
             file.write(f"{event} {args}\\n")
         raise OSError(101, "Network is unreachable")
 
@@ -121,7 +121,7 @@ COMMANDS = [
     "train grounding kb.sqlite -o grounded --start static --epochs 1 --hidden 8",
     "train mlte sts.tsv -o mlte --start base --dev sts.tsv --head-epochs 1",
     "train ranker house mentions.tsv -o ranker --start base --epochs 1 --held-share 0.5",
-    "link house notes -o ranked.jsonl --ranker ranker --ranker-cache said",
+    "link house notes -o ranked.jsonl --ranker ranker --ranker-cache answers",
     "train biolord run recipe.toml",
     "train biolord sts sts.tsv -o sts --start base --epochs 1 --batch-size 8",
     "train biolord contrastive kb.sqlite -o contrastive --start base --epochs 1 --batch-size 16 --pairs 40",
@@ -134,12 +134,12 @@ COMMANDS = [
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> dict[str, str]:
-    """The environment of a program that may ask no network; what it asked for stands in a file."""
+    """The environment of a program that may not use the network; its calls are in the file ``network_calls``."""
     (tmp_path / "guard").mkdir()
     (tmp_path / "guard" / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
     path = os.pathsep.join([str(tmp_path / "guard"), *filter(None, sys.path)])
-    asked = {"NETWORK_ASKED": str(tmp_path / "asked"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    return {**os.environ, **asked, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state")}
+    folders = {"NETWORK_CALLS": str(tmp_path / "network_calls"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return {**os.environ, **folders, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
 def run(code: str, folder: Path, env: dict[str, str]) -> str:
@@ -150,21 +150,24 @@ def run(code: str, folder: Path, env: dict[str, str]) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import socket; socket.create_connection(('localhost', 9))",
-        "import socket; socket.socket().connect(('127.0.0.1', 9))",
-        "import urllib.request; urllib.request.urlopen('http://192.0.2.1')",
-        "from huggingface_hub import model_info; model_info('someone/model', timeout=1)",
-    ],
+NETWORK_USERS = (
+    "import socket; socket.create_connection(('localhost', 9))",
+    "import socket; socket.socket().connect(('127.0.0.1', 9))",
+    "import urllib.request; urllib.request.urlopen('http://192.0.2.1')",
+    "from huggingface_hub import model_info; model_info('someone/model', timeout=1)",
 )
-def test_the_guard_sees_what_asks(code: str, guarded: dict[str, str], tmp_path: Path) -> None:
-    run(f"try: {code}\nexcept Exception: pass", tmp_path, guarded)
-    assert (tmp_path / "asked").read_text("utf-8").startswith("socket.")
 
 
-def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_guard_finds_each_use_of_the_network(guarded: dict[str, str], tmp_path: Path) -> None:
+    blocks = "".join(f"try: {code}\nexcept Exception: pass\nmark()\n" for code in NETWORK_USERS)
+    run("def mark(): open('network_calls', 'a').write('end\\n')\n" + blocks, tmp_path, guarded)
+    calls = (tmp_path / "network_calls").read_text("utf-8").split("end\n")
+    assert [call.startswith("socket.") for call in calls] == [True] * len(NETWORK_USERS) + [False]
+
+
+@pytest.mark.slow
+def test_no_command_and_no_call_uses_the_network(guarded: dict[str, str], tmp_path: Path) -> None:
     words = [shlex.split(command) for command in COMMANDS]
     every = set(commands(app))
     assert {next(name for name in every if line[: len(name)] == list(name)) for line in words} == every
@@ -190,7 +193,7 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "commands.jsonl").write_text("\n".join(map(json.dumps, words)), encoding="utf-8")
     run(RUN, tmp_path, guarded)
     run(LIBRARY, tmp_path, guarded)
-    assert not (tmp_path / "asked").exists(), (tmp_path / "asked").read_text("utf-8")
+    assert not (tmp_path / "network_calls").exists(), (tmp_path / "network_calls").read_text("utf-8")
 
 
 def commands(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:

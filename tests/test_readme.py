@@ -1,4 +1,4 @@
-"""README and tutorial: every block runs, and prints what stands there. The examples run. How-to: ``test_docs.py``."""
+"""README, tutorial and examples run, and print what the pages show. How-to pages: ``test_docs.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.index import Bundle
 from tests.documents import assert_prints, run_blocks, runs, without_times
 
 ROOT = Path(medlink.__file__).parents[1]
@@ -22,21 +21,23 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 GENERATED = re.compile(r"/(?:reference/)?commands/medlink-[a-z]+\.md$|/(?:reference/)?python\.md$")
 
 
-def test_readme_prints_what_it_says(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_readme_prints_what_it_shows(tmp_path: Path) -> None:
     assert without_times(run_blocks(README, tmp_path)) == without_times(README), (
-        "python -m tests.documents README.md fills in what is printed now"
+        "python -m tests.documents README.md fills in the output"
     )
 
 
 FURTHER = [ROOT / "docs" / "reference" / "clusters.md", ROOT / "docs" / "explanation" / "qualifiers.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [*sorted((ROOT / "docs" / "tutorial").glob("*.md")), *FURTHER],
     ids=lambda page: f"{page.parent.name}/{page.stem}",
 )
-def test_a_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert runs(page)
     assert_prints(page, tmp_path, lambda: request.getfixturevalue("demo_path"))
 
@@ -52,19 +53,7 @@ def test_readme_is_short_and_installs_what_there_is() -> None:
             assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
 
 
-def test_pictures_are_those_of_the_linked_demo_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
-    import make
-
-    note = make.linked(demo)
-    for kind, path in make.PICTURES.items():
-        picture = path.read_bytes()
-        assert make.made_of(note, kind) in picture, "python docs/pictures/make.py takes it anew"
-        assert len(picture) < 250_000
-    assert sys.modules.pop("make") is make
-
-
-def test_links_of_the_documents_lead_somewhere() -> None:
+def test_links_of_the_documents_resolve() -> None:
     further = [ROOT / name for name in ("CHANGELOG.md", "SECURITY.md")]
     for document in [*DOCUMENTS, *further]:
         text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -101,8 +90,8 @@ def test_a_users_own_table_has_one_name() -> None:
             assert not re.search(r"house[ -]list", document.read_text("utf-8"), re.IGNORECASE), document.name
 
 
-# what an example is there to show
-SHOWN = {
+# lines that each example prints
+EXPECTED = {
     "link_mentions.py": ("pnuemonia DEMO:0039 pneumonia", "MS ambiguous", "MS DEMO:0113", "garden furniture nil"),
     "map_codes.py": ("K2 Hb g/dl DEMO:0447 hemoglobin", "K3 MS ambiguous", "K1 Z.n. Herzinfarkt DEMO:0016"),
     "own_terminology.py": ("Migraene H:2 Migräne", "cefalea H:1 Kopfschmerz"),
@@ -110,6 +99,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(
@@ -117,8 +107,8 @@ def test_examples_run(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    for shown in SHOWN[path.name]:
-        assert any(line.startswith(shown) for line in lines), (shown, lines)
+    for expected in EXPECTED[path.name]:
+        assert any(line.startswith(expected) for line in lines), (expected, lines)
 
 
 def test_installed_commands() -> None:

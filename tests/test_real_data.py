@@ -1,4 +1,4 @@
-"""The whole way on real terminologies, notes and development mentions; skipped where the data is not at hand."""
+"""Real terminologies, notes and development mentions, end to end; skipped without the data."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from medlink.linking import Linker
 from tests.scripts import benchmark
 
 LANGUAGES = ("de", "en", "es")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_every_note_is_linked(shared: Path, hpo: Path, language: str, tmp_path: 
     files = sorted(notes.glob("*.txt"))
     linked = {row["note"] for row in rows}
     assert len(linked) > 0.85 * len(files)
-    # found out for each note, not given
+    # detected, not given
     assert sum(row["language"] == language for row in rows) > 0.97 * len(rows)
     texts = {str(path): path.read_bytes().decode("utf-8-sig") for path in files}
     for row in rows:
@@ -78,8 +79,8 @@ def benchmarks() -> ModuleType:
     return benchmark("accuracy")
 
 
-def test_the_join_earns_its_place(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
-    # those of MeSH and ORDO, most of the names and mentions, are in the stored report alone
+def test_the_fitted_ranker_beats_its_parts(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
+    # MeSH and ORDO, with most of the names and mentions, are only in the stored report
     words = ["--work", str(tmp_path), "--only", "to HPO"]
     result = CliRunner().invoke(benchmarks.main, words, catch_exceptions=False)
     assert result.exit_code == 0

@@ -1,4 +1,4 @@
-"""Every error that a user can cause says what helps."""
+"""Every error that a user can cause names a remedy, worded as a user types it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.cli.main import main
 from medlink.cli.output import as_typed
+from tests.cli.runner import error_of
 
 PACKAGE = Path(medlink.__file__).parent
 ERRORS = {"MedlinkError", "ConfigError", "InputError", "BundleError", "KnowledgeBaseError", "EncoderError"}
 
 
 def without_remedy(path: Path) -> list[str]:
-    """Errors of a file without a remedy, but for arguments of another shape or number, which say what is expected."""
+    """Errors of a file without a remedy; "... expected" is enough for arguments of another shape or number."""
     found = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
             given = {keyword.arg for keyword in node.keywords}
-            says = "path" not in given and ast.unparse(node.args[0]).rstrip("'\"").endswith(" expected")
-            if "remedy" not in given and not says:
+            is_shape = "path" not in given and ast.unparse(node.args[0]).rstrip("'\"").endswith(" expected")
+            if "remedy" not in given and not is_shape:
                 found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}")
     return found
 
@@ -41,7 +41,7 @@ COMMAND = re.compile(
 
 
 def messages(path: Path) -> Iterator[str]:
-    """Texts in the errors and in the named texts of a file: a remedy is written in one or the other."""
+    """Errors of a file, and assignments to variables named remedy."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         is_error = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS
         if is_error or (isinstance(node, ast.Assign) and "remedy" in ast.unparse(node.targets[0]).lower()):
@@ -54,7 +54,7 @@ def test_the_library_names_no_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "typed"),
+    ("text", "typed"),
     [
         ("run build_bundle(house) again", "run 'medlink index build house' again"),
         ("run build_bundle(a/b, encoder=NAME), or", "run 'medlink index build a/b --encoder NAME', or"),
@@ -65,8 +65,8 @@ def test_the_library_names_no_command() -> None:
         ("see Other(x)", "see Other(x)"),
     ],
 )
-def test_calls_are_commands_on_the_command_line(said: str, typed: str) -> None:
-    assert as_typed(said) == typed
+def test_calls_become_commands(text: str, typed: str) -> None:
+    assert as_typed(text) == typed
 
 
 def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ["link", "B", "-", "--threshold", "50"],
@@ -114,13 +114,10 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_options_out_of_range(
-    words: list[str], said: str, demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "terms.txt").write_text("fever\n", encoding="utf-8")
     names = {"B": str(demo_path), "T": str(tmp_path / "terms.txt"), "e": str(tmp_path / "e")}
-    with pytest.raises(SystemExit) as stop:
-        main([names.get(word, word) for word in words])
-    told = capsys.readouterr().err
-    assert stop.value.code == 1
-    assert said in told
-    assert " Remedy: " in told
+    printed = error_of(capsys, *(names.get(word, word) for word in words))
+    assert message in printed
+    assert " Remedy: " in printed

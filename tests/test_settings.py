@@ -1,4 +1,4 @@
-"""Settings: declared once, checked when they are made, and the command line's options made of them."""
+"""Settings: declared once, validated on creation, turned into options of the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field, model_validator
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import explicit_options, settings_options
 from medlink.errors import ConfigError
 from medlink.settings import Settings
 
@@ -22,7 +22,7 @@ class Width(Settings):
     every: Literal["epoch"] | Annotated[int, Field(ge=1)] = "epoch"
 
 
-def test_settings_are_checked_whenever_they_are_made() -> None:
+def test_settings_are_validated_on_creation_and_replacement() -> None:
     assert Width(columns=3).replace(columns=4).to_dict() == {"columns": 4, "share": 0.5, "names": [], "every": "epoch"}
     assert Width(names=["a"]).names == ("a",)
     with pytest.raises(ConfigError, match="columns is 0, at least 1 expected"):
@@ -45,7 +45,7 @@ def test_what_is_refused(values: dict[str, Any], message: str) -> None:
         Width(**values)
 
 
-def test_what_must_be_given_and_what_does_not_go_together_come_with_a_remedy() -> None:
+def test_missing_and_conflicting_values_have_a_remedy() -> None:
     class Needed(Settings):
         size: Annotated[int, Field(ge=1)]
 
@@ -67,9 +67,9 @@ def test_what_must_be_given_and_what_does_not_go_together_come_with_a_remedy() -
 
 def test_options_of_a_command() -> None:
     @click.command()
-    @settings_options(Width, leave_out=["share"], defaults={"columns": "5; static 3"})
+    @settings_options(Width, exclude=["share"], defaults={"columns": "5; static 3"})
     def command(**options: Any) -> None:
-        click.echo(repr(given(options, Width)))
+        click.echo(repr(explicit_options(options, Width)))
 
     run = CliRunner().invoke
     assert "Columns of the table.  [default: 5; static 3]" in run(command, ["--help"]).output

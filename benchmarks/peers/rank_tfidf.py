@@ -31,9 +31,9 @@ def ranked(dictionary: list[dict[str, str]], mentions: list[str]) -> Iterator[li
     vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
     names = vectoriser.fit_transform([row["name"] for row in dictionary]).T.tocsr()
     ids = [row["concept_id"] for row in dictionary]
-    asked = vectoriser.transform(mentions)
+    vectors = vectoriser.transform(mentions)
     for start in range(0, len(mentions), _BATCH):
-        for cosines in (asked[start : start + _BATCH] @ names).toarray():
+        for cosines in (vectors[start : start + _BATCH] @ names).toarray():
             near = np.argsort(-cosines, kind="stable")[:_NAMES]
             yield list(dict.fromkeys(ids[at] for at in near.tolist() if cosines[at] > 0))
 

@@ -1,1 +1,1 @@
-"""The folder of a bundle: its parts, the manifest that names them, and what may be found in their place."""
+"""The bundle folder: content-named parts, the manifest that lists them, and checks of their paths."""

@@ -1,11 +1,11 @@
-"""A folder of parts: folders named by what they hold, and a manifest that says which of them count.
+"""The parts of a bundle: folders named by a hash of their content, and a manifest that lists the current ones.
 
-A part is filled in a hidden folder and renamed to its name. Then the manifest takes its place by one rename, and parts
-that it does not name are removed. Killed anywhere, a writer leaves the old state or the new one. Who has a state open
-holds its parts by shared locks, and what is held is not removed.
+A writer fills a part in a hidden folder and renames it to its name, then replaces the manifest by one rename and
+removes the parts that it no longer lists. Killed at any point, it leaves the old or the new state. A reader holds
+shared locks on its parts, and locked parts are not removed.
 
-The manifest has the size and the hash of every file. A file that was written later than the manifest was copied or
-changed, and is hashed when it is opened.
+The manifest records the size and the hash of every file. A file that is newer than the manifest was copied or changed,
+and is hashed when the bundle is opened.
 """
 
 from __future__ import annotations
@@ -21,109 +21,114 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from medlink.bundles.paths import MANIFEST, PART, bundles_instead, is_part, refuse_part
+from medlink.bundles.paths import MANIFEST, PART_PATTERN, check_not_in_bundle, find_inner_bundles, is_part
 from medlink.errors import BundleError
-from medlink.files.atomic import put_in_place
-from medlink.files.folders import locked, one_error, scratch_folder, sync
+from medlink.files.atomic import replace_atomically
+from medlink.files.folders import locked, scratch_folder, sync, wrap_os_error
 from medlink.files.json import json_text, read_json
 
 FORMAT = 3
-"""Version of the layout."""
+"""Version of the bundle layout."""
 _LOCK = ".lock"
-_SMALL = 1 << 16
-_CRASHING = (".json", ".marisa")
-"""Files whose damage is found on every opening: small ones, and those that go unchecked into native code."""
-_TRIES = 100
+_MAX_SMALL_BYTES = 1 << 16
+# always hashed on opening, as small files are: native code reads some of them unchecked
+_ALWAYS_HASHED = (".json", ".marisa")
+_OPEN_ATTEMPTS = 100
 _WHAT = "the bundle"
 _ROOM = "make room on its disk, or name a place that you can write to and that has room"
 
 Raw = dict[str, Any]
 
 
-class Checked(BaseModel):
-    """Base of what a JSON file of a bundle must look like."""
+class StrictModel(BaseModel):
+    """Base schema of the JSON files of a bundle."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class _File(Checked):
+class _File(StrictModel):
     size: Annotated[int, Field(ge=0)]  # bytes
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class _Part(Checked):
-    folder: Annotated[str, Field(pattern=f"^{PART}$")]
-    files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], _File]  # by their paths in it
+class _Part(StrictModel):
+    folder: Annotated[str, Field(pattern=f"^{PART_PATTERN}$")]
+    files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], _File]  # by path in the part
 
 
-class _Parts(Checked):
+class _Parts(StrictModel):
     model_config = ConfigDict(extra="forbid")
     kb: _Part
     index: _Part
     encoder: _Part
-    added: _Part = None  # type: ignore[assignment]  # absent, but never null
+    added: _Part = None  # type: ignore[assignment]  # may be absent, but not null
 
 
-class Manifest(Checked):
-    """The manifest of a folder of parts."""
+class Manifest(StrictModel):
+    """Schema of a manifest."""
 
     parts: _Parts
 
 
-class Opened:
-    """A state of a folder of parts, the present one unless its manifest is given; its parts stay as long as this lives.
+class BundleSnapshot:
+    """An opened state of a bundle, by default the current one; its parts cannot be removed while this object lives.
 
-    Raises :class:`BundleError` where there is no such state, or its manifest is not as it was written or unlike
-    ``model``.
+    Raises:
+        BundleError: there is no such state, or its manifest was changed or does not match ``model``.
     """
 
     def __init__(self, folder: Path, model: type[Manifest] = Manifest, manifest: Raw | None = None) -> None:
         self.folder = folder
-        for left in reversed(range(_TRIES)):
-            self.manifest = manifest or read_state(folder, model)
-            held = ExitStack()
-            self.release = weakref.finalize(self, held.close)
+        for remaining in reversed(range(_OPEN_ATTEMPTS)):
+            self.manifest = manifest or read_bundle_manifest(folder, model)
+            locks = ExitStack()
+            self.release = weakref.finalize(self, locks.close)
             try:
                 for kind in self.manifest["parts"]:
-                    held.enter_context(_held(self.part(kind)))
+                    locks.enter_context(_shared_lock(self.part(kind)))
                 return
             except OSError as error:
                 self.release()
                 # a writer may have replaced the state since its manifest was read
-                if not left or self.manifest == (manifest or read_state(folder, model)):
+                if not remaining or self.manifest == (manifest or read_bundle_manifest(folder, model)):
                     raise BundleError(
-                        "a part of the bundle is missing", path=self.part(kind), remedy=rebuild(folder, kind)
+                        "a part of the bundle is missing", path=self.part(kind), remedy=rebuild_remedy(folder, kind)
                     ) from error
 
     def part(self, kind: str) -> Path:
-        """The folder of a part, such as that of the ``kb``."""
+        """Return the folder of a part, such as ``kb``."""
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
-        """Raise the first of :meth:`damaged`; a large file of the right size, not written to since, is trusted."""
-        for error in self.damaged(kind, trusting=True):
+        """Raise the first error of :meth:`iter_damage`, trusting large files."""
+        for error in self.iter_damage(kind, trust_large=True):
             raise error
 
-    def damaged(self, kind: str, *, trusting: bool) -> Iterator[BundleError]:
-        """An error for each damaged file of a part; without ``trusting`` every file is hashed."""
-        remedy = rebuild(self.folder, kind)
+    def iter_damage(self, kind: str, *, trust_large: bool) -> Iterator[BundleError]:
+        """Yield an error for each damaged file of a part.
+
+        With ``trust_large`` a large file of the right size that is no newer than the manifest is not hashed.
+        """
+        remedy = rebuild_remedy(self.folder, kind)
         if kind == "kb":
             remedy = f"copy it from another place, or run build_kb({self.folder}, ...), and then {remedy[4:]}"
         written = 0
         with suppress(OSError):
-            written = (self.folder / MANIFEST).stat().st_mtime_ns if trusting else 0
+            written = (self.folder / MANIFEST).stat().st_mtime_ns if trust_large else 0
         for name, file in self.manifest["parts"][kind]["files"].items():
-            if wrong := _damage(self.part(kind) / name, file, written):
-                yield BundleError(f"a file of the bundle {wrong}", path=self.part(kind) / name, remedy=remedy)
+            if damage := _describe_damage(self.part(kind) / name, file, written):
+                yield BundleError(f"a file of the bundle {damage}", path=self.part(kind) / name, remedy=remedy)
 
 
-def _damage(path: Path, file: Raw, written: int) -> str:
-    """What is wrong with a file; a large one is not hashed that is no newer than a time in nanoseconds."""
+def _describe_damage(path: Path, file: Raw, written: int) -> str:
+    """Describe the damage, ``""`` for none; a large file that is no newer than ``written`` (ns) is not hashed."""
     try:
-        found = path.stat()
-        if found.st_size != file["size"]:
-            return f"has {found.st_size} bytes, {file['size']} were written"
-        is_trusted = found.st_mtime_ns <= written and found.st_size > _SMALL and path.suffix not in _CRASHING
+        status = path.stat()
+        if status.st_size != file["size"]:
+            return f"has {status.st_size} bytes, {file['size']} were written"
+        is_trusted = (
+            status.st_mtime_ns <= written and status.st_size > _MAX_SMALL_BYTES and path.suffix not in _ALWAYS_HASHED
+        )
         if not is_trusted and _sha256(path) != file["sha256"]:
             return "is damaged"
     except FileNotFoundError:
@@ -133,26 +138,27 @@ def _damage(path: Path, file: Raw, written: int) -> str:
     return ""
 
 
-def rebuild(folder: Path, kind: str = "") -> str:
-    """The call that mends a bundle, or its part of a kind."""
+def rebuild_remedy(folder: Path, kind: str = "") -> str:
+    """Return the remedy that rebuilds a bundle, or one part of it."""
     call = f"run build_bundle({folder}"
     if kind == "encoder":
-        # without a name the bundle's own would be taken
+        # without a name the damaged encoder would be used again
         return f"{call}, encoder=NAME) with the encoder that it had, 'builtin' where none was named"
     return f"{call})"
 
 
-def read_checked(path: Path, what: str, version: int, remedy: str, model: type[Checked]) -> Raw:
-    """Read a JSON file that describes a ``bundle`` or an ``index``, and check all of it that is used.
+def read_manifest_file(path: Path, what: str, version: int, remedy: str, model: type[StrictModel]) -> Raw:
+    """Read the JSON file that describes a ``bundle`` or an ``index``, and validate it.
 
-    Raises :class:`BundleError` where it is missing or damaged, of another format than ``version``, or unlike ``model``.
+    Raises :class:`BundleError` if it is missing or damaged, has another format than ``version``, or does not match
+    ``model``.
     """
     try:
-        found = read_json(path)
-        if not isinstance(found, dict):
+        data = read_json(path)
+        if not isinstance(data, dict):
             raise ValueError("no JSON object")
-        if found.get("format") == version:
-            model.model_validate(found)
+        if data.get("format") == version:
+            model.model_validate(data)
     except FileNotFoundError:
         raise BundleError(f"the {what} is incomplete: it has no {path.name}", path=path.parent, remedy=remedy) from None
     except ValidationError as error:
@@ -161,47 +167,49 @@ def read_checked(path: Path, what: str, version: int, remedy: str, model: type[C
         raise BundleError(f"not the manifest of the {what}: {reason}", path=path, remedy=remedy) from None
     except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"not the manifest of the {what}: {error}", path=path, remedy=remedy) from error
-    if found.get("format") != version:
-        reason = f"{what} of format {found.get('format')}, this medlink reads {version}"
+    if data.get("format") != version:
+        reason = f"{what} of format {data.get('format')}, this medlink reads {version}"
         raise BundleError(reason, path=path, remedy=remedy)
-    return found
+    return data
 
 
-def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
-    """The manifest of a folder of parts; raises :class:`BundleError` where it has none that is as it was written."""
-    refuse_part(folder)
-    made = "name a folder made by build_bundle()"
+def read_bundle_manifest(folder: Path, model: type[Manifest] = Manifest) -> Raw:
+    """Read the manifest of a bundle; raises :class:`BundleError` if it is missing or was changed."""
+    check_not_in_bundle(folder)
+    remedy = "name a folder made by build_bundle()"
     if not folder.is_dir():
-        found_is = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
-        raise BundleError(found_is, path=folder, remedy=made)
-    inner = bundles_instead(folder)
+        message = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
+        raise BundleError(message, path=folder, remedy=remedy)
+    inner = find_inner_bundles(folder)
     if inner is not None:
-        raise BundleError("is no bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else made)
-    found = read_checked(folder / MANIFEST, "bundle", FORMAT, rebuild(folder), model)
-    if found.get("hash") != _own_hash(found):
-        raise BundleError("the manifest is not as it was written", path=folder / MANIFEST, remedy=rebuild(folder))
-    return found
+        raise BundleError("is no bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else remedy)
+    data = read_manifest_file(folder / MANIFEST, "bundle", FORMAT, rebuild_remedy(folder), model)
+    if data.get("hash") != _manifest_hash(data):
+        raise BundleError(
+            "the manifest is not as it was written", path=folder / MANIFEST, remedy=rebuild_remedy(folder)
+        )
+    return data
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[Path]:
-    """A hidden folder of a bundle to work in, while no other process writes the bundle; a second one waits.
+def lock_for_writing(folder: Path) -> Iterator[Path]:
+    """Lock a bundle for writing and yield a scratch folder in it; a second writer waits.
 
-    After an error the parts that were there are there, and a new folder goes again. Raises :class:`ConfigError` where
-    the folder cannot be written, or has no room.
+    An error leaves the old parts, and removes a new bundle folder. Raises :class:`ConfigError` if the folder cannot be
+    written, or is full.
     """
     is_new = not folder.exists()
     with locked(folder / _LOCK, _WHAT, wait=True):
         try:
-            with scratch_folder(folder / MANIFEST, _WHAT) as work, one_error(folder, _WHAT, _ROOM):
+            with scratch_folder(folder / MANIFEST, _WHAT) as work, wrap_os_error(folder, _WHAT, _ROOM):
                 before = {path.name for path in folder.iterdir()}
                 try:
                     yield work
                 except BaseException:
                     manifest: Raw = {"parts": {}}
                     with suppress(BundleError):
-                        manifest = read_state(folder)
-                    clean(folder, work, manifest, before)
+                        manifest = read_bundle_manifest(folder)
+                    remove_unused_parts(folder, work, manifest, before)
                     raise
         finally:
             if not (folder / MANIFEST).exists():
@@ -211,17 +219,17 @@ def writing(folder: Path) -> Iterator[Path]:
                         folder.rmdir()
 
 
-def place(folder: Path, draft: Path, kind: str, work: Path) -> Raw:
-    """Bring a folder that was filled to the disk and rename it to its name; gives its entry in the manifest.
+def install_part(folder: Path, draft: Path, kind: str, work: Path) -> Raw:
+    """Flush a filled folder to the disk and rename it to its content name; returns its manifest entry.
 
-    A sound part of the same content is left as it is.
+    An intact part of the same content stays.
     """
-    files = listed(draft)
+    files = hash_files(draft)
     for path in (draft, *draft.rglob("*")):
         sync(path)
     entry = {"folder": _name(kind, files), "files": files}
     target = folder / str(entry["folder"])
-    if not is_sound(folder, entry):
+    if not is_intact(folder, entry):
         if target.exists():
             os.replace(target, work / f"damaged-{kind}")
         os.replace(draft, target)
@@ -229,38 +237,38 @@ def place(folder: Path, draft: Path, kind: str, work: Path) -> Raw:
     return entry
 
 
-def switch(folder: Path, work: Path, manifest: Raw) -> None:
-    """Let a manifest take its place, and with it all that it names."""
+def install_manifest(folder: Path, work: Path, manifest: Raw) -> None:
+    """Replace the manifest, which makes the parts that it lists current."""
     draft = work / MANIFEST
-    draft.write_text(json_text({**manifest, "hash": _own_hash(manifest)}), "utf-8")
-    put_in_place(draft, folder / MANIFEST, _WHAT)
+    draft.write_text(json_text({**manifest, "hash": _manifest_hash(manifest)}), "utf-8")
+    replace_atomically(draft, folder / MANIFEST, _WHAT)
 
 
-def clean(folder: Path, work: Path, manifest: Raw, also: Set[str] = frozenset()) -> None:
-    """Remove the parts that a manifest does not name, but for those that are kept ``also`` or that somebody holds."""
-    kept = {part["folder"] for part in manifest["parts"].values()} | also
+def remove_unused_parts(folder: Path, work: Path, manifest: Raw, keep: Set[str] = frozenset()) -> None:
+    """Remove the parts that are neither in the manifest, nor in ``keep``, nor in use by a reader."""
+    used = {part["folder"] for part in manifest["parts"].values()} | keep
     for path in folder.iterdir():
-        if path.name not in kept and is_part(path):
-            with suppress(OSError), _opened(path, os.O_NOFOLLOW) as number:
-                if _lock_now(number, fcntl.LOCK_EX):
-                    # nobody finds half of it; it goes with the folder that is worked in
-                    os.replace(path, work / f"{path.name}-{number}")
+        if path.name not in used and is_part(path):
+            with suppress(OSError), _opened(path, os.O_NOFOLLOW) as descriptor:
+                if _try_lock(descriptor, fcntl.LOCK_EX):
+                    # moved first, so that no half-deleted part is seen; the scratch folder is deleted later
+                    os.replace(path, work / f"{path.name}-{descriptor}")
 
 
-def named_by_content(folder: Path, kind: str) -> list[Raw]:
-    """The parts of a kind that are as their names say, for a folder whose manifest is lost."""
-    found = ((path.name, listed(path)) for path in sorted(folder.glob(f"{kind}-*")) if path.is_dir())
-    return [{"folder": name, "files": files} for name, files in found if name == _name(kind, files)]
+def find_intact_parts(folder: Path, kind: str) -> list[Raw]:
+    """Return the entries of the parts whose content matches their name, for a bundle that lost its manifest."""
+    hashed = ((path.name, hash_files(path)) for path in sorted(folder.glob(f"{kind}-*")) if path.is_dir())
+    return [{"folder": name, "files": files} for name, files in hashed if name == _name(kind, files)]
 
 
-def is_sound(folder: Path, entry: Raw) -> bool:
-    """Whether a part is there, with the hashes of its entry."""
+def is_intact(folder: Path, entry: Raw) -> bool:
+    """Return whether a part exists with the hashes of its manifest entry."""
     part = folder / str(entry["folder"])
-    return part.is_dir() and listed(part) == entry["files"]
+    return part.is_dir() and hash_files(part) == entry["files"]
 
 
 def is_copy(path: Path, folder: Path, entry: Raw) -> bool:
-    """Whether a file is that of its name in a part."""
+    """Return whether a file equals the file of the same name in a part."""
     file = entry["files"].get(path.name)
     with suppress(OSError):
         return path.samefile(folder / entry["folder"] / path.name) or (
@@ -269,8 +277,8 @@ def is_copy(path: Path, folder: Path, entry: Raw) -> bool:
     return False
 
 
-def listed(part: Path) -> Raw:
-    """Size and hash of every file of a folder, by its path in it."""
+def hash_files(part: Path) -> Raw:
+    """Return the size and SHA-256 of every file of a folder, by relative path."""
     return {
         path.relative_to(part).as_posix(): {"size": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(part.rglob("*"))
@@ -280,26 +288,26 @@ def listed(part: Path) -> Raw:
 
 @contextmanager
 def _opened(part: Path, flags: int = 0) -> Iterator[int]:
-    number = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
+    descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     try:
-        yield number
+        yield descriptor
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 @contextmanager
-def _held(part: Path) -> Iterator[None]:
-    """Nobody removes a part meanwhile; an :class:`OSError` where it is gone or going."""
-    with _opened(part) as number:
-        if _lock_now(number, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(number), part.stat()):
+def _shared_lock(part: Path) -> Iterator[None]:
+    """Keep a part from being removed; raises ``OSError`` if it is gone or being removed."""
+    with _opened(part) as descriptor:
+        if _try_lock(descriptor, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(descriptor), part.stat()):
             raise FileNotFoundError(part)
         yield
 
 
-def _lock_now(number: int, kind: int) -> bool | None:
-    """Lock an open folder: ``False`` where another process bars it, ``None`` where the file system has no locks."""
+def _try_lock(descriptor: int, kind: int) -> bool | None:
+    """Lock an open folder: ``False`` if another process holds it, ``None`` on a file system without locks."""
     try:
-        fcntl.flock(number, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -316,7 +324,7 @@ def _name(kind: str, files: Raw) -> str:
     return f"{kind}-{_hash({name: file['sha256'] for name, file in files.items()})[:16]}"
 
 
-def _own_hash(manifest: Raw) -> str:
+def _manifest_hash(manifest: Raw) -> str:
     return _hash({key: value for key, value in manifest.items() if key != "hash"})
 
 

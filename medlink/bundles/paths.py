@@ -1,4 +1,4 @@
-"""What is at a path where a bundle, or a knowledge base, is looked for or made."""
+"""Checks of a path at which a bundle or a knowledge base is opened or created."""
 
 from __future__ import annotations
 
@@ -11,39 +11,46 @@ from medlink.errors import BundleError, ConfigError
 
 MANIFEST = "manifest.json"
 KB_FILE = "kb.sqlite"
-"""Name of a knowledge base in a folder, which a bundle is built from."""
-PART = "(kb|index|encoder|added)-[0-9a-f]{16}"
+"""Name of the knowledge base in a folder that becomes a bundle."""
+PART_PATTERN = "(kb|index|encoder|added)-[0-9a-f]{16}"
 
 
 def is_part(path: Path) -> bool:
-    """Whether a path has the name of a part."""
-    return re.fullmatch(PART, path.name) is not None
+    """Return whether a path has the name of a bundle part."""
+    return re.fullmatch(PART_PATTERN, path.name) is not None
 
 
-def refuse_part(path: Path) -> None:
-    """Refuse a path that is a part of a bundle, or lies in one; raises :class:`BundleError`."""
+def check_not_in_bundle(path: Path) -> None:
+    """Raise :class:`BundleError` if a path is a part of a bundle or lies in one."""
     real = Path(os.path.realpath(path))
     for part in filter(is_part, (path, *path.parents, real, *real.parents)):
         bundle = part.parent
         with suppress(OSError):
-            if any(beside.name == MANIFEST or is_part(beside) for beside in bundle.iterdir() if beside != part):
+            if any(sibling.name == MANIFEST or is_part(sibling) for sibling in bundle.iterdir() if sibling != part):
                 raise BundleError(f"is a part of the bundle {bundle}", path=path, remedy=f"name {bundle}")
 
 
-def refuse_other(folder: Path, remedy: str = "name a new folder") -> None:
-    """Refuse to make a bundle in a part of one (:class:`BundleError`), or among other files (:class:`ConfigError`)."""
-    refuse_part(folder)
-    inside: list[Path] = []
+def check_bundle_target(folder: Path, remedy: str = "name a new folder") -> None:
+    """Raise if no bundle may be created in a folder.
+
+    Raises:
+        BundleError: it is a part of a bundle or lies in one.
+        ConfigError: it holds other files.
+    """
+    check_not_in_bundle(folder)
+    entries: list[Path] = []
     with suppress(OSError):
-        inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if inside and not any(path.name in (KB_FILE, MANIFEST) or is_part(path) for path in inside):
+        entries = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if entries and not any(path.name in (KB_FILE, MANIFEST) or is_part(path) for path in entries):
         raise ConfigError("is a folder with other files", path=folder, remedy=remedy)
 
 
-def bundles_instead(folder: Path) -> list[Path] | None:
-    """The bundles in a folder that has nothing of a bundle itself, nor what one is made of; else ``None``."""
+def find_inner_bundles(folder: Path) -> list[Path] | None:
+    """Return the bundles in a folder, ``None`` if it is itself a bundle or holds a knowledge base or a part of one."""
     with suppress(OSError):
-        inside = list(folder.iterdir())
-        own = any(path.name == MANIFEST or path.suffix == ".sqlite" or re.match(PART, path.name) for path in inside)
-        return None if own else [path for path in inside if (path / MANIFEST).is_file()]
+        entries = list(folder.iterdir())
+        if not any(
+            path.name == MANIFEST or path.suffix == ".sqlite" or re.match(PART_PATTERN, path.name) for path in entries
+        ):
+            return [path for path in entries if (path / MANIFEST).is_file()]
     return None

@@ -1,1 +1,1 @@
-"""The command line: one file per command group, loaded only when its command is called."""
+"""The command line: one module for each command or group, imported on first use."""

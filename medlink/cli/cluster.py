@@ -1,4 +1,4 @@
-"""``medlink cluster``: a term list in, its clusters out."""
+"""``medlink cluster``: group a term list into concepts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any, TextIO, get_args
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, columns, encoding, passed, pooling, settings_options
-from medlink.cli.output import Bars
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_INPUT,
+    PATH_OR_NAME,
+    column_options,
+    encoding_option,
+    pooling_option,
+    settings_options,
+    without_unset,
+)
+from medlink.cli.output import ProgressBars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
 from medlink.files.atomic import standard_output
 from medlink.files.streams import standard_input
 from medlink.linking.options import LinkOptions
-
-_INPUT = "-"
 
 
 @click.command()
@@ -31,12 +38,12 @@ _INPUT = "-"
     "--encoder", type=PATH_OR_NAME,
     help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]",
 )  # fmt: skip
-@pooling("encoder")
+@pooling_option("encoder")
 @click.option("--bundle", type=PATH, help="Bundle with the known concepts.")
-@settings_options(LinkOptions, leave_out=LinkOptions.model_fields.keys() - {"prefer"})
+@settings_options(LinkOptions, exclude=LinkOptions.model_fields.keys() - {"prefer"})
 @settings_options(ClusterOptions)
-@columns(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
-@encoding("list")
+@column_options(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
+@encoding_option("list")
 @click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
 @click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
 @click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")
@@ -48,16 +55,16 @@ def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -
     """
     from medlink.curation import cluster_list
 
-    stream = standard_input() if terms == _INPUT else None
-    terminal: TextIO | None = sys.stdout  # None or closed where it was so before Python began
+    stream = standard_input() if terms == "-" else None
+    terminal: TextIO | None = sys.stdout  # None or closed if it was closed before Python started
     if shape is None:
         shape = "groups" if out is None and terminal and not terminal.closed and terminal.isatty() else "tsv"
-    with Bars() as bars:
-        found = cluster_list(
-            "standard input" if stream else terms, stream=stream, out=out, shape=shape, say=bars.say,
-            progress=bars.step, **passed(options, ClusterOptions),
+    with ProgressBars() as bars:
+        clustering = cluster_list(
+            "standard input" if stream else terms, stream=stream, out=out, shape=shape, on_message=bars.say,
+            progress=bars.step, **without_unset(options, ClusterOptions),
         )  # fmt: skip
     if out is None:
-        # behind the files: who reads it may go away at any line
+        # after the files: the reader may close the pipe at any line
         with standard_output("name a file with -o") as file:
-            file.writelines(found.lines(shape))
+            file.writelines(clustering.lines(shape))

@@ -1,4 +1,4 @@
-"""An error that nobody foresaw, in a file that the user may send: where it arose, and nothing of what was read."""
+"""Reports of unexpected errors: where in the code they arose, without any text that was read."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from traceback import walk_tb
 
 from medlink import __version__
 
-_KEPT = 10  # files, the newest
-_ENDS = 40  # places shown of each end of a deep recursion
+_MAX_FILES = 10
+_MAX_FRAMES = 40  # at each end of a deep recursion
 
 
-def tell(error: BaseException, command: str) -> str:
-    """Write the file; gives the line for the user.
+def report_crash(error: BaseException, command: str) -> str:
+    """Write a report into a file that the user may send; return the message for the user.
 
-    Neither has the message of an error or the value of a variable, which may be text of a note, nor a path of the user.
+    Neither contains a path of the user, an error message or the value of a variable, which may be text of a note.
     """
-    what = f"unforeseen {_kind(error)} at {list(_places(error))[-1].split()[0]}"
+    message = f"unexpected {_name(error)} at {list(_frames(error))[-1].split()[0]}"
     if isinstance(error, MemoryError):
-        what = f"the memory does not suffice: {what}"
+        message = f"out of memory: {message}"
     try:
-        path = _write("\n".join(_report(error, command)))
+        path = _write("\n".join(_lines(error, command)))
     except OSError as failed:
-        return f"{what}. It could not be written down: {failed.strerror}"
-    return f"{what}. The places in the code, and no text that was read, are in {path}: please send it with a report"
+        return f"{message}. The report cannot be written: {failed.strerror}"
+    return f"{message}. The traceback, without any text that was read, is in {path}: please send it with a report"
 
 
 def _write(report: str) -> Path:
-    """A new file in the folder of the user's state, which nobody else can read; the oldest ones go."""
+    """Write a file that only the user can read into the user's state folder; delete the oldest files."""
     import platformdirs
 
     folder = platformdirs.user_state_path("medlink") / "errors"
@@ -42,37 +42,36 @@ def _write(report: str) -> Path:
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_EXCL, 0o600)) as file:
         file.write(report)
-    for old in sorted(folder.glob("[0-9]*-*-*.txt"))[:-_KEPT]:
+    for old in sorted(folder.glob("[0-9]*-*-*.txt"))[:-_MAX_FILES]:
         with suppress(OSError):
             old.unlink()
     return path
 
 
-def _report(error: BaseException, command: str) -> Iterator[str]:
+def _lines(error: BaseException, command: str) -> Iterator[str]:
     yield f"medlink {__version__}, Python {platform.python_version()}, {platform.platform()}"
     yield f"command: {command}"
-    before, seen = "", set[int]()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield before + _kind(found)
-        places = list(_places(found))
-        if len(places) > 2 * _ENDS:
-            places[_ENDS:-_ENDS] = ["..."]
-        yield from (f"  {place}" for place in places)
-        before = "caused by "
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    prefix, seen = "", set[int]()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield prefix + _name(cause)
+        frames = list(_frames(cause))
+        if len(frames) > 2 * _MAX_FRAMES:
+            frames[_MAX_FRAMES:-_MAX_FRAMES] = ["..."]
+        yield from (f"  {frame}" for frame in frames)
+        prefix = "caused by "
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     yield ""
 
 
-def _kind(error: BaseException) -> str:
-    """The name of an error, with its number where the system gave one."""
+def _name(error: BaseException) -> str:
     number = error.errno if isinstance(error, OSError) else None
     return type(error).__qualname__ + ("" if number is None else f" {number} ({errorcode.get(number, '?')})")
 
 
-def _places(error: BaseException) -> Iterator[str]:
-    """File, line and function of each call, the innermost last; a file from where Python looks for modules."""
+def _frames(error: BaseException) -> Iterator[str]:
+    """Yield file, line and function of each call, the innermost last; files relative to the module search path."""
     roots = sorted((Path(root).absolute() for root in sys.path), key=lambda root: len(root.parts), reverse=True)
     for frame, line in walk_tb(error.__traceback__):
         file = Path(frame.f_code.co_filename)

@@ -1,4 +1,4 @@
-"""``medlink demo``: the whole way on one machine, without the network."""
+"""``medlink demo``: build a bundle, link notes and write a page, without the network."""
 
 from __future__ import annotations
 
@@ -7,34 +7,39 @@ from pathlib import Path
 import click
 
 from medlink.cli.options import PATH
-from medlink.files.atomic import check_targets
-from medlink.files.escapes import visible
-from medlink.files.folders import made_folder
-from medlink.files.problems import counted
-
-_OUT = "Folder for the demo bundle and the page."
+from medlink.files.atomic import check_output_paths
+from medlink.files.escapes import escape_controls
+from medlink.files.folders import ensure_folder
+from medlink.files.problems import pluralize
 
 
 @click.command()
-@click.option("-o", "--out", default="medlink-demo", show_default=True, type=PATH, help=_OUT)
+@click.option(
+    "-o",
+    "--out",
+    default="medlink-demo",
+    show_default=True,
+    type=PATH,
+    help="Folder for the demo bundle and the page.",
+)
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
-    from medlink.curation.note_page import write_notes
+    from medlink.curation.note_page import write_note_page
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline
     from medlink.notes.reading import Note
     from medlink.records import AMBIGUOUS
 
-    with made_folder(out / "bundle", "the demo bundle"):
-        check_targets({"the page": out / "notes.html"}, [out / "bundle"])
+    with ensure_folder(out / "bundle", "the demo bundle"):
+        check_output_paths({"the page": out / "notes.html"}, [out / "bundle"])
         bundle = build_demo_bundle(out / "bundle")
-    letters = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
-    notes = NotePipeline(bundle).link(letters)
-    # before anything is printed: who reads the first lines alone gets the page too
+    demo = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
+    notes = NotePipeline(bundle).link(demo)
+    # before anything is printed: a reader may close the pipe after the first lines
     page = out / "notes.html"
-    write_notes(page, notes, bundle.kb, title="Linked notes")
+    write_note_page(page, notes, bundle.kb, title="Linked notes")
     for note in notes:
-        click.echo(f"\n{note.language}: {counted(len(note.mentions), 'mention')}")
+        click.echo(f"\n{note.language}: {pluralize(len(note.mentions), 'mention')}")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
         for mention in note.mentions:
             link = mention.link
@@ -45,10 +50,12 @@ def demo(out: Path) -> None:
             if link.expanded:
                 origin += f", as long form {link.expanded!r}"
             concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
-            click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {visible(origin)}")
+            click.echo(
+                f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {escape_controls(origin)}"
+            )
     click.echo(f"\nbundle: {out / 'bundle'}\npage:   {page}")
 
 
 def _cut(text: str, width: int) -> str:
-    flat = visible(" ".join(text.split()))
+    flat = escape_controls(" ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"

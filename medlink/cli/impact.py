@@ -1,4 +1,4 @@
-"""``medlink impact``: which links of notes a new release would code differently."""
+"""``medlink impact``: the links of notes that a new release would code differently."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, given, settings_options
-from medlink.cli.output import Bars
-from medlink.files.escapes import visible
+from medlink.cli.options import PATH, explicit_options, settings_options
+from medlink.cli.output import ProgressBars, print_lines
 from medlink.linking.options import LinkOptions
 
 
@@ -22,23 +21,18 @@ from medlink.linking.options import LinkOptions
     help="File for every link that is not the same, one a row: JSON lines if it ends in .jsonl, else TSV.",
 )  # fmt: skip
 @click.option("--report", type=PATH, help="HTML page of the changes.")
-@settings_options(LinkOptions, leave_out=("k", "language"))
+@settings_options(LinkOptions, exclude=("k", "language"))
 def impact(old: Path, new: Path, links: Path, out: Path | None, report: Path | None, **options: Any) -> None:
     """Check the LINKS that 'medlink link' wrote with OLD_BUNDLE against NEW_BUNDLE, and say why they would differ.
 
-    Each mention that has a concept is linked again: the concept was retired or merged, another one comes first, the
-    name is ambiguous now, or nothing fits. Give the options with which the notes were linked. No note is read.
+    Links each mention with a concept again. Reasons are: the concept was retired or merged, another one ranks first,
+    the name is now ambiguous, or nothing fits. Give the options with which the notes were linked. No note is read.
     """
     from medlink.curation.impact import check_links
 
-    with Bars() as bars:
-        found = check_links(
-            old,
-            new,
-            links,
-            out=out,
-            report=report,
-            progress=lambda done: bars.step("links", done, 0, " links"),
-            **given(options, LinkOptions),
-        )
-    click.echo("\n".join(map(visible, found.lines())))
+    with ProgressBars() as bars:
+        checked = check_links(
+            old, new, links, out=out, report=report, progress=lambda done: bars.step("links", done, 0, " links"),
+            **explicit_options(options, LinkOptions),
+        )  # fmt: skip
+    print_lines(checked.lines())

@@ -11,13 +11,21 @@ from typing import Any
 
 import click
 
-from medlink.bundles.paths import KB_FILE, MANIFEST, refuse_other
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, number, one_language, show_progress
-from medlink.cli.output import as_typed, print_json
-from medlink.cli.release_options import changes_out, inputs_of, release_options, some_inputs, under_options
+from medlink.bundles.paths import KB_FILE, MANIFEST, check_bundle_target
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    Commands,
+    integer_option,
+    json_option,
+    language_option,
+    progress_option,
+)
+from medlink.cli.output import as_typed, print_json, print_lines, print_report
+from medlink.cli.release_options import changes_option, pop_inputs, pop_required_inputs, release_options, under_options
 from medlink.errors import ConfigError, InputError
-from medlink.files.escapes import visible
-from medlink.files.problems import counted
+from medlink.files.escapes import escape_controls
+from medlink.files.problems import pluralize
 from medlink.kb.readers import formats
 
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
@@ -34,62 +42,58 @@ def kb() -> None:
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
 @click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
-@click.option("--format", "description", type=PATH, help="TOML file that says what each FOLDER_OR_FILE is made of.")
+@click.option("--format", "description", type=PATH, help="TOML file that describes the format of each FOLDER_OR_FILE.")
 @release_options
-@show_progress
-@json_output
+@progress_option
+@json_option
 def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any) -> None:
     """Build the knowledge base OUT from release files.
 
-    OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
-    'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
-    anything else is left alone. Of each FOLDER_OR_FILE the format is found out; the options below name it, and
-    --format describes one of your own. Where inputs
-    disagree, the order is that of the options below.
+    OUT is a file if its name has a suffix, such as site.sqlite, else a bundle folder, such as site, which
+    'medlink index build' then completes. Replaces an existing knowledge base when the new one is complete, and
+    leaves anything else alone. Detects the format of each FOLDER_OR_FILE; the options below name it, and --format
+    describes one of your own. If inputs disagree, the earlier of these options wins.
     """
     from medlink.kb import Input, build_kb
 
-    # beside JSON what else there is to say goes to standard error
+    # with JSON on standard output, messages go to standard error
     say = partial(click.echo, err=as_json)
     if description is not None:
         if not paths:
             raise ConfigError("--format needs a file to read", remedy="name it behind OUT")
-        inputs = [*inputs_of(given), *(Input(str(description), path) for path in paths)]
+        inputs = [*pop_inputs(given), *(Input(str(description), path) for path in paths)]
     else:
-        for name, path in _found_out(paths, say):
+        for name, path in _detect(paths, say):
             given[name] += (path,)
-        inputs = some_inputs(given)
+        inputs = pop_required_inputs(given)
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
-        refuse_other(target, f"name a new folder, or a file in it such as {target / KB_FILE}")
+        check_bundle_target(target, f"name a new folder, or a file in it such as {target / KB_FILE}")
         target = target / KB_FILE
     report = build_kb(target, inputs, **given)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        click.echo("\n".join(map(visible, report.lines())))
+    print_report(report, as_json)
     if bundle and (target.parent / MANIFEST).exists():
-        from medlink.index.bundle import left_out
+        from medlink.index.bundle import describe_names_left_out
 
         say("the bundle stays as it is until it is built")
-        if sentence := left_out(out):
-            say(visible(as_typed(sentence)))
+        if sentence := describe_names_left_out(out):
+            say(escape_controls(as_typed(sentence)))
     say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 
-def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
+def _detect(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
     if not paths:
         return
-    from medlink.kb.format_detection import recognise
+    from medlink.kb.format_detection import detect_formats
 
     for path in paths:
-        found, left = recognise(path)
-        for one in found:
-            say(visible(f"{one.path}: taken for {formats()[one.format].option}"))
-            yield one.format, one.path
+        detected, left = detect_formats(path)
+        for item in detected:
+            say(escape_controls(f"{item.path}: taken for {formats()[item.format].option}"))
+            yield item.format, item.path
         for file in left:
-            say(visible(f"{file}: left out, its beginning does not tell one format"))
+            say(escape_controls(f"{file}: left out, its beginning matches no format, or several"))
 
 
 def _is_bundle(out: str) -> bool:
@@ -103,52 +107,52 @@ def _is_bundle(out: str) -> bool:
 
 @kb.command()
 @_kb
-@json_output
+@json_option
 def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
     from medlink.kb import KnowledgeBase
-    from medlink.kb.formatting import fields
-    from medlink.kb.report import by_language
+    from medlink.kb.formatting import select_fields
+    from medlink.kb.report import format_language_counts
 
     with KnowledgeBase(kb_path) as opened:
         counts = opened.counts()
         sources = opened.sources()
         waiting = kb_path / KB_FILE
-        shown = waiting if opened.path == waiting.absolute() else kb_path
+        path = waiting if opened.path == waiting.absolute() else kb_path
         if as_json:
-            about = {"path": str(shown), **fields([opened], "schema_version", "content_hash")[0]}
-            held = counts.pop("sources")
-            listed = [shown | held[shown["name"]] for shown in fields(sources, "name", "version", "title")]
-            print_json({**about, **counts, "sources": listed})
+            about = {"path": str(path), **select_fields([opened], "schema_version", "content_hash")[0]}
+            by_source = counts.pop("sources")
+            rows = [row | by_source[row["name"]] for row in select_fields(sources, "name", "version", "title")]
+            print_json({**about, **counts, "sources": rows})
             return
-        click.echo(f"{visible(str(shown))}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
+        click.echo(f"{escape_controls(str(path))}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
         kinds = ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
-        click.echo(", ".join(counted(counts[kind], kind[:-1].replace("_", " ")) for kind in kinds))
-        click.echo("names by language: " + by_language(counts["names_by_language"]))
+        click.echo(", ".join(pluralize(counts[kind], kind[:-1].replace("_", " ")) for kind in kinds))
+        click.echo("names by language: " + format_language_counts(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
             click.echo(
-                f"  {visible(source.release)}: {counted(held['concepts'], 'concept')}, "
-                f"names {by_language(held['names'])}"
+                f"  {escape_controls(source.release)}: {pluralize(held['concepts'], 'concept')}, "
+                f"names {format_language_counts(held['names'])}"
             )
 
 
 @kb.command()
 @_kb
 @click.argument("text")
-@one_language("Language of the names, such as de; all when left out.")
+@language_option("Language of the names, such as de; all when left out.")
 @under_options
 @click.option(
     "--ecl", metavar="CONSTRAINT", help="Only concepts of an expression constraint, such as '<< A MINUS << B'."
 )
-@number("--limit", 10, "How many names at most.", least=1, most=1_000_000)
-@json_output
+@integer_option("--limit", 10, "How many names at most.", minimum=1, maximum=1_000_000)
+@json_option
 def search(
     kb_path: Path, text: str, language: str | None, ecl: str | None, limit: int, as_json: bool, **under: Any
 ) -> None:
-    """Search the names of KB for TEXT, whose last word may be a beginning."""
+    """Search the names of KB for TEXT, whose last word may be a prefix."""
     from medlink.kb import KnowledgeBase
-    from medlink.kb.formatting import fields
+    from medlink.kb.formatting import select_fields
 
     with KnowledgeBase(kb_path) as opened:
         among = None
@@ -156,44 +160,48 @@ def search(
             from medlink.kb.ecl import select_concepts
 
             among = select_concepts(opened, ecl)
-        found = opened.search(text, limit, language, among=among, **under)
-        preferred = opened.preferred_names([name.concept_id for name in found], language)
+        names = opened.search(text, limit, language, among=among, **under)
+        preferred = opened.preferred_names([name.concept_id for name in names], language)
         if as_json:
             rows = [
-                {"concept_id": name.concept_id, "name": name.text, **fields([name], "language", "type", "source")[0]}
-                for name in found
+                {
+                    "concept_id": name.concept_id,
+                    "name": name.text,
+                    **select_fields([name], "language", "type", "source")[0],
+                }
+                for name in names
             ]
             print_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows])
             return
-        if not found:
+        if not names:
             click.echo(f"no name matches {text!r}", err=True)
-        for name in found:
-            shown = preferred[name.concept_id]
-            also = "" if shown == name.text else f"  = {shown}"
-            click.echo("\t".join(map(visible, (name.concept_id, name.language or "-", name.text + also))))
+        for name in names:
+            title = preferred[name.concept_id]
+            suffix = "" if title == name.text else f"  = {title}"
+            click.echo("\t".join(map(escape_controls, (name.concept_id, name.language or "-", name.text + suffix))))
 
 
 @kb.command()
 @_kb
 @click.argument("concept_id", metavar="ID")
-@one_language("Language in which concepts are named where they have a name in it.")
-@number("--depth", 8, "Levels of parents shown.", most=1000)
-@json_output
+@language_option("Preferred language of the names of concepts.")
+@integer_option("--depth", 8, "Levels of parents shown.", maximum=1000)
+@json_option
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps.
 
-    Of a concept that its source has retired: what the source says of it, and the concepts that stand for it now.
+    For a retired concept: the records of its retirement, and its current successors.
     """
     from medlink.kb import KnowledgeBase
-    from medlink.kb.formatting import concept_facts, concept_lines, retired_facts, retired_lines
+    from medlink.kb.formatting import concept_to_dict, format_concept, format_retired, retired_to_dict
 
     with KnowledgeBase(kb_path) as opened:
         view = opened.get(concept_id)
-        if view is None and (said := opened.retired(concept_id)):
+        if view is None and (retired := opened.retired(concept_id)):
             if as_json:
-                print_json(retired_facts(opened, said, language))
+                print_json(retired_to_dict(opened, retired, language))
             else:
-                click.echo("\n".join(map(visible, retired_lines(opened, said, language))))
+                print_lines(format_retired(opened, retired, language))
             return
         if view is None:
             raise InputError(
@@ -202,9 +210,9 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
                 remedy=f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME",
             )
         if as_json:
-            print_json(concept_facts(opened, view, language, depth))
+            print_json(concept_to_dict(opened, view, language, depth))
         else:
-            click.echo("\n".join(map(visible, concept_lines(opened, view, language, depth))))
+            print_lines(format_concept(opened, view, language, depth))
 
 
 @kb.command()
@@ -212,74 +220,71 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 @click.option("--format", "kind", type=click.Choice(["fhir", "ftrm", "sssom"]), required=True, help="What to write.")
 @click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
 def export(kb_path: Path, kind: str, output: Path) -> None:
-    """Write KB in a format of others.
+    """Export KB to another format.
 
     fhir: each source as a FHIR R4 CodeSystem, several in a Bundle. ftrm: the same and all mappings as a SQLite
     container of FHIR terminology. sssom: all mappings as SSSOM TSV.
     """
-    from medlink.files.atomic import check_targets, whole_text
+    from medlink.files.atomic import atomic_text_writer, check_output_paths
     from medlink.kb import KnowledgeBase
     from medlink.kb.export.fhir import write_fhir
     from medlink.kb.export.ftrm import write_ftrm
     from medlink.kb.export.sssom import write_sssom
 
-    check_targets({"the output": output}, [kb_path])
+    check_output_paths({"the output": output}, [kb_path])
     with KnowledgeBase(kb_path) as opened:
         if kind == "ftrm":
-            what = counted(write_ftrm(opened, output), "concept")
+            what = pluralize(write_ftrm(opened, output), "concept")
         elif kind == "fhir":
-            with whole_text(output) as file:
-                what = counted(write_fhir(opened, file), "concept")
+            with atomic_text_writer(output) as file:
+                what = pluralize(write_fhir(opened, file), "concept")
         else:
-            with whole_text(output) as file:
-                what = counted(write_sssom(opened, file), "mapping")
-    click.echo(f"wrote {what} to {visible(str(output))}")
+            with atomic_text_writer(output) as file:
+                what = pluralize(write_sssom(opened, file), "mapping")
+    click.echo(f"wrote {what} to {escape_controls(str(output))}")
 
 
 @kb.command()
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@changes_out
-@json_output
+@changes_option
+@json_option
 def changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
-    """Count what differs between the knowledge bases OLD and NEW, such as those of two releases.
+    """Count the differences of the knowledge bases OLD and NEW, such as two releases.
 
-    Concepts added, retired and merged; of those that stay, names added and removed, other preferred names, other
-    parents, other semantic types.
+    Counts concepts added, retired and merged, and for concepts in both: names added and removed, and changed
+    preferred names, parents and semantic types.
     """
     from medlink.kb import compare_kbs
 
     report = compare_kbs(old, new, out)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        click.echo("\n".join(map(visible, report.lines())))
+    print_report(report, as_json)
 
 
 @kb.command()
 @_kb
 @release_options
-@changes_out
-@show_progress
-@json_output
+@changes_option
+@progress_option
+@json_option
 def update(kb_path: Path, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Build the knowledge base KB anew from the files of a new release, and say what it changes.
+    """Build the knowledge base KB again from the files of a new release, and count the changes.
 
-    KB stays as it is until the new one is complete, and the old one is replaced by it. Of a bundle the new one waits
-    in its folder until 'medlink index update' takes it in.
+    The new file replaces KB once it is complete. In a bundle it waits in the folder until 'medlink index update'
+    takes it in.
     """
     from medlink.kb import update_kb
 
-    report, changed = update_kb(kb_path, some_inputs(given), changes=out, **given)
+    report, changed = update_kb(kb_path, pop_required_inputs(given), changes=out, **given)
     if as_json:
         print_json({"build": report.to_dict(), "changes": changed.to_dict()})
     else:
-        click.echo("\n".join(map(visible, (*report.lines(), *changed.lines()))))
-    # beside JSON what else there is to say goes to standard error
+        print_lines((*report.lines(), *changed.lines()))
+    # with JSON on standard output, messages go to standard error
     say = partial(click.echo, err=as_json)
     if (kb_path / MANIFEST).exists():
-        from medlink.index.bundle import left_out
+        from medlink.index.bundle import describe_names_left_out
 
-        if sentence := left_out(kb_path):
-            say(visible(as_typed(sentence)))
+        if sentence := describe_names_left_out(kb_path):
+            say(escape_controls(as_typed(sentence)))
         say(f"next: medlink index update {shlex.quote(str(kb_path))}")

@@ -1,29 +1,29 @@
-"""``medlink learn``: annotated notes in, learned mentions out."""
+"""``medlink learn``: learn mentions from annotated notes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
-from medlink.cli.output import Bars
-from medlink.files.escapes import visible
-from medlink.files.problems import counted
+from medlink.cli.options import PATH, PATH_OR_NAME, explicit_options, settings_options
+from medlink.cli.output import ProgressBars, print_lines
+from medlink.files.problems import pluralize
 from medlink.notes.options import LearnOptions
 
 if TYPE_CHECKING:
     from medlink.notes.learning import LearnReport
 
-_LEARNED = {
+_OUTCOMES = {
     "concept": "with a concept",
     "no concept": "without a concept",
     "no mention": "no mention",
     "undecided": "undecided",
 }
-_SHOWN = 5  # concepts that are named
+_MAX_IDS = 5  # unknown concepts in the report
 _ID = re.compile(r"(?:[A-Za-z]{1,20}[:_]?)?[A-Za-z]?[0-9]{4,}")
 
 
@@ -33,49 +33,53 @@ _ID = re.compile(r"(?:[A-Za-z]{1,20}[:_]?)?[A-Za-z]?[0-9]{4,}")
 @click.option("-o", "--out", required=True, type=PATH, help="File of the learned mentions, .jsonl.")
 @settings_options(LearnOptions)
 def learn(bundle: Path, paths: tuple[str, ...], out: Path, **options: Any) -> None:
-    """Learn what the mentions of annotated notes are, for 'medlink link BUNDLE --learned FILE'.
+    """Learn the concepts of mentions from annotated notes, for 'medlink link BUNDLE --learned FILE'.
 
-    PATHS are brat standoff (.ann with its .txt), PubTator, links of 'medlink link' that a reader looked through, files
-    that were learned before, or folders with these. What is written holds words of the notes.
+    PATHS are brat standoff (.ann with its .txt), PubTator, reviewed links of 'medlink link', files learned before, or
+    folders with these. The output contains words of the notes.
 
-    Everything that is to be found must be annotated: where nothing is, words of findings count as no mention.
+    Annotate every finding: unannotated words count as no mention.
     """
     from medlink.notes import learning
 
-    settings = given(options, LearnOptions)
-    with Bars() as bars:
+    settings = explicit_options(options, LearnOptions)
+    with ProgressBars() as bars:
         done = learning.learn(bundle, paths, out, progress=lambda n: bars.step("notes", n, 0, " notes"), **settings)
-    click.echo(f"{counted(done.notes, 'note')}, {counted(done.mentions, 'mention')}{_read(done)}", err=True)
-    learned = ", ".join(f"{done.learned[kind]:,} {text}" for kind, text in _LEARNED.items() if done.learned[kind])
-    click.echo(f"{done.learned.total():,} learned: {learned}: {visible(str(out))}", err=True)
+    print_lines(_lines(done, out), err=True)
+
+
+def _lines(done: LearnReport, out: Path) -> Iterator[str]:
+    yield f"{pluralize(done.notes, 'note')}, {pluralize(done.mentions, 'mention')}{_mention_counts(done)}"
+    learned = ", ".join(f"{done.learned[kind]:,} {text}" for kind, text in _OUTCOMES.items() if done.learned[kind])
+    yield f"{done.learned.total():,} learned: {learned}: {out}"
     if done.learned["no mention"]:
-        click.echo("no mention is what stands where nothing is annotated: annotate everything to be found", err=True)
+        yield "words that are not annotated count as no mention: annotate every finding"
     if done.rare:
-        click.echo(f"{done.rare:,} not learned, which too few notes have (--least-seen)", err=True)
-    click.echo("the file holds words of these notes: keep it as you keep them", err=True)
+        yield f"{done.rare:,} not learned, which too few notes have (--least-seen)"
+    yield "the file holds words of these notes: keep it as you keep them"
     if done.left_out:
         kinds = ", ".join(f"{kind} ({files})" for kind, files in sorted(done.left_out.items()))
-        click.echo(f"{counted(done.left_out.total(), 'file')} left out: {visible(kinds)}", err=True)
-    for line in (*done.problems.left_out(), *done.problems.notes):
-        click.echo(visible(line), err=True)
+        yield f"{pluralize(done.left_out.total(), 'file')} left out: {kinds}"
+    yield from done.problems.summary_lines()
+    yield from done.problems.notes
 
 
-def _read(done: LearnReport) -> str:
-    """What the annotated mentions were; the numbers add up to all of them."""
+def _mention_counts(done: LearnReport) -> str:
+    """Format the counts of annotated mentions by kind; they add up to the total."""
     parts = [
         f"{number:,} {what}"
         for number, what in (
             (done.counted, "counted"),
-            (done.parted, "in several pieces"),
-            (done.inside, "that are parts of words or have none"),
-            (done.again, "at places that are annotated already"),
+            (done.discontinuous, "in several pieces"),
+            (done.partial_words, "that are parts of words or have none"),
+            (done.duplicates, "at places that are annotated already"),
         )
         if number
     ]
     if done.unknown:
-        # an annotator's remark is no id, and may be private
-        named = [one for one in sorted(done.unknown) if _ID.fullmatch(one)][:_SHOWN]
+        # a remark of an annotator may be private
+        named = [concept_id for concept_id in sorted(done.unknown) if _ID.fullmatch(concept_id)][:_MAX_IDS]
         named += ["others"] * (len(done.unknown) > len(named))
-        concepts = f"{counted(len(done.unknown), 'concept')} that the bundle does not have ({', '.join(named)})"
+        concepts = f"{pluralize(len(done.unknown), 'concept')} that the bundle does not have ({', '.join(named)})"
         parts.append(f"{done.unknown.total():,} of {concepts}")
     return f": {', '.join(parts)}" if parts else ""

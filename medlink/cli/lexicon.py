@@ -1,4 +1,4 @@
-"""``medlink lexicon``: show what the lexicon knows of a word, describe it, check a folder of one's own."""
+"""``medlink lexicon``: show the entries of a word, count entries, check a folder."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medlink.cli.options import PATH, Commands, json_output, lexicon_folders, one_language
+from medlink.cli.options import PATH, Commands, json_option, language_option, lexicon_option
+from medlink.cli.output import print_lines
 from medlink.errors import InputError
-from medlink.files.escapes import visible
-from medlink.files.problems import counted
+from medlink.files.escapes import escape_controls
+from medlink.files.problems import pluralize
 from medlink.language.tags import base
 
 if TYPE_CHECKING:
-    from medlink.language.lexicon import Abbreviation, Entry, Lexicon
+    from medlink.language.lexicon import Abbreviation, Lexicon, LexiconEntry
 
-_SHOWN = 20  # collisions that are shown
-_NEAR, _ALIKE = 5, 75  # how many near words are named, and how near they are, of 100
+_MAX_COLLISIONS = 20
+_MAX_SUGGESTIONS, _MIN_SIMILARITY = 5, 75  # of 100
 
 
 @click.group(cls=Commands)
 def lexicon() -> None:
-    """Show what medlink knows of the words of clinicians, or check a folder of your own."""
+    """Show the lexicon of clinical words, or check a folder of your own."""
 
 
 @lexicon.command()
 @click.argument("word")
-@one_language("Language of WORD, such as de; all when left out.")
-@lexicon_folders
-@json_output
+@language_option("Language of WORD, such as de; all when left out.")
+@lexicon_option
+@json_option
 def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
     """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word.
 
-    Before a part that begins with a hyphen goes --, as in: medlink lexicon show -- -itis
+    Write -- before a part that begins with a hyphen: medlink lexicon show -- -itis
 
-    The exit code is 1 where the lexicon does not know WORD; words that are spelt nearly so are then named.
+    The exit code is 1 if the lexicon does not know WORD; the message suggests words of similar spelling.
     """
     from medlink.language.lexicon import Lexicon, to_dict
 
@@ -46,59 +47,58 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
     entries = list(dict.fromkeys(entry for entry, _ in known.find(word, language)))
     short = known.expand(word, language)
     if as_json:
-        found = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
-        click.echo(visible(json.dumps(found, ensure_ascii=False)))
+        data = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
+        click.echo(escape_controls(json.dumps(data, ensure_ascii=False)))
     if not entries and not short:
-        held = {tag for found in known.counts().values() for tag in found} - {"entries"}
-        if language is not None and base(language) not in map(base, held):
-            others = f"it has {', '.join(sorted(held))}"
+        languages = {tag for counts in known.counts().values() for tag in counts} - {"entries"}
+        if language is not None and base(language) not in map(base, languages):
+            others = f"it has {', '.join(sorted(languages))}"
             raise InputError(f"the lexicon has nothing in {language}", remedy=f"name another language; {others}")
-        near = _near(known, word, language)
-        remedy = f"try {', '.join(near)}" if near else "add it to a table of your own (docs/how-to/own-words.md)"
+        similar = _suggest(known, word, language)
+        remedy = f"try {', '.join(similar)}" if similar else "add it to a table of your own (docs/how-to/own-words.md)"
         raise InputError(f"the lexicon does not know {word!r}", remedy=remedy)
     if not as_json:
-        shown = [*map(_told, short), *("\n".join(_lines(known, entry)) for entry in entries)]
-        click.echo("\n".join(visible(line) for part in shown for line in part.split("\n")))
+        lines = chain(*map(_format_abbreviation, short), *(_format_entry(known, entry) for entry in entries))
+        print_lines(lines)
 
 
-def _near(known: Lexicon, word: str, language: str | None) -> list[str]:
-    """What the lexicon has that is spelt nearly as a word, the nearest first."""
+def _suggest(known: Lexicon, word: str, language: str | None) -> list[str]:
+    """Return forms of the lexicon with a similar spelling, the most similar first."""
     from rapidfuzz import fuzz, process
 
-    asked = None if language is None else base(language)
+    wanted = None if language is None else base(language)
     members = ((member.language, member.form) for entry in known.entries for member in entry.members)
-    short = ((one.language, form) for one in known.abbreviations for form in one.forms)
-    forms = {form.casefold(): form for tag, form in chain(members, short) if asked in (None, base(tag))}
-    found = process.extract(word.casefold(), list(forms), scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR)
-    return [forms[form] for form, _, _ in found]
+    short = ((abbreviation.language, form) for abbreviation in known.abbreviations for form in abbreviation.forms)
+    forms = {form.casefold(): form for tag, form in chain(members, short) if wanted in (None, base(tag))}
+    matches = process.extract(
+        word.casefold(), list(forms), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY, limit=_MAX_SUGGESTIONS
+    )
+    return [forms[form] for form, _, _ in matches]
 
 
-def _lines(known: Lexicon, entry: Entry) -> Iterator[str]:
-    """An entry as text: its members by language, its note, its opposites."""
+def _format_entry(known: Lexicon, entry: LexiconEntry) -> Iterator[str]:
     yield f"{entry.name}  ({', '.join(filter(None, (entry.table, entry.kind)))})"
     for language in entry.languages:
         members = [str(member) for member in entry.members if member.language == language]
         yield f"  {language}  {' | '.join(members)}"
     if entry.note:
         yield f"  note: {entry.note}"
-    others = [one.other if one.one == entry.name else one.one for one in known.opposed(entry.name)]
+    others = [pair.other if pair.one == entry.name else pair.one for pair in known.opposed(entry.name)]
     if others:
         yield f"  opposite: {', '.join(dict.fromkeys(others))}"
 
 
-def _told(one: Abbreviation) -> str:
-    """A meaning of an abbreviation as text."""
-    english = f" = {one.english}" if one.english else ""
-    safe = "safe without context" if one.safe else "only in context"
-    fields = ", ".join(one.fields)
-    note = f"; {one.note}" if one.note else ""
-    head = f"{one.forms[0]}  {one.long}{english}  (abbreviation, {one.language}, {one.kind})"
-    return f"{head}\n  {one.weight:.0%} of its uses, {safe}; in: {fields}{note}"
+def _format_abbreviation(short: Abbreviation) -> Iterator[str]:
+    english = f" = {short.english}" if short.english else ""
+    safe = "safe without context" if short.safe else "only in context"
+    note = f"; {short.note}" if short.note else ""
+    yield f"{short.forms[0]}  {short.long}{english}  (abbreviation, {short.language}, {short.kind})"
+    yield f"  {short.weight:.0%} of its uses, {safe}; in: {', '.join(short.fields)}{note}"
 
 
 @lexicon.command()
-@lexicon_folders
-@json_output
+@lexicon_option
+@json_option
 def info(folders: tuple[Path, ...], as_json: bool) -> None:
     """Count the entries of each table, and their members by language."""
     from medlink.language.lexicon import Lexicon
@@ -107,9 +107,9 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(counts, indent=2))
         return
-    for table, found in counts.items():
-        entries = found.pop("entries")
-        members = ", ".join(f"{language} {count:,}" for language, count in sorted(found.items()))
+    for table, by_language in counts.items():
+        entries = by_language.pop("entries")
+        members = ", ".join(f"{language} {count:,}" for language, count in sorted(by_language.items()))
         click.echo(f"{table}: {entries:,} entr{'y' if entries == 1 else 'ies'}" + (f" ({members})" if members else ""))
 
 
@@ -118,7 +118,7 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
 def check(folder: Path) -> None:
     """Read the tables of FOLDER, and name words that stand in several families without the mark 'amb'.
 
-    The exit code is 1 where there are such words, or where a row cannot be read or contradicts another one.
+    The exit code is 1 if there are such words, or if a row cannot be read or contradicts another one.
     """
     from medlink.files.tables import open_table
     from medlink.language.lexicon import Lexicon
@@ -127,25 +127,24 @@ def check(folder: Path) -> None:
     known = Lexicon([folder])
     for form, language, own_weight, shipped in known.overweight(folder):
         click.echo(
-            visible(
+            escape_controls(
                 f"{form} ({language}): its own meanings have a weight of {own_weight:.2f} and those of medlink, "
                 f"which stay beside them, of {shipped:.2f}"
             )
         )
-    # what ships has none
-    own = known.collisions()
+    own = known.collisions()  # the tables of medlink have none
     path = folder / FAMILIES
     lines = {cells[0].strip(): line for line, cells in open_table(path, separator="\t").rows} if own else {}
-    for (language, form), names in sorted(own.items())[:_SHOWN]:
+    for (language, form), names in sorted(own.items())[:_MAX_COLLISIONS]:
         others = [name if name in lines else f"{name} of medlink" for name in names]
         line = max(lines.get(name, 0) for name in names)
-        click.echo(visible(f"{path}:{line}: {form} ({language}) stands in {' and in '.join(others)}"))
-    if len(own) > _SHOWN:
-        click.echo(f"and {len(own) - _SHOWN:,} more")
+        click.echo(escape_controls(f"{path}:{line}: {form} ({language}) stands in {' and in '.join(others)}"))
+    if len(own) > _MAX_COLLISIONS:
+        click.echo(f"and {len(own) - _MAX_COLLISIONS:,} more")
     if own:
         raise InputError(
-            f"{counted(len(own), 'form')} stand{'s' * (len(own) == 1)} in several families",
+            f"{pluralize(len(own), 'form')} stand{'s' * (len(own) == 1)} in several families",
             path=folder,
             remedy="mark each {amb}, or take it out of all families but one",
         )
-    click.echo(visible(f"{folder}: every row can be read, and no form stands in several families unmarked"))
+    click.echo(escape_controls(f"{folder}: every row can be read, and no form stands in several families unmarked"))

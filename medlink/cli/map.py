@@ -1,4 +1,4 @@
-"""``medlink map``: a list of local codes in, their maps out."""
+"""``medlink map``: map a list of local codes to concepts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, columns, encoding, passed, settings_options
-from medlink.cli.output import Bars
-from medlink.files.escapes import visible
+from medlink.cli.options import PATH, column_options, encoding_option, settings_options, without_unset
+from medlink.cli.output import ProgressBars
+from medlink.files.escapes import escape_controls
 from medlink.mapping.options import SHAPES, Columns, MapOptions
 
 
@@ -22,10 +22,10 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
     help="Format of the maps  [default: by the ending of --out: .jsonl, .sssom.tsv, else usagi]",
 )  # fmt: skip
 @settings_options(MapOptions)
-@columns(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
-@encoding("list")
+@column_options(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
+@encoding_option("list")
 @click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
-@click.option("--changes", type=PATH, help="File for what became of each such map: JSON lines if .jsonl, else TSV.")
+@click.option("--changes", type=PATH, help="File for the result for each such map: JSON lines if .jsonl, else TSV.")
 def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:
     """Map the local CODES (CSV or TSV with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.
 
@@ -34,8 +34,8 @@ def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:
     """
     from medlink.mapping.run import map_codes
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         progress = None if out is None else lambda done, whole: bars.step("codes", done, whole, " codes")
-        report = map_codes(bundle, codes, out=out, progress=progress, **passed(options, MapOptions))
+        report = map_codes(bundle, codes, out=out, progress=progress, **without_unset(options, MapOptions))
         for line in report.lines():
-            bars.say(visible(line))
+            bars.say(escape_controls(line))

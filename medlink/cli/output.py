@@ -1,76 +1,77 @@
-"""What commands share: JSON on standard output, progress bars on standard error, remedies as a user types them."""
+"""JSON on standard output, progress bars and messages on standard error, remedies with commands and options."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from medlink.files.escapes import visible
+from medlink.files.escapes import escape_controls
 
-COMMANDS_OF = {
+COMMANDS = {
     "build_kb": "kb build", "build_bundle": "index build", "extend_bundle": "index add", "Bundle": "index info",
     "verify_bundle": "index verify", "link_notes": "link", "learn": "learn", "cluster_list": "cluster",
     "RankerTrainer": "train ranker",
     "Review.write_gold": "review BUNDLE LINKS --notes NOTES -o TABLE --gold",
 }  # fmt: skip
-"""The command for each call of the library that a message may name: ``build_kb(PATH, table=FILE)``."""
-_CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS_OF))})\(([^()]*)\)")
+"""The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
+_CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS))})\(([^()]*)\)")
 _OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)")')
 
 
 def as_typed(text: str, command: click.Command | None = None) -> str:
-    """A message of the library, which names its calls and parameters, with commands and options in their place."""
+    """Replace calls and parameters of the library in a message by commands and options."""
 
-    def call(found: re.Match[str]) -> str:
-        words = re.sub(r"(?:^|, )([a-z_]+)=", r" --\1 ", found[2]).replace(", ...", " ...").strip()
-        return f"'medlink {COMMANDS_OF[found[1]]}{' ' * bool(words)}{words}'"
+    def call(match: re.Match[str]) -> str:
+        words = re.sub(r"(?:^|, )([a-z_]+)=", r" --\1 ", match[2]).replace(", ...", " ...").strip()
+        return f"'medlink {COMMANDS[match[1]]}{' ' * bool(words)}{words}'"
 
-    def parameter(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}{' ' * bool(found[2])}{found[2] or ''}"
+    def parameter(match: re.Match[str]) -> str:
+        return f"--{match[1].replace('_', '-')}{' ' * bool(match[2])}{match[2] or ''}"
 
     text = _OPTION.sub(parameter, _CALL.sub(call, text))
     for option in command.params if command is not None else ():
         if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
-            # one word may be a word of the message, but where a message begins with it or says to leave it out
+            # "epochs" may be a plain word of a message, unless it begins "epochs is" or contains "leave epochs out"
             word = rf"^{option.name}(?= is )|(?<=without ){option.name}(?= to )|(?<=leave ){option.name}(?= out)"
-            place = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else word
-            text = re.sub(place, max(option.opts, key=len), text)
+            pattern = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else word
+            text = re.sub(pattern, max(option.opts, key=len), text)
     return text
 
 
-class Bars:
-    """One progress bar for each step of some work, none where standard error is no terminal.
+class ProgressBars:
+    """A progress bar for each step of some work; none if standard error is no terminal.
 
-    >>> with Bars() as bars:
+    >>> with ProgressBars() as bars:
     ...     bars.step("names embedded", 1, 2)
     """
 
     def __init__(self) -> None:
         self._bar: Any = None
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> ProgressBars:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._close()
 
     def step(self, name: str, done: int, whole: int, unit: str = "it") -> None:
-        """Show how far a step is, in ``unit``; its first call opens the bar. Nobody knows a ``whole`` of 0."""
+        """Show how far a step is, in ``unit``; the first call opens its bar. A ``whole`` of 0 is unknown."""
         if self._bar is None or self._bar.desc != name:
             from tqdm import tqdm
 
             self._close()
             self._bar = tqdm(desc=name, total=whole or None, unit=unit, unit_scale=True, disable=None)
             self._bar.desc = name
-        # the estimate of the whole may change
+        # the estimate may change
         self._bar.total = whole or None
         self._bar.update(done - self._bar.n)
 
     def say(self, line: str) -> None:
-        """Write a line to standard error, below the bars."""
+        """Close the bar and write a line to standard error."""
         self._close()
         say(line)
 
@@ -80,12 +81,25 @@ class Bars:
             self._bar = None
 
 
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Write lines with their control characters escaped."""
+    for line in lines:
+        click.echo(escape_controls(line), err=err)
+
+
 def print_json(value: Any) -> None:
-    """Write a value to standard output as JSON that a person reads."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    click.echo("\n".join(map(visible, text.split("\n"))))
+    """Write indented JSON to standard output."""
+    print_lines(json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n"))
+
+
+def print_report(report: Any, as_json: bool) -> None:
+    """Write a report to standard output, by its ``to_dict`` or its ``lines``."""
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_lines(report.lines())
 
 
 def say(line: str) -> None:
-    """Write a line to standard error, where no bars are."""
+    """Write a message of the library to standard error."""
     click.echo(as_typed(line), err=True)

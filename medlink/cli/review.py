@@ -1,4 +1,4 @@
-"""``medlink review``: links, codes or clusters in, decisions of a reader out."""
+"""``medlink review``: a page on which a reader decides about links, codes or clusters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, note_fields
-from medlink.files.escapes import visible
-from medlink.files.problems import counted
+from medlink.cli.options import PATH, PATH_OR_NAME, note_field_options
+from medlink.files.escapes import escape_controls
+from medlink.files.problems import pluralize
 
 
 @click.command()
@@ -22,7 +22,7 @@ from medlink.files.problems import counted
 @click.option("--pairs", type=PATH, help="Write the decisions so far as training pairs, .tsv; start no server.")
 @click.option("--gold", type=PATH, help="Write the decisions so far as annotated notes, .jsonl; start no server.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the server  [default: a free one]")
-@note_fields("JSONL field")
+@note_field_options("JSONL field")
 def review(
     bundle: Path, links: Path, out: Path | None, report: Path | None, pairs: Path | None, gold: Path | None,
     port: int, **notes: Any,
@@ -34,18 +34,18 @@ def review(
     """
     from medlink.curation.review import Review
 
-    found = Review(bundle, links, decisions=out, **notes)
-    for sentence in found.gaps():
-        click.echo(visible(sentence), err=True)
+    session = Review(bundle, links, decisions=out, **notes)
+    for sentence in session.warnings():
+        click.echo(escape_controls(sentence), err=True)
     if report is not None:
-        found.write_report(report)
-        click.echo(f"{visible(str(report))}: the page, with the texts of the notes", err=True)
+        session.write_page(report)
+        click.echo(f"{escape_controls(str(report))}: the page, with the texts of the notes", err=True)
     if pairs is not None:
-        click.echo(f"{visible(str(pairs))}: {counted(found.write_pairs(pairs), 'pair')}", err=True)
+        click.echo(f"{escape_controls(str(pairs))}: {pluralize(session.write_pairs(pairs), 'pair')}", err=True)
     if gold is not None:
-        click.echo(f"{visible(str(gold))}: {counted(found.write_gold(gold), 'note')}", err=True)
+        click.echo(f"{escape_controls(str(gold))}: {pluralize(session.write_gold(gold), 'note')}", err=True)
     if report is None and pairs is None and gold is None:
-        with found.server(port) as server, suppress(KeyboardInterrupt):
+        with session.server(port) as server, suppress(KeyboardInterrupt):
             click.echo(server.url)
             click.echo("open this address in a browser on this machine; Ctrl-C ends the review", err=True)
             server.serve_forever()

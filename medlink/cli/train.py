@@ -1,4 +1,4 @@
-"""``medlink train``: encoders, regressors and rankers; the phases of BioLORD are in a file of their own."""
+"""``medlink train``: encoders, regressors and rankers; BioLORD is in :mod:`medlink.cli.train_biolord`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from medlink.cli.options import (
     PATH,
     PATH_OR_NAME,
     Commands,
-    given,
-    lexicon_folders,
-    number,
-    pooling,
+    combine,
+    explicit_options,
+    integer_option,
+    lexicon_option,
+    make_settings,
+    pooling_option,
     settings_options,
-    together,
 )
 from medlink.cli.output import say
-from medlink.cli.train_biolord import biolord, where_static_differs
+from medlink.cli.train_biolord import biolord, static_defaults
 from medlink.errors import ConfigError, needs_extra
-from medlink.files.problems import Problems, counted
+from medlink.files.problems import Problems, pluralize
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
@@ -34,13 +35,12 @@ from medlink.training.recipes import (
     RankerRecipe,
     RunOptions,
     StaticRecipe,
-    check_measured,
+    check_dev_options,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
-MADE = ("de", "en", "es")
-"""Languages in which names can be made."""
-_TOLD = 50_000  # names between two lines of progress
+_LANGUAGES = ("de", "en", "es")
+_PROGRESS_STEP = 50_000  # names
 
 
 def _out(what: str = "Folder of the encoder.") -> Callable[[F], F]:
@@ -52,15 +52,15 @@ def _start(what: str, **default: Any) -> Callable[[F], F]:
     return click.option("--start", type=PATH_OR_NAME, show_default=True, help=what, **default)
 
 
-_grounded = together(
+_grounded = combine(
     click.argument("kb", type=PATH),
     _out(),
     _start("Encoder below, which is not trained: 'builtin', a folder, or hf:NAME of the hub.", default="builtin"),
-    pooling("start"),
+    pooling_option("start"),
     click.option("--hold-out", is_flag=True, help="Leave out what 'medlink evaluate synonyms' measures."),
     settings_options(SetOptions),
 )
-"""What the trainers of conceptual grounding take: names, how they are fused and split, and the encoder below."""
+"""Options of the trainers of conceptual grounding."""
 
 
 def _names(kb: Path) -> list[Name]:
@@ -81,32 +81,33 @@ train.add_command(biolord)
 
 @train.command("grounding")
 @_grounded
-@settings_options(GroundingRecipe, leave_out=("mini_batch", "max_tokens", "evaluate_steps"))
+@settings_options(GroundingRecipe, exclude=("mini_batch", "max_tokens", "evaluate_steps"))
 @settings_options(RunOptions)
 def grounding(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
     """Train a network above an encoder by conceptual grounding: names near synonyms and near their concept."""
-    _ground(kb, out, start, hold_out, GroundingRecipe(**given(options, GroundingRecipe)), options)
+    _ground(kb, out, start, hold_out, make_settings(GroundingRecipe, options), options)
 
 
 @train.command("map")
 @_grounded
 def concept_map(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
-    """Put the linear map of names to their concepts above an encoder: seconds on a CPU, nothing is trained."""
-    _ground(kb, out, start, hold_out, GroundingRecipe.map_alone(), options)
+    """Add a linear map from names to their concepts to an encoder, without training: seconds on a CPU."""
+    _ground(kb, out, start, hold_out, GroundingRecipe.map_only(), options)
 
 
 def _ground(
     kb: Path, out: Path, start: str, hold_out: bool, recipe: GroundingRecipe, options: Mapping[str, Any]
 ) -> None:
-    chosen = given(options, SetOptions)
-    if not hold_out and (of_split := sorted(chosen.keys() - {"languages", "fuse"})):
-        raise ConfigError(f"{of_split[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
+    values = explicit_options(options, SetOptions)
+    if not hold_out and (unused := sorted(values.keys() - {"languages", "fuse"})):
+        raise ConfigError(f"{unused[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
     from medlink.training import ConceptualGroundingTrainer
 
-    sets = read_sets(kb, SetOptions(**chosen))
-    sets = split(sets, SetOptions(**chosen)).train if hold_out else sets
+    set_options = SetOptions(**values)
+    sets = read_sets(kb, set_options)
+    sets = split(sets, set_options).train if hold_out else sets
     trainer = ConceptualGroundingTrainer(sets, start, recipe)
-    encoder = trainer.train(out, progress=say, **given(options, RunOptions))
+    encoder = trainer.train(out, progress=say, **explicit_options(options, RunOptions))
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
 
 
@@ -114,30 +115,29 @@ def _ground(
 @click.argument("tables", nargs=-1, required=True, type=PATH)
 @_out("Folder of the regressor.")
 @_start("Transformer whose blocks are read: folder, or hf:NAME of the hub.")
-@pooling("start")
+@pooling_option("start")
 @click.option("--dev", type=PATH, help="Rated pairs that choose beta, and the epoch of the fine-tuning.")
-@click.option("--extra", "extras", multiple=True, help="Column of TABLES that is known of a pair; may be repeated.")
+@click.option("--extra", "extras", multiple=True, help="Column of TABLES that is a further input; may be repeated.")
 @settings_options(MlteRecipe)
 @settings_options(RunOptions)
 def mlte(
     tables: tuple[Path, ...], out: Path, start: str, dev: Path | None, extras: tuple[str, ...], **options: Any
 ) -> None:
     """Train a regressor or classifier of text pairs on TABLES of rated pairs, all on one scale, by MLTE."""
-    said = given(options, MlteRecipe)
-    if not said.get("fine_tune"):
-        for name in sorted(said.keys() & ({"dropout", *PhaseRecipe.model_fields} - {"seed"})):
-            remedy = f"give fine_tune, or leave {name} out"
-            raise ConfigError(f"{name} is of the fine-tuning, and there is none", remedy=remedy)
-    recipe = MlteRecipe(**said)
-    check_measured(recipe, dev)
+    values = explicit_options(options, MlteRecipe)
+    if not values.get("fine_tune"):
+        for name in sorted(values.keys() & ({"dropout", *PhaseRecipe.model_fields} - {"seed"})):
+            raise ConfigError(f"{name} is given without fine_tune", remedy=f"give fine_tune, or leave {name} out")
+    recipe = MlteRecipe(**values)
+    check_dev_options(recipe, dev)
     with needs_extra("train", "training"):
         from medlink.training import MlteTrainer
-        from medlink.training.biolord.phases import rated_pairs
+        from medlink.training.biolord.phases import load_rated_pairs
 
-    pairs = [pair for table in tables for pair in rated_pairs(table, say, extras)]
-    measured = None if dev is None else rated_pairs(dev, say, extras)
+    pairs = [pair for table in tables for pair in load_rated_pairs(table, say, extras)]
+    measured = None if dev is None else load_rated_pairs(dev, say, extras)
     trainer = MlteTrainer(pairs, start, recipe, dev=measured, extras=extras)
-    regressor = trainer.train(out, **dict(RunOptions(**given(options, RunOptions))), progress=say)
+    regressor = trainer.train(out, **dict(make_settings(RunOptions, options)), progress=say)
     figures = regressor.record["figures"]
     best = f", {max(figures['dev by beta']):.4f} on the development pairs" if dev else ""
     click.echo(f"{out}: {recipe.kind} of pairs, trained on {len(pairs):,}, beta {figures['beta']:g}{best}")
@@ -154,25 +154,25 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
 
     The re-ranker learns which of the linker's own candidates is right. Use it with 'medlink link --ranker OUT'.
     """
-    recipe = RankerRecipe(**given(options, RankerRecipe))
+    recipe = make_settings(RankerRecipe, options)
     with needs_extra("train", "training"):
         from medlink.training.ranker.trainer import RankerTrainer
 
     from medlink.linking import Linker
-    from medlink.linking.fit import gather_groups
+    from medlink.linking.fit import collect_groups
     from medlink.training.ranker.gold import read_gold
 
     problems = Problems(adjustable=False)
-    examples = [one for path in gold for one in read_gold(path, problems)]
-    for sentence in problems.left_out():
-        say(sentence)
+    examples = [example for path in gold for example in read_gold(path, problems)]
+    for line in problems.summary_lines():
+        say(line)
     kinds = {"context": recipe.context, "definitions": recipe.definitions}
-    groups = gather_groups(Linker(bundle), examples, recipe.candidates, **kinds)
+    groups = collect_groups(Linker(bundle), examples, recipe.candidates, **kinds)
     if len(groups) < len(examples):
-        say(f"{counted(len(examples) - len(groups), 'mention')} left out: the bundle has none of their concepts")
+        say(f"{pluralize(len(examples) - len(groups), 'mention')} left out: the bundle has none of their concepts")
     figures = RankerTrainer(groups, start, recipe).train(out, progress=say)
     click.echo(
-        f"{out}: ranker trained on {counted(figures['trained'], 'mention')}; of {figures['held']:,} held back "
+        f"{out}: ranker trained on {pluralize(figures['trained'], 'mention')}; of {figures['held']:,} held back "
         f"{figures['right after']:.4f} are right first, {figures['right before']:.4f} without it"
     )
 
@@ -181,58 +181,58 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
 @click.argument("kb", type=PATH)
 @_out("Table of the names, for 'medlink kb build --table'.")
 @click.option(
-    "--language", "languages", multiple=True, type=click.Choice(MADE), default=("de", "es"), show_default=True,
+    "--language", "languages", multiple=True, type=click.Choice(_LANGUAGES), default=("de", "es"), show_default=True,
     help="Language of the names; may be repeated.",
 )  # fmt: skip
-@number("--per-concept", 3, "English names taken of a concept.", least=1)
-@number("--seed", 1, "Of all that is drawn.")
-@lexicon_folders
+@integer_option("--per-concept", 3, "English names taken of a concept.", minimum=1)
+@integer_option("--seed", 1, "Seed of the random draws.")
+@lexicon_option
 def names(
     kb: Path, out: Path, languages: tuple[str, ...], per_concept: int, seed: int, folders: tuple[Path, ...]
 ) -> None:
-    """Make names in other languages from the English ones in KB by the lexicon, to train on beside those of KB.
+    """Translate English names of KB by the lexicon, as further training names.
 
-    The lexicon's own words and terms are in the table too, each meaning as a concept LEX:number.
+    The table also has the lexicon's own words and terms, with each meaning as a concept LEX:number.
     """
-    from medlink.files.atomic import whole_text
+    from medlink.files.atomic import atomic_text_writer
     from medlink.language.lexicon import Lexicon
-    from medlink.training.data.synthesis import LEXICON, made_names
+    from medlink.training.data.synthesis import LEXICON, iter_synthetic_names
 
     count = own = 0
-    with whole_text(out, "the table") as file:
+    with atomic_text_writer(out, "the table") as file:
         file.write("concept_id\tname\tlanguage\n")
-        made = made_names(_names(kb), Lexicon(folders), languages, per_concept, seed)
-        for count, name in enumerate(made, 1):
+        synthetic = iter_synthetic_names(_names(kb), Lexicon(folders), languages, per_concept, seed)
+        for count, name in enumerate(synthetic, 1):
             file.write(f"{name.concept_id}\t{name.text}\t{name.language}\n")
             own += name.source == LEXICON
-            if count % _TOLD == 0:
+            if count % _PROGRESS_STEP == 0:
                 say(f"{count:,} names")
-    click.echo(f"{out}: {counted(count, 'name')}, {count - own:,} made of those of {kb} and {own:,} of the lexicon")
+    click.echo(f"{out}: {pluralize(count, 'name')}, {count - own:,} made of those of {kb} and {own:,} of the lexicon")
 
 
 @train.command("static")
 @click.argument("kb", type=PATH)
 @_out()
-@click.option("--coarse", type=PATH, help="Knowledge base whose concepts are codes: names under one are near, not one.")
-@lexicon_folders
+@click.option("--coarse", type=PATH, help="Knowledge base of codes: names under one code are near, not synonyms.")
+@lexicon_option
 @settings_options(StaticRecipe)
 @settings_options(StaticConfig)
 def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], **options: Any) -> None:
-    """Train the small static encoder on the names in KB: those of one concept against those of others."""
+    """Train the small static encoder on the names in KB: names of one concept against others."""
     for name in ("coarse_share", "coarse_temperature"):
         if coarse is None and options[name] is not None:
             remedy = f"name a knowledge base as coarse, or leave {name} out"
             raise ConfigError(f"{name} is {options[name]} and there are no coarse names", remedy=remedy)
-    config, recipe = StaticConfig(**given(options, StaticConfig)), StaticRecipe(**given(options, StaticRecipe))
+    config, recipe = make_settings(StaticConfig, options), make_settings(StaticRecipe, options)
     if folders and not config.families:
         raise ConfigError("--lexicon and --no-families exclude each other", remedy="leave one of them out")
     with needs_extra("train", "training"):
         from medlink.training.static.trainer import StaticTrainer
 
-    from medlink.language.lexicon.forms import forms_of
+    from medlink.language.lexicon.forms import load_forms
 
     names, near = _names(kb), _names(coarse) if coarse else ()
-    forms = forms_of(folders) if config.families else None
+    forms = load_forms(folders) if config.families else None
     encoder = StaticTrainer(names, config, recipe, near, forms).train(out, progress=say)
     click.echo(f"{out}: static encoder {encoder.fingerprint}, trained on {len(names)} names")
 
@@ -263,10 +263,10 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @click.argument("kb", type=PATH)
 @_out()
 @_start("Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.", default="builtin")
-@pooling("start")
-@settings_options(CoderPlusPlusRecipe, defaults=where_static_differs(CoderPlusPlusRecipe))
-@number("--checkpoint-steps", 1000, "Steps between checkpoints.", least=1)
-@number("--workers", 0, "Processes that prepare batches.")
+@pooling_option("start")
+@settings_options(CoderPlusPlusRecipe, defaults=static_defaults(CoderPlusPlusRecipe))
+@integer_option("--checkpoint-steps", 1000, "Steps between checkpoints.", minimum=1)
+@integer_option("--workers", 0, "Processes that prepare batches.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
 def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int, resume: bool, **recipe: Any) -> None:
     """Train an encoder on the names in KB by CODER++: hard positives and hard negatives, found anew as it learns.
@@ -279,6 +279,6 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
 
     with KnowledgeBase(kb) as store:
         trainer = CoderPlusPlusTrainer(Selection(store).names(), start)
-    trainer.recipe = trainer.recipe.replace(**given(recipe, CoderPlusPlusRecipe))
+    trainer.recipe = trainer.recipe.replace(**explicit_options(recipe, CoderPlusPlusRecipe))
     encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=say)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {trainer.terms.names} names")

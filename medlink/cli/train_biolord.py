@@ -1,4 +1,4 @@
-"""``medlink train biolord``: the phases of BioLORD, one command each, and all of them by a recipe."""
+"""``medlink train biolord``: one command for each phase of BioLORD, and one for a recipe of all phases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, number, pooling, settings_options, together
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    Commands,
+    combine,
+    integer_option,
+    make_settings,
+    pooling_option,
+    settings_options,
+)
 from medlink.cli.output import say
 from medlink.training.recipes import (
     CoderPlusPlusRecipe,
@@ -20,7 +29,7 @@ from medlink.training.recipes import (
     RunOptions,
     StaticStudentRecipe,
     StsRecipe,
-    check_measured,
+    check_dev_options,
 )
 
 if TYPE_CHECKING:
@@ -31,16 +40,16 @@ R = TypeVar("R", bound=PhaseRecipe)
 
 
 _out = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
-_dev = click.option("--dev", type=PATH, help="Rated pairs whose best cosines are kept.")
+_dev = click.option("--dev", type=PATH, help="Rated pairs that choose the best checkpoint.")
 _teacher = click.option(
-    "--teacher", required=True, type=PATH_OR_NAME, help="Encoder that is imitated: folder, or hf:NAME of the hub."
+    "--teacher", required=True, type=PATH_OR_NAME, help="Encoder to imitate: folder, or hf:NAME of the hub."
 )
-_knowledge_base = together(
+_knowledge_base = combine(
     click.argument("kb", type=PATH),
     click.option("--language", "languages", multiple=True, help="Language of the names; may be repeated.  [all]"),
     click.option("--without", type=PATH, help="File of concept ids to leave out, one a line."),
 )
-_definitions = together(
+_definitions = combine(
     click.option(
         "--definitions", multiple=True, type=PATH, help="Table of concept_id and definition; may be repeated."
     ),
@@ -48,37 +57,37 @@ _definitions = together(
 )
 
 
-def where_static_differs(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) -> dict[str, str]:
-    """Defaults of a recipe as the help shows them, where those for a static encoder differ."""
+def static_defaults(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) -> dict[str, str]:
+    """Return help texts of the defaults that differ for a static encoder."""
     paper, static = kind().to_dict(), kind.static().to_dict()
-    both = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
-    return {name: f"{both[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
+    texts = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
+    return {name: f"{texts[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
 
 
-def _start(*also: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
-    """The encoder that is trained; under other names, too, that it had."""
+def _start(*aliases: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
+    """Make the option of the encoder to train; ``aliases`` are its older names."""
     text = f"{help_}: {where}, or hf:NAME of the hub."
-    return together(
-        click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text), pooling("start")
+    return combine(
+        click.option("--start", *aliases, "start", required=True, type=PATH_OR_NAME, help=text), pooling_option("start")
     )
 
 
-def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:
-    # a static encoder has no use for them
-    without = ("mini_batch", "max_tokens") if kind is StaticStudentRecipe else ()
-    return together(settings_options(kind, leave_out=without, defaults=shown), _dev, settings_options(RunOptions))
+def _recipe(kind: type[PhaseRecipe], **defaults: str) -> Callable[[F], F]:
+    # a static encoder does not use them
+    unused = ("mini_batch", "max_tokens") if kind is StaticStudentRecipe else ()
+    return combine(settings_options(kind, exclude=unused, defaults=defaults), _dev, settings_options(RunOptions))
 
 
-def _read(kind: type[R], options: Mapping[str, Any]) -> R:
-    recipe = kind(**given(options, kind))
-    check_measured(recipe, options["dev"])
+def _checked_recipe(kind: type[R], options: Mapping[str, Any]) -> R:
+    recipe = make_settings(kind, options)
+    check_dev_options(recipe, options["dev"])
     return recipe
 
 
 def _job(options: Mapping[str, Any]) -> Job:
     from medlink.training.biolord.phases import Job
 
-    return Job(options["out"], RunOptions(**given(options, RunOptions)), say, options["dev"])
+    return Job(options["out"], make_settings(RunOptions, options), say, options["dev"])
 
 
 def _data(options: Mapping[str, Any]) -> TrainingData:
@@ -90,7 +99,7 @@ def _data(options: Mapping[str, Any]) -> TrainingData:
 
 @click.group("biolord", cls=Commands)
 def biolord() -> None:
-    """Train an encoder by BioLORD: sts, contrastive, distill, soup, multilingual, static; run does 1 to 5."""
+    """Train an encoder by BioLORD: sts, contrastive, distill, soup, multilingual, static; run runs phases 1 to 5."""
 
 
 @biolord.command("sts")
@@ -100,10 +109,10 @@ def biolord() -> None:
 @_recipe(StsRecipe)
 def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
     """Phase 1: fine-tune on TABLES of rated sentence pairs, before the contrastive phase and after it."""
-    recipe = _read(StsRecipe, options)
+    recipe = _checked_recipe(StsRecipe, options)
     from medlink.training.biolord import phases
 
-    named = phases.rated_tables([str(table) for table in tables], Path())
+    named = phases.resolve_tables([str(table) for table in tables], Path())
     click.echo(phases.run_sts(_job(options), named, start, recipe))
 
 
@@ -112,16 +121,16 @@ def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
 @_definitions
 @_out
 @_start(where="'builtin', folder")
-@settings_options(PairRecipe, leave_out=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
-@number("--pair-workers", 0, "Processes that make pairs.")
-@_recipe(ContrastiveRecipe, **where_static_differs(ContrastiveRecipe))
+@settings_options(PairRecipe, exclude=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
+@integer_option("--pair-workers", 0, "Processes that make pairs.")
+@_recipe(ContrastiveRecipe, **static_defaults(ContrastiveRecipe))
 def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any) -> None:
-    """Phase 2: InfoNCE on the names in KB and what it says of their concepts: definitions and relations in words.
+    """Phase 2: InfoNCE on the names in KB with definitions and verbalised relations of their concepts.
 
     A default in brackets is for a transformer; after 'static', that for a static encoder such as the built-in one.
     """
-    pairs = PairRecipe(**given(options, PairRecipe))
-    recipe = _read(ContrastiveRecipe, {**options, "seed": seed})
+    pairs = make_settings(PairRecipe, options)
+    recipe = _checked_recipe(ContrastiveRecipe, {**options, "seed": seed})
     from medlink.training.biolord import phases
 
     click.echo(phases.run_contrastive(_job(options), _data(options), start, recipe, pairs, pair_workers))
@@ -135,8 +144,8 @@ def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any)
 @_start("--base", help_="Encoder that is trained, as it was before the contrastive phase")
 @_recipe(DistillationRecipe, head_rate="that of the rest")
 def distill(teacher: str, start: str, **options: Any) -> None:
-    """Phase 3: teach the start, by several seeds, where the contrastive model puts the concepts of KB."""
-    recipe = _read(DistillationRecipe, options)
+    """Phase 3: distil the contrastive model's embeddings of the concepts of KB into the start, by several seeds."""
+    recipe = _checked_recipe(DistillationRecipe, options)
     from medlink.training.biolord import phases
 
     click.echo(phases.run_distill(_job(options), _data(options), start, recipe, teacher))
@@ -160,11 +169,11 @@ def soup(encoders: tuple[Path, ...], out: Path) -> None:
 @click.option("--alignments", type=PATH, help="Table of source, target and language, TSV.")
 @_recipe(MultilingualRecipe, low="found from the pairs", high="found from the pairs")
 def multilingual(teacher: str, start: str, alignments: Path | None, **options: Any) -> None:
-    """Phase 5: teach the start the teacher's embeddings of the English names in KB, for all names of a concept.
+    """Phase 5: distil the teacher's embeddings of the English names in KB into the start, for all names of a concept.
 
-    --language names the languages that are learned besides English.
+    --language names the languages to learn besides English.
     """
-    recipe = _read(MultilingualRecipe, options)
+    recipe = _checked_recipe(MultilingualRecipe, options)
     from medlink.training.biolord import phases
 
     click.echo(phases.run_multilingual(_job(options), _data(options), start, recipe, teacher, alignments))
@@ -180,8 +189,8 @@ def multilingual(teacher: str, start: str, alignments: Path | None, **options: A
 )  # fmt: skip
 @_recipe(StaticStudentRecipe)
 def static(teacher: str, start: str | None, **options: Any) -> None:
-    """Phase 6: distil a transformer into the small static encoder, and measure on names in KB what that loses."""
-    recipe = _read(StaticStudentRecipe, options)
+    """Phase 6: distil a transformer into the small static encoder, and measure the loss on names in KB."""
+    recipe = _checked_recipe(StaticStudentRecipe, options)
     from medlink.training.biolord import phases
 
     click.echo(phases.run_static(_job(options), _data(options), start, recipe, teacher))
@@ -190,7 +199,7 @@ def static(teacher: str, start: str | None, **options: Any) -> None:
 @biolord.command("run")
 @click.argument("recipe", type=PATH)
 def run(recipe: Path) -> None:
-    """Phases 1 to 5 in order as the TOML file RECIPE says, each into a folder of its own; resumes where it stopped."""
+    """Run phases 1 to 5 by the TOML file RECIPE, each into its own folder; resume where an earlier run stopped."""
     from medlink.training.biolord import run_recipe
 
     last = run_recipe(recipe, progress=say)

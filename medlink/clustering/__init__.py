@@ -1,4 +1,4 @@
-"""Clustering: a list of terms to concepts, known and new."""
+"""Cluster a list of terms into known and new concepts."""
 
 from medlink.clustering.clusterer import ClusterOptions, TermClusterer
 from medlink.clustering.clusters import Cluster, Clustering, Member, Neighbour, Summary

@@ -1,4 +1,7 @@
-"""``TermClusterer``: a term list to clusters, known and new, as arrays that make their records when asked."""
+"""``TermClusterer``: cluster a term list into known and new concepts.
+
+Clusters are arrays; their records are built on demand.
+"""
 
 from __future__ import annotations
 
@@ -15,79 +18,78 @@ from pydantic import Field
 from medlink.clustering.clusters import (
     ABBREVIATION,
     AMBIGUOUS,
-    CONCEPT,
     CONCEPT_COLUMNS,
     EMBEDDING,
     KNOWN,
-    LINKED,
     MAYBE,
     NEW,
+    SAME_CONCEPT,
     SAME_FORM,
+    TWO_CONCEPTS,
     Cluster,
     Clustering,
     LazyClusters,
     Member,
     Neighbour,
     Summary,
-)
+)  # fmt: skip
 from medlink.clustering.concepts import (
-    ASKED,
-    KNOWN_AT,
-    Answer,
-    Linking,
+    DEFAULT_KNOWN_AT,
+    MAX_CLASSIFIED_MEMBERS,
     Parents,
-    answer,
-    as_one,
-    believed,
-    judge,
-    known_groups,
-)
-from medlink.clustering.evidence import Evidence
+    TermConcept,
+    TermLinker,
+    classify_cluster,
+    group_by_concept,
+    plausible_candidates,
+    resolve_term,
+    unify_ids,
+)  # fmt: skip
 from medlink.clustering.graph import Graph, average_cut, build_graph
 from medlink.clustering.guards import KINDS, Guards
-from medlink.clustering.terms import Forms, Terms, find_forms
+from medlink.clustering.pair_features import PairFeatures
+from medlink.clustering.terms import TermForms, Terms, find_forms
 from medlink.errors import ConfigError
 from medlink.index.knn_graph import nearest
 from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base, language_tag
 from medlink.language.text import is_short
 from medlink.models import Encoder
-from medlink.processes import collection_paused
+from medlink.processes import gc_disabled
 from medlink.records import Link
 from medlink.settings import Settings
 
-_LONG = 256
-"""Characters that the built-in encoder reads: two longer terms may differ in what it does not."""
+_MAX_CHARACTERS = 256  # that the built-in encoder reads: two longer terms may differ in the rest
 _BATCH = 4096
 
 Progress = Callable[[str, int, int], object]
-"""Called with the name of a step, how much of it is done, and its whole."""
-_SHOWN = 0.05  # probability of a neighbour that is kept for a reader
-_NEIGHBOURS = 5  # of each cluster
+"""Called with the name of a step, the amount done, and the total."""
+_MIN_PROBABILITY = 0.05  # of a neighbour
+_MAX_NEIGHBOURS = 5  # of each cluster
 
 
 class ClusterOptions(Settings):
     """Options of :class:`TermClusterer`."""
 
     threshold: Annotated[
-        float, Field(gt=0, lt=1, description="Mean probability of the pairs between two groups that joins them.")
+        float, Field(gt=0, lt=1, description="Lowest mean probability of the pairs between two groups that are joined.")
     ] = 0.5
-    neighbours: Annotated[int, Field(ge=1, description="Nearest terms of each term that are looked at.")] = 30
-    known_at: Annotated[float, Field(ge=0, le=1, description="Score that a known concept needs.")] = KNOWN_AT
+    neighbours: Annotated[int, Field(ge=1, description="Nearest terms that each term is compared with.")] = 30
+    known_at: Annotated[float, Field(ge=0, le=1, description="Lowest score of a known concept.")] = DEFAULT_KNOWN_AT
     prefer_language: Annotated[
-        str, Field(description="Language of the terms that stand for clusters; without it the list's main one.")
+        str, Field(description="Language of the representatives  [default: the main language of the list]")
     ] = ""
 
 
 class TermClusterer:
-    """Cluster a term list: same list, same encoder, same options, same clusters.
+    """Cluster a term list. The same list, encoder and options give the same clusters.
 
     Args:
         encoder: any encoder of :func:`medlink.load_encoder`.
-        linker: where given (a :class:`medlink.Linker` fits), each term is linked by itself. Those that are one known
-            concept are one cluster, and any other cluster is a name of several concepts or NEW.
-        parents: id and name of each parent of a concept; NEW clusters then get a proposed parent.
-        progress: called with step, done and whole.
+        linker: links each term by itself, as :class:`medlink.Linker` does. Terms of one known concept form one cluster;
+            any other cluster is ambiguous or NEW.
+        parents: function from a concept to id and name of its parents, to propose a parent for NEW clusters.
+        progress: called with step, done and total.
         options: those of :class:`ClusterOptions`; a higher ``threshold`` gives smaller clusters.
 
     Raises:
@@ -104,7 +106,7 @@ class TermClusterer:
         self,
         encoder: Encoder,
         *,
-        linker: Linking | None = None,
+        linker: TermLinker | None = None,
         parents: Parents | None = None,
         progress: Progress | None = None,
         **options: Any,
@@ -113,59 +115,59 @@ class TermClusterer:
         if (language := self.options.prefer_language) and language_tag(language) is None:
             raise ConfigError(f"prefer_language is {language!r}, no BCP 47 tag", remedy="give one such as de")
         self._encoder, self._linker, self._parents = encoder, linker, parents
-        self._progress = progress or (lambda step, done, whole: None)
+        self._progress = progress or (lambda step, done, total: None)
 
-    @collection_paused()
+    @gc_disabled()
     def cluster(self, terms: Terms | Sequence[str]) -> Clustering:
-        """Cluster a term list, or texts, of which equal ones count as frequency.
+        """Cluster a term list, or texts; repeated texts count as frequency.
 
         Returns:
-            Clusters, the most frequent first, and their counts. Records are made when they are asked for.
+            Clusters, the most frequent first, and their counts. Records are built on demand.
 
         Raises:
             ConfigError: ``terms`` is one string.
         """
         if isinstance(terms, str):
             raise ConfigError("a list of terms is expected, not one string", remedy="give [text]")
-        table = (terms if isinstance(terms, Terms) else Terms.of((text, 1, "", "") for text in terms)).ordered()
+        table = (terms if isinstance(terms, Terms) else Terms.from_rows((text, 1, "", "") for text in terms)).ordered()
         forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
         texts = [table.texts[int(row)] for row in forms.row]
         languages = [table.languages[table.language[row]] for row in forms.row]
         vectors = self._encode(texts)
         guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)))
         rows, cosines = nearest(
-            vectors, self.options.neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
+            vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
         )
-        evidence = Evidence(texts, languages, guards, cosines)
+        features = PairFeatures(texts, languages, guards, cosines)
         graph = build_graph(
-            rows, cosines, vectors, evidence, guards, lambda done, whole: self._progress("pairs", done, whole)
+            rows, cosines, vectors, features, guards, lambda done, total: self._progress("pairs", done, total)
         )
-        del evidence, guards, rows, cosines
+        del features, guards, rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, self.options.threshold)
         links = self._link(texts)
         reader = GuardReader()
-        answers = [answer(link, language, reader) for link, language in zip(links, languages, strict=False)]
+        resolved = [resolve_term(link, language, reader) for link, language in zip(links, languages, strict=False)]
         concepts: list[str] = []
         if self._linker is not None:
-            group, concepts = known_groups(group, answers, self.options.known_at)
-        clusters = MadeClusters(
+            group, concepts = group_by_concept(group, resolved, self.options.known_at)
+        clusters = GraphClusters(
             table, forms, group, vectors, graph, base(self.options.prefer_language) or _main_language(table)
         )
         if self._linker is not None:
-            clusters.judge(links, answers, concepts, self.options.known_at, self._parents, reader)
-        absent = set() if self._linker is not None else set(CONCEPT_COLUMNS)
+            clusters.classify(links, resolved, concepts, self.options.known_at, self._parents, reader)
+        empty = set() if self._linker is not None else set(CONCEPT_COLUMNS)
         if len(table.languages) == 1:
-            absent.add("language")
+            empty.add("language")
         if not len(table.ids):
-            absent.add("id")
-        return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(absent))
+            empty.add("id")
+        return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(empty))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self._encoder.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             vectors[start : start + _BATCH] = self._encoder.encode(batch)
-            vectors[[start + i for i, text in enumerate(batch) if len(text) > _LONG]] = 0
+            vectors[[start + i for i, text in enumerate(batch) if len(text) > _MAX_CHARACTERS]] = 0
             self._progress("embeddings", start + len(batch), len(texts))
         return vectors
 
@@ -175,9 +177,9 @@ class TermClusterer:
             for start in range(0, len(texts), _BATCH):
                 links += self._linker.link(texts[start : start + _BATCH])
                 self._progress("concepts", len(links), len(texts))
-        return as_one(links)
+        return unify_ids(links)
 
-    def _summary(self, clusters: MadeClusters) -> Summary:
+    def _summary(self, clusters: GraphClusters) -> Summary:
         sizes = np.diff(clusters.starts)
         statuses = Counter(verdict.status for verdict in clusters.verdicts)
         return Summary(
@@ -190,9 +192,9 @@ class TermClusterer:
             ambiguous=statuses[AMBIGUOUS],
             new=statuses[NEW],
             doubtful=sum(verdict.doubtful for verdict in clusters.verdicts),
-            maybe=clusters.maybe,
+            maybe=clusters.maybe_pairs,
             narrower=int((clusters.broader >= 0).sum()),
-            guarded=clusters.guarded(self.options.threshold),
+            guarded=clusters.guarded_pairs(self.options.threshold),
             threshold=self.options.threshold,
             encoder=self._encoder.fingerprint,
         )
@@ -200,39 +202,39 @@ class TermClusterer:
 
 def _main_language(terms: Terms) -> str:
     counts: Counter[str] = Counter()
-    for place, tag in enumerate(terms.languages):
-        counts[base(tag)] += int(terms.frequency[terms.language == place].sum())
+    for number, tag in enumerate(terms.languages):
+        counts[base(tag)] += int(terms.frequency[terms.language == number].sum())
     del counts[""]
     return min(counts, key=lambda tag: (-counts[tag], tag), default="")
 
 
-class MadeClusters(LazyClusters):
-    """The clusters of n nodes of a term list, numbered by summed frequency, then size.
+class GraphClusters(LazyClusters):
+    """The clusters of a term list, numbered by summed frequency, then size.
 
     Args:
-        terms, forms: the list and its nodes.
-        group: ``(n,)`` of each node.
+        terms, forms: the list and its n nodes.
+        group: ``(n,)`` group of each node.
         vectors: ``(n, d)`` embeddings.
         graph: all edges between nodes.
-        language: base of the language that representatives are in where there is one, or ``""``.
+        language: base language preferred for representatives, or ``""``.
 
     Attributes:
         starts: ``(clusters + 1,)`` where the rows of each cluster begin.
-        broader: ``(clusters,)`` the edge by which each cluster is narrower than another one, -1 for none.
-        verdicts: what :meth:`judge` found, in the order of the clusters.
+        broader: ``(clusters,)`` the edge to the broader cluster, -1 for none.
+        verdicts: the results of :meth:`classify`, in the order of the clusters.
     """
 
     def __init__(
-        self, terms: Terms, forms: Forms, group: NDArray[np.int64], vectors: NDArray[np.float32], graph: Graph,
+        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32], graph: Graph,
         language: str = "",
     ) -> None:  # fmt: skip
         self.terms, self.forms, self._vectors = terms, forms, vectors
         row_group = group[forms.node]
         count = int(group.max(initial=-1)) + 1
-        # an abbreviation never stands for a cluster that has a longer name
+        # an abbreviation never represents a cluster that has a longer name
         short = np.fromiter((is_short(text) for text in terms.texts), dtype=bool, count=len(terms))
-        spoken = np.array([not language or base(tag) in ("", language) for tag in terms.languages], dtype=bool)
-        order = np.lexsort((forms.rank, ~spoken[terms.language], short, row_group))
+        preferred = np.array([not language or base(tag) in ("", language) for tag in terms.languages], dtype=bool)
+        order = np.lexsort((forms.rank, ~preferred[terms.language], short, row_group))
         starts = np.searchsorted(row_group[order], np.arange(count + 1))
         weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
         by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
@@ -243,9 +245,9 @@ class MadeClusters(LazyClusters):
         super().__init__(count, self._record)
         offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
-        one, other = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
-        self._inside = graph.of((one == other) & (graph.apart == 0))
-        self._crossing = graph.of(one != other)
+        first, second = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
+        self._inside = graph.select((first == second) & (graph.apart == 0))
+        self._crossing = graph.select(first != second)
         of_edge = self.cluster_of_node[self._inside.one]
         self._edges = np.argsort(of_edge, kind="stable")
         self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
@@ -254,93 +256,93 @@ class MadeClusters(LazyClusters):
         self.verdicts: list[Cluster] = []
         self._scores: NDArray[np.float64] | None = None
 
-    def judge(
-        self, links: Sequence[Link], answers: Sequence[Answer], concepts: Sequence[str], known_at: float,
+    def classify(
+        self, links: Sequence[Link], resolved: Sequence[TermConcept], concepts: Sequence[str], known_at: float,
         parents: Parents | None, reader: GuardReader | None = None,
     ) -> None:  # fmt: skip
-        """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first.
+        """Classify each cluster by the links of up to :data:`MAX_CLASSIFIED_MEMBERS` forms, the representative first.
 
-        ``concepts`` are those of the groups, and ``links`` and ``answers`` of the nodes.
+        ``concepts`` has an id for each group, ``links`` and ``resolved`` have an entry for each node.
         """
         scores = self._scores = np.full(len(links), np.nan)
         for node, link in enumerate(links):
             concept = concepts[self._group_of[self.cluster_of_node[node]]]
-            fits = [one.score for one in believed(link) if concept in ("", one.concept_id)]
+            fits = [near.score for near in plausible_candidates(link) if concept in ("", near.concept_id)]
             if fits:
                 scores[node] = fits[0]
         for index in range(len(self)):
             rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
             nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))
             concept = concepts[self._group_of[index]]
-            if concept:  # the surest member is asked in any case
+            if concept:  # the surest members first
                 nodes = [nodes[0], *sorted(nodes[1:], key=lambda node: (-scores[node], node))]
-            asked = nodes[:ASKED]
+            nodes = nodes[:MAX_CLASSIFIED_MEMBERS]
             language = self.terms.languages[self.terms.language[rows[0]]]
-            some, equal = [links[node] for node in asked], answers[asked[0]].equal
-            self.verdicts.append(judge(some, equal, concept, known_at, parents, language, reader))
+            some, equal = [links[node] for node in nodes], resolved[nodes[0]].equal
+            self.verdicts.append(classify_cluster(some, equal, concept, known_at, parents, language, reader))
         known = np.array([verdict.concept_id is not None for verdict in self.verdicts], dtype=bool)
-        self.broader[known] = -1  # the terminology says what is above a known concept
+        self.broader[known] = -1  # the terminology has the parents of a known concept
         for index, verdict in enumerate(self.verdicts):
             above = self.verdicts[self._ends(self.broader[index], index)[0]] if self.broader[index] >= 0 else None
             if above is not None and above.concept_id and verdict.concept_id is None and not verdict.candidates:
-                told = replace(verdict, parent_id=above.concept_id, parent_name=above.concept_name)
-                self.verdicts[index] = told
+                self.verdicts[index] = replace(verdict, parent_id=above.concept_id, parent_name=above.concept_name)
 
     @property
-    def maybe(self) -> int:
-        """How many pairs of clusters may be one."""
+    def maybe_pairs(self) -> int:
+        """Number of pairs of clusters that may be one."""
         graph = self._crossing
-        kept = np.flatnonzero((graph.apart == 0) & (graph.probability >= MAYBE))
-        ends = self.cluster_of_node[graph.one[kept]], self.cluster_of_node[graph.other[kept]]
-        known = np.array([one.concept_id is not None for one in self.verdicts] or [False] * len(self), dtype=bool)
+        edges = np.flatnonzero((graph.apart == 0) & (graph.probability >= MAYBE))
+        ends = self.cluster_of_node[graph.one[edges]], self.cluster_of_node[graph.other[edges]]
+        known = np.array([verdict.concept_id is not None for verdict in self.verdicts] or [False] * len(self), bool)
         keys = np.minimum(*ends) * len(self) + np.maximum(*ends)
         return len(np.unique(keys[~(known[ends[0]] & known[ends[1]])]))
 
-    def guarded(self, threshold: float) -> int:
-        """How many pairs of terms a guard kept apart which would else be likely to be one concept."""
+    def guarded_pairs(self, threshold: float) -> int:
+        """Count the pairs of terms that only a guard keeps apart."""
         return int(((self._crossing.apart > 0) & (self._crossing.probability >= threshold)).sum())
 
     def _find_broader(self) -> NDArray[np.int64]:
-        graph, found = self._crossing, np.full(len(self), -1, dtype=np.int64)
+        graph, broader = self._crossing, np.full(len(self), -1, dtype=np.int64)
         edges = np.flatnonzero(graph.narrower)
         for edge in edges[np.lexsort((edges, -np.abs(graph.narrower[edges])))].tolist():
             ends = self.cluster_of_node[[graph.one[edge], graph.other[edge]]].tolist()
             below, above = ends if graph.narrower[edge] > 0 else ends[::-1]
-            if found[below] >= 0:
+            if broader[below] >= 0:
                 continue
             at = above
-            while at != below and found[at] >= 0:
-                at = self._ends(found[at], at)[0]
+            while at != below and broader[at] >= 0:
+                at = self._ends(broader[at], at)[0]
             if at != below:
-                found[below] = edge
-        return found
+                broader[below] = edge
+        return broader
 
     def _find_near(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         graph = self._crossing
-        kept = np.flatnonzero(graph.probability >= _SHOWN)
-        ends = self.cluster_of_node[graph.one[kept]], self.cluster_of_node[graph.other[kept]]
-        own, other = np.concatenate(ends), np.concatenate(ends[::-1])
-        edges = np.concatenate([kept, kept])
-        order = np.lexsort((edges, -graph.probability[edges], other, own))
-        key = own[order] * len(self) + other[order]
+        near = np.flatnonzero(graph.probability >= _MIN_PROBABILITY)
+        ends = self.cluster_of_node[graph.one[near]], self.cluster_of_node[graph.other[near]]
+        own, neighbour = np.concatenate(ends), np.concatenate(ends[::-1])
+        edges = np.concatenate([near, near])
+        order = np.lexsort((edges, -graph.probability[edges], neighbour, own))
+        key = own[order] * len(self) + neighbour[order]
         order = order[np.r_[True, np.diff(key) > 0]] if len(order) else order
         order = order[np.lexsort((edges[order], -graph.probability[edges[order]], own[order]))]
         begins = np.searchsorted(own[order], own[order])
-        order = order[np.arange(len(order)) - begins < _NEIGHBOURS]
+        order = order[np.arange(len(order)) - begins < _MAX_NEIGHBOURS]
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
 
     def _ends(self, edge: int, index: int) -> tuple[int, int, int]:
-        one, other = int(self._crossing.one[edge]), int(self._crossing.other[edge])
-        if self.cluster_of_node[one] != index:
-            one, other = other, one
-        return int(self.cluster_of_node[other]), one, other
+        # the other cluster, and the nodes of this and of the other cluster
+        near, far = int(self._crossing.one[edge]), int(self._crossing.other[edge])
+        if self.cluster_of_node[near] != index:
+            near, far = far, near
+        return int(self.cluster_of_node[far]), near, far
 
     def _neighbour(self, edge: int, index: int, probability: float) -> Neighbour:
         cluster, near, far = self._ends(edge, index)
         texts = [self.terms.texts[int(self.forms.row[node])] for node in (far, near)]
         apart = KINDS[self._crossing.apart[edge]]
         if self.verdicts and None not in (self.verdicts[index].concept_id, self.verdicts[cluster].concept_id):
-            apart = CONCEPT  # what a terminology has apart is no guess
+            apart = TWO_CONCEPTS  # the terminology distinguishes them
         return Neighbour(texts[0], cluster + 1, round(probability, 4), apart, texts[1])
 
     def _record(self, index: int) -> Cluster:
@@ -375,10 +377,10 @@ class MadeClusters(LazyClusters):
             if node_row[node] != row:
                 to, by, probability = texts[node_row[node]], SAME_FORM, 1.0
             elif node in joined:
-                other, by, probability = joined[node]
-                to = texts[node_row[other]]
+                near, by, probability = joined[node]
+                to = texts[node_row[near]]
             elif row != rows[0]:
-                to, by = texts[rows[0]], LINKED
+                to, by = texts[rows[0]], SAME_CONCEPT
             language = self.terms.languages[self.terms.language[row]]
             identifier = self.terms.ids[row] if len(self.terms.ids) else ""
             score = None if self._scores is None or np.isnan(self._scores[node]) else float(self._scores[node])
@@ -387,19 +389,17 @@ class MadeClusters(LazyClusters):
         return tuple(members)
 
     def _tree(self, index: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
-        """To which node each was joined, and why: the strongest tree of edges from the first node on.
-
-        A node that no path of edges reaches is left out: it is there because it is the same known concept.
-        """
+        # Prim's maximum spanning tree from the first node. An unreachable node is left out: it belongs to the cluster
+        # because it has the same known concept.
         if len(nodes) == 1:
             return {}
         graph = self._inside
         by_end: defaultdict[int, list[tuple[float, int, int, str]]] = defaultdict(list)
         for edge in self._edges[self._edge_starts[index] : self._edge_starts[index + 1]].tolist():
-            one, other = int(graph.one[edge]), int(graph.other[edge])
+            first, second = int(graph.one[edge]), int(graph.other[edge])
             why, weight = ABBREVIATION if graph.short[edge] else EMBEDDING, -float(graph.probability[edge])
-            by_end[one].append((weight, one, other, why))
-            by_end[other].append((weight, other, one, why))
+            by_end[first].append((weight, first, second, why))
+            by_end[second].append((weight, second, first, why))
         joined: dict[int, tuple[int, str, float]] = {}
         reached = {nodes[0]}
         heap = list(by_end[nodes[0]])

@@ -1,14 +1,13 @@
-"""Guards: what keeps two terms apart though their embeddings are close.
+"""Guards: keep two terms apart although their embeddings are close.
 
-*Left* and *right*, *type 1* and *type 2*, *acute* and *chronic*, *hyper-* and *hypo-* stand in the same places of the
-same phrases, which is what an embedding learns from. A guard reads such words as values that belong to no language,
-``("laterality", "left")`` for *left*, *links* and *izquierdo*, and compares the values of two terms. The words stand in
-``guards.json`` of each language with their source; how each kind is compared was measured
-(``docs/explanation/measured-clusters.md``).
+*Left* and *right*, *type 1* and *type 2*, *acute* and *chronic*, *hyper-* and *hypo-* occur in the same contexts, from
+which embeddings learn. A guard reads such words as values independent of the language, ``("laterality", "left")`` for
+*left*, *links* and *izquierdo*, and compares the values of two terms. ``guards.json`` of each language lists the words
+with their source. Measurements chose the way to compare each kind (``docs/explanation/measured-clusters.md``).
 
-Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
-"febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts
-are compared by pairs too (:class:`medlink.language.guard_words.Acts`).
+Negation counts only if one term negates a word of the other ("afebrile" and "febrile", "non-small cell" and "small
+cell"), because many words that begin with *a-*, *in-* and *un-* negate nothing. Acts are compared in pairs too
+(:class:`medlink.language.guard_words.Acts`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardRea
 from medlink.language.languages import REFERENCE, language_data
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
-"""Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``nested``
-terms that each name a value which the other does not, ``same`` terms that both name values and not the same ones,
-``equal`` terms whose values differ, none being one of them."""
+"""Ways to compare the values of two terms, A and B. ``overlap`` separates terms if both have values and share none,
+``nested`` if neither set contains the other, ``same`` if both have values and A differs from B, ``equal`` if A differs
+from B, even if one of them is empty."""
 
 LATERALITY = "laterality"
 COMPARED: dict[str, str] = {
@@ -41,30 +40,30 @@ COMPARED: dict[str, str] = {
     "sperm": SAME,
     **dict.fromkeys(("vertical", "vessel"), OVERLAP),
 }
-"""How the values of each kind are compared, in the order in which kinds are named."""
+"""The way to compare the values of each kind; the first kind that differs is reported."""
 KINDS = ("", *COMPARED, NEGATION, ACT)
-"""Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
+"""Names of the results of :meth:`Guards.apart`, which are indices of this tuple; 0 for no guard."""
 
-_Places = NDArray[np.int64]
-_PAIRS = 1 << 18  # pairs compared at a time
+_Rows = NDArray[np.int64]
+_PAIRS = 1 << 18  # in memory at a time
 _STEP = 4096  # terms between two calls of progress
 
 
-def parting_kinds(
+def separating_kinds(
     one: str, other: str, language: str = "", second: str = "", reader: GuardReader | None = None
 ) -> frozenset[str]:
-    """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
+    """Return all kinds of guards that separate two terms; :class:`Guards` finds the first one for millions of pairs.
 
-    ``language`` and ``second`` are theirs, BCP 47 or ``""``; with one ``reader`` for many pairs each term is read once.
+    ``language`` and ``second`` are their languages, BCP 47 or ``""``. A shared ``reader`` reads each term once.
 
-    >>> sorted(parting_kinds("no acute pain", "chronic pain", "en", "en"))
+    >>> sorted(separating_kinds("no acute pain", "chronic pain", "en", "en"))
     ['course', 'negation']
-    >>> sorted(parting_kinds("acute left pain", "chronic pain")), sorted(parting_kinds("pain", "dolor"))
+    >>> sorted(separating_kinds("acute left pain", "chronic pain")), sorted(separating_kinds("pain", "dolor"))
     (['course', 'laterality'], [])
     """
     reader = reader or GuardReader()
     here, there = reader.read(one, language), reader.read(other, second)
-    kinds = {NEGATION} if here.negated & there.said or there.negated & here.said else set()
+    kinds = {NEGATION} if here.negated & there.asserted or there.negated & here.asserted else set()
     for kind in here.values.keys() | there.values.keys():
         mine, theirs = (values.get(kind, frozenset()) for values in (here.values, there.values))
         way = COMPARED[kind]
@@ -72,7 +71,7 @@ def parting_kinds(
             continue
         if mine != theirs and (way == EQUAL or (mine and theirs)):
             kinds.add(kind)
-    if here.acts.part(there.acts):
+    if here.acts.differ(there.acts):
         kinds.add(ACT)
     return frozenset(kinds)
 
@@ -90,87 +89,87 @@ class Guards:
     def __init__(
         self, terms: Sequence[str], languages: Sequence[str], progress: Callable[[int], object] | None = None
     ) -> None:
-        places = {kind: place for place, kind in enumerate(COMPARED)}
+        numbers_of = {kind: number for number, kind in enumerate(COMPARED)}
         data = language_data(REFERENCE)
         kinds = {**data.guards.kinds, ACT: data.acts.acts}
-        bits = {(kind, value): 1 << place for kind, values in kinds.items() for place, value in enumerate(values)}
-        self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
+        bits = {(kind, value): 1 << bit for kind, values in kinds.items() for bit, value in enumerate(values)}
+        self._codes = np.zeros((len(COMPARED), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader = GuardReader()
-        negated, said, acting, plain, numbers = (_Entries() for _ in range(5))
+        negated, positive, acting, plain, numbers = (_WordRows() for _ in range(5))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             read = reader.read(term, language)
             for kind, values in read.values.items():
                 if kind == NUMBER:
                     numbers.add(row, values)
                 elif kind == LETTER:
-                    self._codes[places[kind], row] = hash("".join(sorted(values)))
+                    self._codes[numbers_of[kind], row] = hash("".join(sorted(values)))
                 else:
-                    self._codes[places[kind], row] = sum(bits[kind, value] for value in values)
+                    self._codes[numbers_of[kind], row] = sum(bits[kind, value] for value in values)
             negated.add(row, read.negated)
-            said.add(row, read.said)
+            positive.add(row, read.asserted)
             self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
             (acting if read.acts.any else plain).add(row, read.acts.rests)
             if progress and (row + 1) % _STEP == 0:
                 progress(row + 1)
-        self._negated, self._said = _shared(negated, said, len(terms))
-        self._acting, self._plain = _shared(acting, plain, len(terms))
-        self._numbers = _shared(numbers, numbers, len(terms))[0]
+        self._negated, self._positive = _incidence_matrices(negated, positive, len(terms))
+        self._acting, self._plain = _incidence_matrices(acting, plain, len(terms))
+        self._numbers = _incidence_matrices(numbers, numbers, len(terms))[0]
 
-    def apart(self, rows: _Places, cols: _Places) -> NDArray[np.uint8]:
-        """``(p,)`` place in :data:`KINDS` of the first guard that parts the terms of each pair, 0 for none."""
-        found = np.zeros(len(rows), dtype=np.uint8)
+    def apart(self, rows: _Rows, cols: _Rows) -> NDArray[np.uint8]:
+        """Return the index in :data:`KINDS` of the first guard that separates each pair ``(p,)``, 0 for none."""
+        result = np.zeros(len(rows), dtype=np.uint8)
         for start in range(0, len(rows), _PAIRS):
             part = slice(start, start + _PAIRS)
-            # the first kind is written last and stays
-            for place, kind in reversed(list(enumerate(KINDS))):
+            # reversed, so that the first kind overwrites the others
+            for number, kind in reversed(list(enumerate(KINDS))):
                 if kind:
-                    found[part][self.parted_by(kind, rows[part], cols[part])] = place
-        return found
+                    result[part][self.separated_by(kind, rows[part], cols[part])] = number
+        return result
 
-    def numbers(self, rows: _Places, cols: _Places) -> tuple[_Places, _Places]:
-        """``(p,)`` how many numbers the terms of each pair share, and how many the one with more of them has."""
+    def numbers(self, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
+        """Count the numbers that each pair shares, and the numbers of the term with more, ``(p,)`` each."""
         count = np.diff(self._numbers.indptr)
-        common, _ = _in_common(self._numbers, self._numbers, rows, cols)
+        common, _ = _count_common(self._numbers, self._numbers, rows, cols)
         return common, np.maximum(count[rows], count[cols])
 
-    def parted_by(self, kind: str, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
-        """``(p,)`` whether one kind of guard parts the terms of each pair."""
+    def separated_by(self, kind: str, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
+        """Tell whether one kind of guard separates each pair ``(p,)``."""
         if kind == NEGATION:
-            return _meet(self._negated, self._said, rows, cols)
+            return _have_common_column(self._negated, self._positive, rows, cols)
         if kind == ACT:
-            one, other = self._acts[rows], self._acts[cols]
-            apart = (one != 0) & (other != 0) & (one & other == 0)
-            return np.asarray(apart | _meet(self._acting, self._plain, rows, cols))
+            left, right = self._acts[rows], self._acts[cols]
+            apart = (left != 0) & (right != 0) & (left & right == 0)
+            return np.asarray(apart | _have_common_column(self._acting, self._plain, rows, cols))
         if COMPARED[kind] == NESTED:
-            common, fewer = _in_common(self._numbers, self._numbers, rows, cols)
+            common, fewer = _count_common(self._numbers, self._numbers, rows, cols)
             return np.asarray(common < fewer)
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
-        one, other = codes[rows], codes[cols]
-        differ = one != other
+        left, right = codes[rows], codes[cols]
+        differ = left != right
         if way != EQUAL:
-            differ &= (one != 0) & (other != 0)
+            differ &= (left != 0) & (right != 0)
         if way == OVERLAP:
-            differ &= (one & other) == 0
+            differ &= (left & right) == 0
         return np.asarray(differ)
 
 
-def _meet(one: Any, other: Any, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
-    """``(p,)`` whether one of two terms has a column of one matrix that the other term has in the other matrix."""
-    return (_in_common(one, other, rows, cols)[0] > 0) | (_in_common(one, other, cols, rows)[0] > 0)
+def _have_common_column(left: Any, right: Any, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
+    # (p,) whether either term has a column in the left matrix that the other has in the right
+    return (_count_common(left, right, rows, cols)[0] > 0) | (_count_common(left, right, cols, rows)[0] > 0)
 
 
-def _in_common(one: Any, other: Any, rows: _Places, cols: _Places) -> tuple[_Places, _Places]:
-    """``(p,)`` how many columns rows of two sparse matrices have in common, and how many the one with fewer has."""
-    fewer: _Places = np.minimum(np.diff(one.indptr)[rows], np.diff(other.indptr)[cols])
+def _count_common(left: Any, right: Any, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
+    # (p,) numbers of columns: common to a row of each sparse matrix, and of the row with fewer
+    fewer: _Rows = np.minimum(np.diff(left.indptr)[rows], np.diff(right.indptr)[cols])
     common = np.zeros(len(rows), dtype=np.int64)
     if len(some := np.flatnonzero(fewer)):
-        common[some] = one[rows[some]].multiply(other[cols[some]]).sum(axis=1)
+        common[some] = left[rows[some]].multiply(right[cols[some]]).sum(axis=1)
     return common, fewer
 
 
-class _Entries:
-    """Words of rows as two flat arrays, words by their hashes, which are compared within one process alone."""
+class _WordRows:
+    """Hashes of the words of each row, as two flat arrays; valid within this process only."""
 
     def __init__(self) -> None:
         self.rows, self.words = array("q"), array("q")
@@ -180,15 +179,15 @@ class _Entries:
         self.rows.extend([row] * len(words))
 
 
-def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:
-    """Sparse matrices ``(n, v)`` of the words that some term negates and another says."""
+def _incidence_matrices(first: _WordRows, second: _WordRows, count: int) -> tuple[Any, Any]:
+    # sparse matrices (n, v) of the words that occur in both
     from scipy.sparse import csr_array
 
-    tables = [(np.asarray(e.rows, dtype=np.int64), np.asarray(e.words, dtype=np.int64)) for e in (negated, said)]
+    tables = [(np.asarray(e.rows, dtype=np.int64), np.asarray(e.words, dtype=np.int64)) for e in (first, second)]
     words = np.intersect1d(tables[0][1], tables[1][1])
     matrices = []
     for rows, codes in tables:
-        kept = np.isin(codes, words)
-        places = rows[kept], np.searchsorted(words, codes[kept])
-        matrices.append(csr_array((np.ones(len(places[0]), dtype=np.int32), places), shape=(count, len(words))))
+        common = np.isin(codes, words)
+        cells = rows[common], np.searchsorted(words, codes[common])
+        matrices.append(csr_array((np.ones(len(cells[0]), dtype=np.int32), cells), shape=(count, len(words))))
     return matrices[0], matrices[1]

@@ -1,9 +1,12 @@
-"""Curation: the page on which clusters, links and codes are reviewed, what a reader decided, and the page of notes."""
+"""Curation: decisions about clusters, links and codes, and the pages to review them."""
 
-from medlink.curation.applied_decisions import Applied, apply
+from medlink.curation.applied_decisions import AppliedDecisions, apply_decisions
 from medlink.curation.decisions import Decision, Decisions, read_decisions
-from medlink.curation.note_page import write_notes
-from medlink.curation.review_page import write_report
+from medlink.curation.note_page import write_note_page
+from medlink.curation.review_page import write_cluster_page
 from medlink.curation.run import cluster_list
 
-__all__ = ["Applied", "Decision", "Decisions", "apply", "cluster_list", "read_decisions", "write_notes", "write_report"]
+__all__ = [
+    "AppliedDecisions", "Decision", "Decisions", "apply_decisions", "cluster_list", "read_decisions",
+    "write_cluster_page", "write_note_page",
+]  # fmt: skip

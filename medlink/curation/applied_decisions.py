@@ -1,4 +1,4 @@
-"""A clustering with a reader's decisions applied."""
+"""Apply a reviewer's decisions to a clustering."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from medlink.clustering.clusters import CONCEPT_COLUMNS, DECIDED, Cluster, Clustering, LazyClusters, Member, Neighbour
-from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
+from medlink.clustering.clusters import CONCEPT_COLUMNS, DECISION, Cluster, Clustering, LazyClusters, Member, Neighbour
+from medlink.curation.decisions import NEW_ID, REJECT, Decisions, collapse_whitespace
 from medlink.models import Encoder
 
-_COUNTED = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
-_ENCODE_AT_ONCE = 1_000
-"""Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
+_COUNTS = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
+_BATCH = 1_000  # clusters whose terms are embedded together
 _Piece = tuple[Cluster, tuple[Member, ...]]
-"""A cluster and those of its members that stay together."""
+"""A cluster, and the members of it that stay together."""
+_Moves = Mapping[tuple[int, str], int | None]
+"""New cluster numbers of terms by old number and term; ``None`` for a rejected term."""
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """A clustering after :func:`apply`.
+class AppliedDecisions:
+    """A clustering after :func:`apply_decisions`.
 
-    ``decided`` terms of the list were found in the file, ``rejected`` of them are left out of the clusters, and
-    ``absent`` terms of the file are not in the list.
+    ``decided`` terms of the list have a decision, ``rejected`` of them are left out of the clusters, and ``absent``
+    terms of the file are not in the list.
     """
 
     clustering: Clustering
@@ -36,30 +37,29 @@ class Applied:
     absent: int
 
 
-def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> Applied:
-    """Bring clusters in line with what a reader decided; clusters that no decision touches are not copied.
+def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> AppliedDecisions:
+    """Bring clusters in line with the decisions of a reviewer; clusters without decisions are not copied.
 
-    Terms of one id are one cluster, whatever the clusterer says, and terms of two ids are in two. An accepted id is
-    the concept of its cluster. Rejected terms are left out. A term without a decision stays with the term it was
-    joined to; where that leads to no decided term, with the id that most terms of its cluster have. A cluster made of
-    several has the lowest of their numbers that is free. The encoder gives the likeness of members to a representative
-    that is new to them.
+    All terms of an id form one cluster, which no term of another id joins. An accepted id is the concept of its
+    cluster. Rejected terms are left out. A term without a decision stays with the term it was joined to; if that leads
+    to no decided term, it gets the id of most terms of its cluster. A merged cluster takes the lowest free number of
+    its parts. The encoder computes similarities to a new representative.
 
     >>> from medlink.clustering import Summary
     >>> from medlink.curation.decisions import Decision
     >>> from medlink.models import load_encoder
     >>> terms = Clustering((Cluster(1, "cyst", (Member("cyst"), Member("n/a"))),), Summary(terms=2, clusters=1))
     >>> rows = [Decision("", "n/a", "", False, "", REJECT, 2)]
-    >>> result = apply(terms, Decisions("decisions.tsv", rows), load_encoder("builtin"))
+    >>> result = apply_decisions(terms, Decisions("decisions.tsv", rows), load_encoder("builtin"))
     >>> result.rejected, [member.term for member in result.clustering.clusters[0].members]
     (1, ['cyst'])
     """
-    # positions in the clustering, and the number of a made cluster as a negative
+    # positions in the old clustering, and the numbers of changed clusters as negatives
     order = array("q")
     touched: list[Cluster] = []
     counts: Counter[str] = Counter()
     for position, cluster in enumerate(clustering.clusters):
-        if any(decisions.of(member.term, member.language) for member in cluster.members):
+        if any(decisions.find(member.term, member.language) for member in cluster.members):
             touched.append(cluster)
             order.append(-cluster.number)
         else:
@@ -67,65 +67,61 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
             _count(counts, cluster)
         counts["last"] = max(counts["last"], cluster.number)
 
-    groups = _groups(sorted(touched, key=lambda one: one.number), decisions, counts["last"])
+    groups = _groups(sorted(touched, key=lambda cluster: cluster.number), decisions, counts["last"])
     moved: dict[tuple[int, str], int | None] = {(c.number, m.term): None for c in touched for m in c.members}
     changed: list[Cluster] = []
     for number, (concept_id, pieces) in groups.items():
         moved |= {(cluster.number, member.term): number for cluster, members in pieces for member in members}
         cluster = _decided(concept_id, pieces, decisions) if concept_id else _remaining(*pieces[0])
         changed.append(replace(cluster, number=number))
-    made = {cluster.number: cluster for cluster in _measured(changed, encoder)}
-    for cluster in made.values():
+    new = {cluster.number: cluster for cluster in _with_similarities(changed, encoder)}
+    for cluster in new.values():
         _count(counts, cluster)
 
-    order = array("q", (at for at in order if at >= 0 or -at in made))
-    order.extend(sorted(-number for number in made.keys() - {-at for at in order if at < 0})[::-1])
-    rows = [decisions.of(member.term, member.language) for cluster in touched for member in cluster.members]
+    order = array("q", (at for at in order if at >= 0 or -at in new))
+    order.extend(sorted(-number for number in new.keys() - {-at for at in order if at < 0})[::-1])
+    rows = [decisions.find(member.term, member.language) for cluster in touched for member in cluster.members]
     rejected = sum(row is not None and row.decision == REJECT for row in rows)
     before = clustering.summary
     if not (before.known or before.ambiguous or before.new):
-        # without a terminology nobody asked whether a cluster is new
+        # without a terminology no cluster is new
         counts["new"] = 0
-    counted: dict[str, Any] = {name: counts[name] for name in _COUNTED}
-    summary = replace(before, terms=before.terms - rejected, **counted)
+    recounted: dict[str, Any] = {name: counts[name] for name in _COUNTS}
+    summary = replace(before, terms=before.terms - rejected, **recounted)
 
-    def at(index: int) -> Cluster:
-        place = order[index]
-        cluster = clustering.clusters[place] if place >= 0 else made[-place]
+    def build(index: int) -> Cluster:
+        at = order[index]
+        cluster = clustering.clusters[at] if at >= 0 else new[-at]
         neighbours, broader = tuple(_neighbours(cluster, moved)), _broader(cluster, moved)
         if neighbours == cluster.neighbours and broader == cluster.broader:
             return cluster
         return replace(cluster, neighbours=neighbours, broader=broader)
 
-    here = {clean(member.term) for cluster in touched for member in cluster.members}
-    return Applied(
-        replace(
-            clustering,
-            clusters=LazyClusters(len(order), at),
-            summary=summary,
-            absent=clustering.absent - set(CONCEPT_COLUMNS),
-        ),
+    here = {collapse_whitespace(member.term) for cluster in touched for member in cluster.members}
+    clusters, empty = LazyClusters(len(order), build), clustering.empty_columns - set(CONCEPT_COLUMNS)
+    return AppliedDecisions(
+        replace(clustering, clusters=clusters, summary=summary, empty_columns=empty),
         sum(row is not None for row in rows),
         rejected,
         len(decisions.terms - here),
     )
 
 
-def _neighbours(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Iterator[Neighbour]:
+def _neighbours(cluster: Cluster, moved: _Moves) -> Iterator[Neighbour]:
     seen = {member.term for member in cluster.members}
-    for neighbour in sorted(cluster.neighbours, key=lambda one: -one.probability):
+    for neighbour in sorted(cluster.neighbours, key=lambda near: -near.probability):
         number = moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
         if number is not None and neighbour.term not in seen:
             seen.add(neighbour.term)
             yield replace(neighbour, cluster=number)
 
 
-def _broader(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Neighbour | None:
-    """What a cluster is narrower than, where it is now; ``None`` where it was rejected or is a member now."""
+def _broader(cluster: Cluster, moved: _Moves) -> Neighbour | None:
     broader = cluster.broader
     if broader is None:
         return None
     number = moved.get((broader.cluster, broader.term), broader.cluster)
+    # it was rejected, or is a member now
     return None if number is None or number == cluster.number else replace(broader, cluster=number)
 
 
@@ -141,24 +137,24 @@ def _groups(touched: Iterable[Cluster], decisions: Decisions, last: int) -> dict
     pieces: defaultdict[str, list[_Piece]] = defaultdict(list)
     groups: dict[int, tuple[str, list[_Piece]]] = {}
     for cluster in touched:
-        for concept_id, members in _parted(cluster, decisions).items():
+        for concept_id, members in _split(cluster, decisions).items():
             if concept_id:
                 pieces[concept_id].append((cluster, tuple(members)))
             else:
                 groups[cluster.number] = ("", [(cluster, tuple(members))])
-    for concept_id in sorted(pieces, key=lambda one: (pieces[one][0][0].number, one)):
-        number = next((one.number for one, _ in pieces[concept_id] if one.number not in groups), last + 1)
+    for concept_id in sorted(pieces, key=lambda concept_id: (pieces[concept_id][0][0].number, concept_id)):
+        number = next((cluster.number for cluster, _ in pieces[concept_id] if cluster.number not in groups), last + 1)
         last = max(last, number)
         groups[number] = (concept_id, pieces[concept_id])
     return groups
 
 
-def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
-    rows = [(member, decisions.of(member.term, member.language)) for member in cluster.members]
+def _split(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
+    rows = [(member, decisions.find(member.term, member.language)) for member in cluster.members]
     ids = {member.term: row.concept_id for member, row in rows if row and row.decision != REJECT}
     joined = {member.term: member.joined_to for member in cluster.members}
     most = Counter(ids.values())
-    majority = min(most, key=lambda one: (-most[one], one), default="")
+    majority = min(most, key=lambda concept_id: (-most[concept_id], concept_id), default="")
     parts: defaultdict[str, list[Member]] = defaultdict(list)
     for member, row in rows:
         if row is None:
@@ -181,15 +177,17 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     members = [member for _, some in pieces for member in some]
     home = max(pieces, key=lambda piece: len(piece[1]))[0]
     name = decisions.names.get(concept_id, "")
-    representative = next((m for m in members if clean(m.term) == name), None) or _first(members, home.representative)
-    rows = [decisions.of(member.term, member.language) for member in members]
-    # in this order the largest piece has the last word
-    sources = sorted((one for one, _ in pieces), key=lambda one: one is home)
-    names = {c.concept_id: c.preferred_name for one in sources for c in one.nearest}
-    scores: dict[str, float | None] = {c.concept_id: c.score for one in sources for c in one.nearest}
-    names |= {one.concept_id: one.concept_name for one in sources if one.concept_id}
-    scores |= {one.concept_id: one.score for one in sources if one.concept_id}
-    parents = {one.parent_id: one.parent_name for one in sources if one.parent_id}
+    representative = next((m for m in members if collapse_whitespace(m.term) == name), None) or _first(
+        members, home.representative
+    )
+    rows = [decisions.find(member.term, member.language) for member in members]
+    # values of the largest piece override those of the others
+    sources = sorted((source for source, _ in pieces), key=lambda source: source is home)
+    names = {c.concept_id: c.preferred_name for source in sources for c in source.nearest}
+    scores: dict[str, float | None] = {c.concept_id: c.score for source in sources for c in source.nearest}
+    names |= {source.concept_id: source.concept_name for source in sources if source.concept_id}
+    scores |= {source.concept_id: source.score for source in sources if source.concept_id}
+    parents = {source.parent_id: source.parent_name for source in sources if source.parent_id}
     new, parent = concept_id.startswith(NEW_ID), decisions.parents.get(concept_id, "")
     is_concept = concept_id in decisions.accepted or not new
     return Cluster(
@@ -203,9 +201,9 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
         parent_id=parent or None,
         parent_name={**names, **parents}.get(parent, ""),
         broader=home.broader,
-        # a term that the file does not hold came in since a reader looked at the cluster
-        doubtful=None in rows and any(one.doubtful for one in sources),
-        neighbours=tuple(neighbour for one in sources for neighbour in one.neighbours),
+        # a term without a decision joined after the review
+        doubtful=None in rows and any(source.doubtful for source in sources),
+        neighbours=tuple(neighbour for source in sources for neighbour in source.neighbours),
         candidates=() if is_concept else home.candidates,
     )
 
@@ -217,7 +215,7 @@ def _first(members: Sequence[Member], wanted: str) -> Member:
 def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member, ...]:
     ordered = [representative, *(member for member in members if member is not representative)]
     terms = {member.term for member in members}
-    # a chain of joins is intact as long as all begins at one term
+    # the chain of joins begins at one term
     begin = next((member for member in ordered if member.joined_to not in terms), representative)
     out = []
     for member in ordered:
@@ -226,17 +224,17 @@ def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member
         elif member.joined_to in terms:
             out.append(member)
         else:
-            out.append(replace(member, joined_to=begin.term, joined_by=DECIDED, joined_score=None))
+            out.append(replace(member, joined_to=begin.term, joined_by=DECISION, joined_score=None))
     return tuple(out)
 
 
-def _measured(clusters: Sequence[Cluster], encoder: Encoder) -> Iterator[Cluster]:
-    for start in range(0, len(clusters), _ENCODE_AT_ONCE):
-        some = clusters[start : start + _ENCODE_AT_ONCE]
+def _with_similarities(clusters: Sequence[Cluster], encoder: Encoder) -> Iterator[Cluster]:
+    for start in range(0, len(clusters), _BATCH):
+        some = clusters[start : start + _BATCH]
         vectors = encoder.encode([member.term for cluster in some for member in cluster.members])
         for cluster, stop in zip(some, accumulate(len(cluster.members) for cluster in some), strict=True):
             own = vectors[stop - len(cluster.members) : stop]
             # rounding lifts some cosines above 1
             cosines = np.clip(own @ own[0], -1, 1).tolist()
-            measured = (replace(m, similarity=round(c, 4)) for m, c in zip(cluster.members, cosines, strict=True))
-            yield replace(cluster, members=tuple(measured))
+            members = (replace(m, similarity=round(c, 4)) for m, c in zip(cluster.members, cosines, strict=True))
+            yield replace(cluster, members=tuple(members))

@@ -1,9 +1,8 @@
-"""What a reader decided about the terms of a list: the rows of a table that concern no note and no code.
+"""Decisions of a reviewer about terms: table rows without a note or a code.
 
-``medlink kb build --table`` reads the same file and takes in the accepted rows. Decisions are applied after the
-clusterer and not given to it as links it must or must not make: what a person decided holds for exactly these terms,
-and a list of a million terms with a few decisions costs no more than without them. A review keeps its table on the
-disk, written whole after each decision, and never over a change that was not read.
+Decisions apply after clustering, not as constraints on it. A decision affects only its terms, and a few decisions add
+no cost to a list of a million terms. A review rewrites its table on disk after each decision, but never over a change
+that it has not read.
 """
 
 from __future__ import annotations
@@ -19,45 +18,55 @@ from pathlib import Path
 from threading import Lock
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.atomic import whole_file
+from medlink.files.atomic import atomic_writer
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.decision_table import ACCEPT, COLUMNS, GROUP, PLACE, REJECT, Decision, clean, read_decided
+from medlink.kb.decision_table import (
+    ACCEPT,
+    COLUMNS,
+    GROUP,
+    LOCATION_COLUMNS,
+    REJECT,
+    Decision,
+    collapse_whitespace,
+    iter_decisions,
+)
 from medlink.language.tags import language_tag
 
 __all__ = [
-    "ACCEPT", "COLUMNS", "GROUP", "NEW_ID", "REJECT", "Decision", "Decisions", "clean", "read_decisions", "term_hash",
+    "ACCEPT", "COLUMNS", "GROUP", "NEW_ID", "REJECT", "Decision", "Decisions",
+    "collapse_whitespace", "read_decisions", "term_hash",
 ]  # fmt: skip
 NEW_ID = "NEW:"
-"""Ids of concepts that no terminology has begin with this."""
-HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"
+"""Prefix of the ids of concepts that no terminology has."""
+HEADER = "\t".join((*COLUMNS, *LOCATION_COLUMNS)) + "\n"
 
 
 def term_hash(term: str) -> str:
-    """16 hex digits for a term, the same for any case and Unicode form of it.
+    """Hash a term to 16 hex digits, regardless of case and Unicode form.
 
-    The id of a new concept is ``NEW:`` and the exclusive or of the distinct hashes of its terms, so it depends on the
-    set of terms alone. The page combines the hashes, for the reader splits and merges there.
+    The id of a new concept is ``NEW:`` and the XOR of the distinct hashes of its terms, so their order does not matter.
+    The page combines the hashes, because reviewers split and merge clusters there.
 
     >>> term_hash("Fieber") == term_hash("FIEBER"), term_hash("Uña") == term_hash("una")
     (True, False)
     """
-    form = unicodedata.normalize("NFC", clean(term).casefold())
+    form = unicodedata.normalize("NFC", collapse_whitespace(term).casefold())
     return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Decisions:
-    """The rows of a decisions file, found by term; equal ones count once. ``path`` is the file, for errors.
+    """The rows of a decisions file, by term; equal rows count once. Errors name the file, ``path``.
 
-    ``accepted`` are ids, also of mentions and codes, whose rows are no terms; ``names`` and ``parents`` hold the
-    preferred name and the parent that the file gives to an id; ``terms`` are those that something was decided about.
+    ``accepted`` holds the ids of accepted terms, mentions and codes. ``names`` and ``parents`` map an id to its
+    preferred name and parent in the file. ``terms`` are the terms with a decision.
 
     Raises:
-        InputError: a term is decided in two ways, or an id has two preferred terms of one language.
+        InputError: a term has two different decisions, or an id has two preferred terms of one language.
 
     >>> row = Decision("H:1", "fit", "en", False, "", ACCEPT, 2)
-    >>> Decisions("d.tsv", [row]).of("fit", "en").concept_id
+    >>> Decisions("d.tsv", [row]).find("fit", "en").concept_id
     'H:1'
     """
 
@@ -76,121 +85,118 @@ class Decisions:
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
                 problem = f"this term is decided otherwise in line {first.line}"
-                raise self._refused(row, problem, "keep one of the two rows")
+                raise self._error(row, problem, "keep one of the two rows")
             if first is row:
                 self._by_term[row.term].append(row)
             if row.preferred:
-                other = preferred.setdefault((row.concept_id, row.language), row)
-                if other.term != row.term:
-                    problem = f"the preferred term of this id and language is in line {other.line}"
-                    raise self._refused(row, problem, "make one of the two a synonym")
+                earlier = preferred.setdefault((row.concept_id, row.language), row)
+                if earlier.term != row.term:
+                    problem = f"the preferred term of this id and language is in line {earlier.line}"
+                    raise self._error(row, problem, "make one of the two a synonym")
                 self.names.setdefault(row.concept_id, row.term)
             if row.parent:
                 self.parents.setdefault(row.concept_id, row.parent)
         self.terms = frozenset(self._by_term)
 
-    def of(self, term: str, language: str) -> Decision | None:
-        """What was decided about a term.
+    def find(self, term: str, language: str) -> Decision | None:
+        """Return the decision about a term.
 
-        A list with a language column and one without speak of the same terms: where no row has the language of the
-        term, a decision that all rows of the term share holds for it.
+        If no row has the language of the term, a decision shared by all its rows applies. Lists with and without a
+        language column can therefore share decisions.
         """
-        found = self._by_term.get(clean(term))
-        if found is None:
+        rows = self._by_term.get(collapse_whitespace(term))
+        if rows is None:
             return None
-        one = found[0] if len({(row.concept_id, row.decision) for row in found}) == 1 else None
-        return self._exact.get((clean(term), language_tag(language) or ""), one)
+        common = rows[0] if len({(row.concept_id, row.decision) for row in rows}) == 1 else None
+        return self._exact.get((collapse_whitespace(term), language_tag(language) or ""), common)
 
     def check_accepted(self, is_known: Callable[[str], bool]) -> None:
-        """Refuse what would make wrong names in a terminology.
+        """Reject decisions that would add wrong names to a terminology.
 
         Raises:
-            InputError: an accepted id is neither new nor known, or a name stands in the quotes of a spreadsheet.
+            InputError: an accepted id is neither new nor known, or a spreadsheet quoted a name.
         """
-        new_or_known = cache(lambda one: one.startswith(NEW_ID) or is_known(one))
+        new_or_known = cache(lambda concept_id: concept_id.startswith(NEW_ID) or is_known(concept_id))
         for row in self._accepted_rows:
             if not new_or_known(row.concept_id):
                 remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
-                raise self._refused(row, "the bundle has no concept with this id", remedy)
-            # as a spreadsheet writes a cell: in quotes, and those within it twice
+                raise self._error(row, "the bundle has no concept with this id", remedy)
+            # a spreadsheet quotes a cell and doubles the quotes in it
             quoted = len(row.term) > 2 and row.term[0] == row.term[-1] == '"'
             if quoted and '"' not in row.term[1:-1].replace('""', ""):
                 remedy = "save the file as TSV without quotes, or take them off"
-                raise self._refused(row, "the name stands in quotes", remedy)
+                raise self._error(row, "the name stands in quotes", remedy)
 
-    def _refused(self, row: Decision, problem: str, remedy: str) -> InputError:
+    def _error(self, row: Decision, problem: str, remedy: str) -> InputError:
         return InputError(problem, path=self.path, line=row.line, remedy=remedy)
 
 
 def read_decisions(path: str | PathLike[str]) -> Decisions:
-    """Read a decisions file, plain or ``.gz``; a row may stand in it twice.
+    """Read a decisions file, plain or ``.gz``; a row may occur twice.
 
     Raises:
-        InputError: the file cannot be read, or :func:`medlink.kb.decision_table.read_decided` or :class:`Decisions`
-            refuses it.
+        InputError: the file cannot be read, or :func:`medlink.kb.decision_table.iter_decisions` or :class:`Decisions`
+            rejects it.
     """
     lines = LineFile(path, Problems())
-    return Decisions(lines.path, list(read_decided(lines)))
+    return Decisions(lines.path, list(iter_decisions(lines)))
 
 
-class Changed(InputError):
-    """The table is not what was read, so that writing it would lose what another program wrote."""
+class DecisionsChangedError(InputError):
+    """The table changed since it was read; writing it would lose the change."""
 
 
-class Kept:
-    """A table of decisions on the disk; it need not be there.
+class DecisionStore:
+    """A table of decisions on disk, which need not exist yet.
 
     Raises:
-        ConfigError: its name is one of a packed file.
-        InputError: it is there and cannot be read, see :func:`medlink.kb.decision_table.read_decided`.
+        ConfigError: the name is that of a compressed file.
+        InputError: the table cannot be read, see :func:`medlink.kb.decision_table.iter_decisions`.
     """
 
     def __init__(self, path: StrPath) -> None:
         self.path = Path(path)
         if self.path.suffix == ".gz":
-            raise ConfigError("decisions are not packed", path=path, remedy="name a file without .gz")
+            raise ConfigError("decisions cannot be compressed", path=path, remedy="name a file without .gz")
         self._lock = Lock()
-        self.rows = self._checked(self.content()[0]) if self.path.exists() else []
+        self.rows = self._parse(self.read()[0]) if self.path.exists() else []
 
-    def content(self) -> tuple[bytes, str]:
-        """The table as it is now, and its hash; a header where it is not there."""
+    def read(self) -> tuple[bytes, str]:
+        """Return the table and its hash; only a header if the table does not exist."""
         data = self.path.read_bytes() if self.path.exists() else HEADER.encode()
         return data, hashlib.sha256(data).hexdigest()
 
-    def put(self, data: bytes, revision: str) -> str:
-        """Write the table, whole, in place of the one whose hash is ``revision``, and give its hash.
+    def write(self, data: bytes, revision: str) -> str:
+        """Replace the table whose hash is ``revision``, and return the new hash.
 
         Raises:
-            Changed: the table on the disk is another one; nothing is written.
-            InputError: ``data`` is no table of decisions; nothing is written.
-            ConfigError: it cannot be written.
+            DecisionsChangedError: the table on disk has another hash; nothing is written.
+            InputError: ``data`` is not a table of decisions; nothing is written.
+            ConfigError: the table cannot be written.
         """
         with self._lock:
-            if self.content()[1] != revision:
-                remedy = "reload the page, and decide again what it does not show"
-                raise Changed("was changed by another page or program", path=self.path, remedy=remedy)
-            self.rows = self._checked(data)
-            with whole_file(self.path, "the decisions", private=True) as file:
+            if self.read()[1] != revision:
+                remedy = "reload the page, and repeat the decisions that are missing"
+                raise DecisionsChangedError("was changed by another page or program", path=self.path, remedy=remedy)
+            self.rows = self._parse(data)
+            with atomic_writer(self.path, "the decisions", private=True) as file:
                 file.write(data)
             return hashlib.sha256(data).hexdigest()
 
-    def _checked(self, data: bytes) -> list[Decision]:
-        rows = list(read_decided(LineFile(self.path, Problems(), stream=BytesIO(data))))
+    def _parse(self, data: bytes) -> list[Decision]:
+        rows = list(iter_decisions(LineFile(self.path, Problems(), stream=BytesIO(data))))
         Decisions(self.path, rows)
         return rows
 
 
-def check_places(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
-    """Refuse decisions about mentions whose words do not stand at their places in ``texts``, by the ids of notes.
+def check_offsets(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
+    """Check that the words of each decision are at its offsets in ``texts``, by note id.
 
     Raises:
-        InputError: other words stand there.
+        InputError: the words at the offsets differ.
     """
     for row in rows:
-        if (
-            row.start < row.end
-            and row.item in texts
-            and " ".join(texts[row.item][row.start : row.end].split()) != row.term
-        ):
-            remedy = "give the notes that were reviewed, or take the row out"
-            raise InputError("other words stand at its place in the note", path=path, line=row.line, remedy=remedy)
+        text = texts.get(row.item)
+        if text is not None and row.start < row.end and " ".join(text[row.start : row.end].split()) != row.term:
+            remedy = "give the notes that were reviewed, or delete the row"
+            raise InputError("the words at its offsets in the note differ", path=path, line=row.line, remedy=remedy)

@@ -1,4 +1,4 @@
-"""The page of linked notes: their text with the links in place, and a card for each mention."""
+"""The page of linked notes: their text with the links marked, and a card for each mention."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from medlink.curation.page import LEAST, json_list, measured, short, to_json, unusual, write_page
+from medlink.curation.page import (
+    MIN_SCORE,
+    describe_value,
+    json_list,
+    round_score,
+    to_json,
+    unusual_qualifiers,
+    write_page,
+)  # fmt: skip
 from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.records import LINKED
 
-if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clusters
+if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy
     from medlink.kb import KnowledgeBase
     from medlink.notes.pipeline import LinkedMention, LinkedNote
 
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
-    "mention": ["text", "status", "expanded", "candidates", "said", "section", "attributes", "value"],
+    "mention": ["text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value"],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
     "concept": list(CONCEPT),
 }
-"""What the rows of the page's data hold, in their order; ``parts`` are texts, headings (objects) and mentions.
-``said`` are the values of qualifiers but the usual ones, ``None`` where they were not read."""
+"""Columns of the rows of the page's data. ``parts`` are texts, headings (objects) and mentions. ``qualifiers`` are the
+values that are not the default, ``None`` if they were not read."""
 
 _Concepts = dict[tuple[str, str], None]
-"""Concepts that notes of a language speak of, in the order in which they came."""
+"""Language and id of the concepts in the notes, in order of appearance."""
 
 
-def write_notes(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: KnowledgeBase, *, title: str) -> None:
-    """Write the page of notes with their links; it appears under its name when it is complete.
+def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: KnowledgeBase, *, title: str) -> None:
+    """Write the page of notes with their links; the file appears when it is complete.
 
-    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, but for those that were linked.
-    Memory grows with the concepts, which are looked up in ``kb``, not with the notes.
+    Candidates with a score below :data:`~medlink.curation.page.MIN_SCORE` are left out unless they were linked. Memory
+    grows with the concepts, which are read from ``kb``, not with the notes.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -43,10 +51,10 @@ def write_notes(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: Know
 
 def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
     concepts: _Concepts = {}
-    yield to_json({"fields": _FIELDS, "least": LEAST})[:-1] + ',"notes":'
-    yield from json_list(_note(one, concepts) for one in notes)
+    yield to_json({"fields": _FIELDS, "least": MIN_SCORE})[:-1] + ',"notes":'
+    yield from json_list(_note(linked, concepts) for linked in notes)
     yield ',"concepts":'
-    yield from json_list(row for one in concepts if (row := concept_row(kb, *one)))
+    yield from json_list(row for concept in concepts if (row := concept_row(kb, *concept)))
     yield "}"
 
 
@@ -64,28 +72,33 @@ def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
 
 def _marks(linked: LinkedNote) -> list[tuple[int, int, Any]]:
     text = linked.note.text
-    found: list[tuple[int, int, Any]] = [
-        (one.start, one.end, _mention(text[one.start : one.end], one)) for one in linked.mentions
+    marks: list[tuple[int, int, Any]] = [
+        (mention.start, mention.end, _mention(text[mention.start : mention.end], mention))
+        for mention in linked.mentions
     ]
-    if any(one.qualifiers is not None for one in linked.mentions):
-        from medlink.reading.status import StatusReader
+    if any(mention.qualifiers is not None for mention in linked.mentions):
+        from medlink.reading.qualifiers import QualifierReader
 
-        taken = [(start, stop) for start, stop, _ in found]
-        for start, stop, section in StatusReader(linked.language).read(text).headings:
-            if not any(start < end and begin < stop for begin, end in taken):
-                found.append((start, stop, {"heading": text[start:stop], "section": section}))
-    return sorted(found, key=lambda mark: mark[:2])
+        mentions = [(start, stop) for start, stop, _ in marks]
+        for start, stop, section in QualifierReader(linked.language).read(text).headings:
+            if not any(start < end and begin < stop for begin, end in mentions):
+                marks.append((start, stop, {"heading": text[start:stop], "section": section}))
+    return sorted(marks, key=lambda mark: mark[:2])
 
 
 def _mention(text: str, mention: LinkedMention) -> list[Any]:
     link = mention.link
-    shown = [
-        one for place, one in enumerate(link.candidates) if one.score >= LEAST or (place == 0 and link.status == LINKED)
+    visible = [
+        candidate
+        for rank, candidate in enumerate(link.candidates)
+        if candidate.score >= MIN_SCORE or (rank == 0 and link.status == LINKED)
     ]
     fields = _FIELDS["candidate"]
-    candidates = [[short(getattr(one, field)) for field in fields] for one in shown]
-    said = mention.qualifiers
-    apart = said and unusual((said.presence, said.temporality, said.experiencer))
-    attributes = [[getattr(one, field) for field in _FIELDS["attribute"]] for one in mention.attributes or ()]
-    value = None if mention.value is None else measured(mention.value)
-    return [text, link.status, link.expanded, candidates, apart, said and said.section, attributes, value]
+    candidates = [[round_score(getattr(candidate, field)) for field in fields] for candidate in visible]
+    read = mention.qualifiers
+    qualifiers = read and unusual_qualifiers((read.presence, read.temporality, read.experiencer))
+    attributes = [
+        [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()
+    ]
+    value = None if mention.value is None else describe_value(mention.value)
+    return [text, link.status, link.expanded, candidates, qualifiers, read and read.section, attributes, value]

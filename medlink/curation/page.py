@@ -1,9 +1,9 @@
-"""What every page has in common: one file that fetches nothing and runs nothing but its own script.
+"""HTML pages in one file that loads nothing and runs only its own script.
 
-A page is ``resources/pages/frame.html`` around the ``body.html`` of its folder. Its style and its script stand in that
-folder too, behind those that all pages share. They and the data are written into the file. A Content-Security-Policy
-names the hashes of the two. Scripts are joined in their order into one module, because a page without a server cannot
-import one file from another. Text reaches the document only as text nodes that the script makes.
+A page is ``resources/pages/frame.html`` around the ``body.html`` of its folder. Inlined are the style and script that
+all pages share, then those of the folder, and the data. A Content-Security-Policy lists the hashes of style and script.
+The scripts are concatenated into one module, because a page without a server cannot import files. Scripts insert text
+as text nodes only.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from importlib import resources
 from os import PathLike
 from typing import Any
 
-from medlink.files.atomic import whole_text
+from medlink.files.atomic import atomic_text_writer
 from medlink.records import Value
 
-LEAST = 0.05
-"""Score below which a page does not show a candidate: what readers saw below it was noise."""
-_STYLES, _SCRIPTS = ("base.css", "note.css"), ("dom.js", "parts.js", "concept.js", "said.js")
-_USUAL = ("present", "current", "patient")
+MIN_SCORE = 0.05
+"""Lowest score of a candidate on a page; reviewers found only noise below it."""
+_STYLES, _SCRIPTS = ("base.css", "note.css"), ("dom.js", "parts.js", "concept.js", "qualifiers.js")
+_DEFAULT_QUALIFIERS = ("present", "current", "patient")
 _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 
 
 def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], title: str, data: Iterable[str]) -> None:
-    """Write a page, which appears whole and, where it is new, is readable to its owner alone.
+    """Write a page atomically; a new file is readable by its owner only.
 
-    ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it, each behind those it needs, and
-    ``data`` the pieces of one JSON value that :func:`to_json` made. Memory does not grow with them.
+    ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it in the order of their dependencies, and
+    ``data`` the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
 
     Raises:
         ConfigError: the file cannot be written.
     """
-    # a title may be the name of a file whose bytes are no UTF-8; the data is plain ASCII
-    with whole_text(path, "the page", errors="replace", private=True) as file:
-        file.writelines(page_parts(kind, scripts, title, data))
+    # a title may be a file name that is not UTF-8; the data is plain ASCII
+    with atomic_text_writer(path, "the page", errors="replace", private=True) as file:
+        file.writelines(iter_page(kind, scripts, title, data))
 
 
-def page_parts(
+def iter_page(
     kind: str, scripts: Sequence[str], title: str, data: Iterable[str], *, served: bool = False
 ) -> Iterator[str]:
-    """The pieces of a page; arguments as for :func:`write_page`. One that is ``served`` may ask its own server."""
+    """Yield the pieces of a page; see :func:`write_page`. A ``served`` page may send requests to its own server."""
     style = "".join(map(_source, (*_STYLES, f"{kind}/style.css")))
     script = "".join(map(_source, (*_SCRIPTS, *(f"{kind}/{name}" for name in scripts))))
     policy = _policy(style, script) + "; connect-src 'self'" * served
     values = {"title": escape(title), "policy": policy, "style": style, "script": script}
     frame = _source("frame.html").replace("{{body}}", _source(f"{kind}/body.html"))
-    # one pass, so that a title with a placeholder in it stays as it is
+    # one pass, so that placeholders in a title stay
     for part in _PLACEHOLDER.split(frame):
         if part == "{{data}}":
             yield from data
@@ -60,7 +60,7 @@ def page_parts(
 
 
 def to_json(value: Any) -> str:
-    """JSON in plain ASCII that cannot end the element it stands in.
+    """Return JSON in plain ASCII that cannot close its HTML element.
 
     >>> to_json("</script>")
     '"\\\\u003c/script\\\\u003e"'
@@ -69,31 +69,31 @@ def to_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def short(value: Any) -> Any:
-    """A value of the data, numbers with four digits.
+def round_score(value: Any) -> Any:
+    """Round a float to four digits, and return other values as they are.
 
-    >>> short(1 / 3), short("x")
+    >>> round_score(1 / 3), round_score("x")
     (0.3333, 'x')
     """
     return round(value, 4) if isinstance(value, float) else value
 
 
-def unusual(said: Iterable[str | None]) -> list[str] | None:
-    """What a note says of a mention, without what is usual; ``None`` where it was not read.
+def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
+    """Return the qualifiers of a mention that are not the default; ``None`` if they were not read.
 
-    >>> unusual(["absent", "current", "patient"]), unusual([None, None, None])
+    >>> unusual_qualifiers(["absent", "current", "patient"]), unusual_qualifiers([None, None, None])
     (['absent'], None)
     """
-    read = list(said)
-    return None if None in read else [one for one in read if one is not None and one not in _USUAL]
+    found = list(values)
+    return None if None in found else [one for one in found if one and one not in _DEFAULT_QUALIFIERS]
 
 
-def measured(value: Value) -> str:
-    """A measured value in words, and why it is a finding.
+def describe_value(value: Value) -> str:
+    """Describe a measured value, and why it is a finding.
 
-    >>> measured(Value("temperature", 39.2, "°C", "high", "limit", 38.0, "Marcy et al. 2004"))
+    >>> describe_value(Value("temperature", 39.2, "°C", "high", "limit", 38.0, "Marcy et al. 2004"))
     'temperature 39.2 °C, high: limit 38 (Marcy et al. 2004)'
-    >>> measured(Value("hemoglobin", 7.9, "g/dl", "low", "flag"))
+    >>> describe_value(Value("hemoglobin", 7.9, "g/dl", "low", "flag"))
     'hemoglobin 7.9 g/dl, low: as the laboratory says'
     """
     limit = f"limit {value.limit:g}" if value.limit is not None else ""
@@ -104,7 +104,7 @@ def measured(value: Value) -> str:
 
 
 def json_list(values: Iterable[Any]) -> Iterator[str]:
-    """The pieces of a list, a line for each value.
+    """Yield the pieces of a JSON list, a line for each value.
 
     >>> "".join(json_list([1, 2]))
     '[\\n1,\\n2\\n]'

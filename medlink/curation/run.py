@@ -1,4 +1,4 @@
-"""A term list to clusters and decisions, in one call: what ``medlink cluster`` does."""
+"""Cluster a term list, apply decisions, write the results, and extend a bundle, in one call."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
 from medlink.clustering.clusters import Shape
-from medlink.curation.applied_decisions import apply
+from medlink.curation.applied_decisions import apply_decisions
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
-from medlink.curation.review_page import write_report
+from medlink.curation.review_page import write_cluster_page
 from medlink.errors import ConfigError
-from medlink.files.atomic import check_targets, whole_text
-from medlink.files.problems import counted
-from medlink.models.encoders import parted
+from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.files.problems import pluralize
+from medlink.models.encoders import split_pooling
 
 if TYPE_CHECKING:
     from medlink.kb import KnowledgeBase
 
 StrPath = str | Path
-_IDS = 5  # new ids that are said
-_SAMPLE = 1000  # clusters that tell the language of a list
+_MAX_IDS = 5  # new ids in a message
+_SAMPLE = 1000  # clusters that determine the language of a list
+
+
+class ClusterListOptions(ClusterOptions):
+    """Options of :func:`cluster_list`."""
+
+    encoder: StrPath | None = None
+    bundle: StrPath | None = None
+    prefer: Sequence[str] = ()
+    decisions: StrPath | None = None
+    add_to: StrPath | None = None
 
 
 def cluster_list(
@@ -35,115 +45,118 @@ def cluster_list(
     stream: BinaryIO | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
-    encoder: StrPath | None = None,
-    bundle: StrPath | None = None,
-    prefer: Sequence[str] = (),
-    decisions: StrPath | None = None,
-    add_to: StrPath | None = None,
     out: StrPath | None = None,
     shape: Shape = "tsv",
     report: StrPath | None = None,
-    say: Callable[[str], object] = lambda line: None,
-    progress: Progress = lambda step, done, whole: None,
+    on_message: Callable[[str], object] = lambda line: None,
+    progress: Progress = lambda step, done, total: None,
     **options: Any,
 ) -> Clustering:
-    """Cluster a term list, apply what a reader decided, write what is asked for, and add it to a bundle.
+    """Cluster a term list, apply a reviewer's decisions, write the results, and extend a bundle.
 
-    What cannot work is refused before the long work starts. The files are written before the bundle is changed.
+    Options that do not fit together fail before the long work starts. Files are written before the bundle changes.
 
     Args:
-        terms: the list, or what to call ``stream``.
+        terms: the list, or the name of ``stream`` in messages.
         stream: where to read instead of opening ``terms``.
         columns, encoding: see :func:`medlink.clustering.read_terms`.
-        encoder: what :func:`medlink.load_encoder` takes; by default that of the bundle, else the built-in one.
-        bundle: where the known concepts are.
-        prefer: sources whose concept is shown where several have the same, as for :class:`medlink.Linker`.
-        decisions: a file that was saved on the page; see :func:`medlink.curation.apply`.
-        add_to: a bundle that takes in what the decisions accept.
-        out, shape: file for the clusters, and how they are written, see :meth:`medlink.clustering.Clustering.lines`.
-        report: file for the page to look through the clusters and decide.
-        say: called with each line that a reader should see, such as the summary.
-        progress: called with step, done and whole.
-        options: those of :class:`medlink.clustering.ClusterOptions`.
+        out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`.
+        report: file for the page to review the clusters.
+        on_message: called with each line for the user, such as the summary.
+        progress: called with step, done and total.
+        options: those of :class:`medlink.clustering.ClusterOptions`, and
+
+            - ``encoder``: for :func:`medlink.load_encoder`, by default that of the bundle or the built-in one;
+            - ``bundle``: bundle with the known concepts;
+            - ``prefer``: sources whose concept is used if several sources have it, as for :class:`medlink.Linker`;
+            - ``decisions``: a file saved on the page, see :func:`medlink.curation.apply_decisions`;
+            - ``add_to``: a bundle that the accepted decisions extend.
 
     Returns:
         The clusters, with the decisions applied.
 
     Raises:
         ConfigError: options do not fit together, or a file cannot be written.
-        InputError: the list or the decisions cannot be read, or the bundle cannot take the decisions in.
-        BundleError: a bundle is missing or broken.
+        InputError: the list or the decisions cannot be read, or the bundle cannot take the decisions.
+        BundleError: a bundle is missing or damaged.
     """
     from medlink.index import Bundle
     from medlink.models import load_encoder
 
-    settings = ClusterOptions(**options)
-    # the pooling that an encoder is named with is no part of its place
-    bare = None if encoder is None else parted(encoder)[1]
-    read_too = [path for path in (decisions, bundle, add_to, bare) if path is not None]
-    check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
-    if add_to is not None and decisions is None:
-        remedy = "decide on the page of report=..., save, and give the file as decisions=..."
-        raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
-    if bundle is None and ("known_at" in options or prefer):
-        without = "known_at" if "known_at" in options else "prefer"
-        raise ConfigError("without a bundle no concept is known", remedy=f"name a bundle, or leave {without} out")
-    decided = read_decisions(decisions) if decisions is not None else None
-    if add_to is not None and decided is not None:
+    settings = ClusterListOptions(**options)
+    encoder, bundle, add_to = settings.encoder, settings.bundle, settings.add_to
+    # the name of an encoder may contain its pooling
+    bare = None if encoder is None else split_pooling(encoder)[1]
+    inputs = [path for path in (settings.decisions, bundle, add_to, bare) if path is not None]
+    check_output_paths(
+        {"the output": out, "the page": report}, [terms if stream is None else _file_number(stream), *inputs]
+    )
+    decisions = _check_options(settings)
+    if add_to is not None and decisions is not None:
         target = Bundle(add_to)
-        # it is needed in the end, and may be missing
-        _ = target.encoder
-        decided.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
-    known, bundled = ({}, None) if bundle is None else _known(bundle, prefer)
+        _ = target.encoder  # fails now if it is missing
+        decisions.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
+    known, bundled = ({}, None) if bundle is None else _load_known(bundle, settings.prefer)
     used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
-    read = _read(terms, stream, columns, encoding, progress)
-    for note in read.notes:
-        say(note)
-    clusterer = TermClusterer(used, progress=progress, **known, **dict(settings))
-    found = clusterer.cluster(read)
-    if decided is not None:
-        applied = apply(found, decided, used)
-        found = applied.clustering
-        say(
-            f"{decided.path}: {counted(applied.decided, 'term')} decided, {applied.rejected:,} of them rejected; "
-            f"{counted(applied.absent, 'term')} of the file {'is' if applied.absent == 1 else 'are'} not in the list"
+    table = _read(terms, stream, columns, encoding, progress)
+    for note in table.notes:
+        on_message(note)
+    own = {name: getattr(settings, name) for name in ClusterOptions.model_fields}
+    clustering = TermClusterer(used, progress=progress, **known, **own).cluster(table)
+    if decisions is not None:
+        applied = apply_decisions(clustering, decisions, used)
+        clustering = applied.clustering
+        on_message(
+            f"{decisions.path}: {pluralize(applied.decided, 'term')} decided, {applied.rejected:,} of them rejected; "
+            f"{pluralize(applied.absent, 'term')} of the file {'is' if applied.absent == 1 else 'are'} not in the list"
         )
     if out is not None:
-        with whole_text(out) as file:
-            file.writelines(found.lines(shape))
-    say(found.text())
+        with atomic_text_writer(out) as file:
+            file.writelines(clustering.lines(shape))
+    on_message(clustering.text())
     if report is not None:
         title = Path(terms).name if stream is None else fspath(terms)
-        summary, named = found.summary.to_dict(), {}
+        summary, naming = clustering.summary.to_dict(), {}
         if known:
             kb = known["linker"].kb
-            summary["language"] = _language(found, kb)
-            named = {"kb": kb, "language": summary["language"]}
-        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=summary, **named)
-        say(f"{fspath(report)}: the page")
-    if add_to is not None and decided is not None:
-        _add(decided, add_to, say)
-    return found
+            summary["language"] = _language(clustering, kb)
+            naming = {"kb": kb, "language": summary["language"]}
+        clusters = (cluster.to_dict() for cluster in clustering.clusters)
+        write_cluster_page(report, clusters, title=title, summary=summary, **naming)
+        on_message(f"{fspath(report)}: the page")
+    if add_to is not None and decisions is not None:
+        _extend(add_to, decisions, on_message)
+    return clustering
+
+
+def _check_options(settings: ClusterListOptions) -> Decisions | None:
+    if settings.add_to is not None and settings.decisions is None:
+        remedy = "decide on the page of report=..., save, and give the file as decisions=..."
+        raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
+    if settings.bundle is None and ("known_at" in settings.model_fields_set or settings.prefer):
+        name = "known_at" if "known_at" in settings.model_fields_set else "prefer"
+        raise ConfigError("without a bundle no concept is known", remedy=f"name a bundle, or leave {name} out")
+    return None if settings.decisions is None else read_decisions(settings.decisions)
 
 
 def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, progress: Progress) -> Terms:
     done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
 
-    def read(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         done += count
         progress("reading", done, size)
 
-    return read_terms(fspath(terms), stream=stream, columns=columns, encoding=encoding, progress=read)
+    return read_terms(fspath(terms), stream=stream, columns=columns, encoding=encoding, progress=report)
 
 
-def _number(stream: BinaryIO) -> int:
+def _file_number(stream: BinaryIO) -> int:
     with suppress(OSError):
         return stream.fileno()
     return -1
 
 
-def _known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]:
+def _load_known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]:
     from medlink.linking import Linker
 
     linker = Linker(bundle, prefer=prefer)
@@ -157,24 +170,26 @@ def _known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]
     return {"linker": linker, "parents": parents}, linker.bundle.encoder
 
 
-def _language(found: Clustering, kb: KnowledgeBase) -> str:
+def _language(clustering: Clustering, kb: KnowledgeBase) -> str:
     from medlink.notes.language import NoteLanguages
     from medlink.notes.reading import Note
 
-    sample = "\n".join(one.representative for one in islice(found.clusters, _SAMPLE))
-    return NoteLanguages(kb.languages()).of(Note("", sample))
+    sample = "\n".join(cluster.representative for cluster in islice(clustering.clusters, _SAMPLE))
+    return NoteLanguages(kb.languages()).detect(Note("", sample))
 
 
-def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:
+def _extend(bundle: StrPath, decisions: Decisions, on_message: Callable[[str], object]) -> None:
     from medlink.index import Bundle, extend_bundle
     from medlink.kb import Input
 
     with Bundle(bundle).kb as known:
-        new = sorted(one for one in decided.accepted if one.startswith(NEW_ID) and one not in known)
-    added = extend_bundle(Path(bundle), [Input("table", Path(decided.path))])
+        new = sorted(id_ for id_ in decisions.accepted if id_.startswith(NEW_ID) and id_ not in known)
+    added = extend_bundle(Path(bundle), [Input("table", Path(decisions.path))])
     for given in added.kb.inputs:
         for line in given.lines():
-            say(line)
-    say(f"{fspath(bundle)}: {counted(added.kb.names, 'name')} and {counted(added.kb.concepts, 'concept')} added")
+            on_message(line)
+    on_message(
+        f"{fspath(bundle)}: {pluralize(added.kb.names, 'name')} and {pluralize(added.kb.concepts, 'concept')} added"
+    )
     if new:
-        say(f"accepted new ids: {', '.join(new[:_IDS])}{' ...' * (len(new) > _IDS)}")
+        on_message(f"accepted new ids: {', '.join(new[:_MAX_IDS])}{' ...' * (len(new) > _MAX_IDS)}")

@@ -1,8 +1,7 @@
-"""The server of a review: one page, for this machine alone.
+"""The server of a review: one page, for this machine only.
 
-It listens on 127.0.0.1. Every address begins with a random token, which stands in the address that the user is shown
-and nowhere else. The ``Host`` header must name this server, so that no other site can point a name of its own here.
-What is written must come from the server's own page. Nothing is logged.
+It listens on 127.0.0.1. Every path begins with a random token, which only the URL for the user contains. The ``Host``
+header must name this server, against DNS rebinding. Writes must come from the server's own page. Nothing is logged.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from medlink.curation.decisions import Changed, Kept
+from medlink.curation.decisions import DecisionsChangedError, DecisionStore
 from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.errors import ConfigError, MedlinkError
 from medlink.language.tags import language_tag
 from medlink.linking import Linker, Mention
 
 LOOPBACK = "127.0.0.1"
-_FOUND = 20  # concepts that a search gives
-_LONGEST = 1 << 28  # bytes of a table that is written
-_ASKED = 500  # characters of a search
-_WAIT = 30  # seconds that a request may take to arrive
-_SAFE = {
+_MAX_HITS = 20
+_MAX_BYTES = 1 << 28  # of a table
+_MAX_QUERY = 500  # characters
+_TIMEOUT = 30  # seconds for a request to arrive
+_SECURITY_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -39,7 +38,7 @@ _SAFE = {
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves a page, as UTF-8, the concepts of a bundle, and a table of decisions; port 0 is any free one.
+    """Serve a page (UTF-8), the concepts of a bundle, and a table of decisions; port 0 is any free port.
 
     ``url`` is the address of the page, with the token.
 
@@ -49,8 +48,8 @@ class ReviewServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, page: bytes, kept: Kept, linker: Linker, port: int = 0) -> None:
-        self.page, self.kept, self._linker = page, kept, linker
+    def __init__(self, page: bytes, store: DecisionStore, linker: Linker, port: int = 0) -> None:
+        self.page, self.store, self._linker = page, store, linker
         self.token = secrets.token_urlsafe(24)
         self._lock = Lock()
         try:
@@ -62,57 +61,52 @@ class ReviewServer(ThreadingHTTPServer):
         self.url = f"http://{self.host}/{self.token}/"
 
     def server_bind(self) -> None:
-        """Bind without asking who this machine is, as HTTPServer does: that asks a network."""
+        """Bind without the DNS query of HTTPServer."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: what was asked for may be words of a note."""
+        """Print nothing: a request may contain words of a note."""
 
     def concept(self, concept_id: str, language: str) -> dict[str, Any] | None:
-        """What the card says of a concept."""
+        """Return a concept for its card."""
         with self._lock:
             row = concept_row(self._linker.kb, language, concept_id)
         return None if row is None else dict(zip(CONCEPT, row, strict=True))
 
     def search(self, text: str, language: str) -> list[dict[str, Any]]:
-        """Concepts for some words: the one with that id, those that they may mean, those with such names."""
-        text, kb = text.strip()[:_ASKED], self._linker.kb
+        """Find concepts by id, by linking the text, and by names that contain its words."""
+        text, kb = text.strip()[:_MAX_QUERY], self._linker.kb
         if not text:
             return []
         with self._lock:
-            link = self._linker.link([Mention(text, language_tag(language) or None)], k=_FOUND)[0]
-            near = [one.to_dict() for one in link.candidates]
-            named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, _FOUND)]
-            known = {one["concept_id"]: one for one in near}
-            ids = dict.fromkeys([*named, *known])
-            shown = kb.preferred_names(ids, language_tag(language) or None)
-        plain: dict[str, Any] = {"score": None, "source": "", "name": "", "language": "", "route": "", "same_as": []}
-        found = [known.get(one) or {**plain, "concept_id": one, "preferred_name": shown.get(one, one)} for one in ids]
-        exact = [one for one in found if one["concept_id"] == text]
-        rest = [one for one in found if one["concept_id"] != text]
-        # what is near in meaning is as likely as its score says; a name that holds the words comes behind
-        return [*exact, *sorted(rest, key=lambda one: -(one["score"] or 0))][:_FOUND]
+            link = self._linker.link([Mention(text, language_tag(language) or None)], k=_MAX_HITS)[0]
+            linked = {candidate.concept_id: candidate.to_dict() for candidate in link.candidates}
+            named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, _MAX_HITS)]
+            ids = dict.fromkeys([*named, *linked])
+            names = kb.preferred_names(ids, language_tag(language) or None)
+        empty: dict[str, Any] = {"score": None, "source": "", "name": "", "language": "", "route": "", "same_as": []}
+        hits = [linked.get(id_) or {**empty, "concept_id": id_, "preferred_name": names.get(id_, id_)} for id_ in ids]
+        # the exact id first, then linked concepts by score, then other names
+        return sorted(hits, key=lambda hit: (hit["concept_id"] != text, -(hit["score"] or 0)))[:_MAX_HITS]
 
 
 class _Request(BaseHTTPRequestHandler):
-    """One request."""
-
     server: ReviewServer
-    timeout = _WAIT
+    timeout = _TIMEOUT
     server_version, sys_version = "medlink", ""
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing of a request is logged."""
+        """Log nothing of a request."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         self._refuse(HTTPStatus(code))
 
     def do_GET(self) -> None:
-        asked = self._asked()
-        if asked is None:
+        request = self._authorize()
+        if request is None:
             return
-        path, query = asked
+        path, query = request
         answers: dict[str, Callable[[], Any]] = {
             "concept": lambda: self.server.concept(query.get("id", ""), query.get("language", "")),
             "search": lambda: self.server.search(query.get("text", ""), query.get("language", "")),
@@ -120,7 +114,7 @@ class _Request(BaseHTTPRequestHandler):
         if path == "":
             self._answer(self.server.page, "text/html; charset=utf-8")
         elif path == "decisions":
-            data, revision = self.server.kept.content()
+            data, revision = self.server.store.read()
             self._answer(data, "text/tab-separated-values; charset=utf-8", {"ETag": revision})
         elif path in answers:
             try:
@@ -131,29 +125,31 @@ class _Request(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def do_PUT(self) -> None:
-        asked = self._asked()
-        if asked is None:
+        request = self._authorize()
+        if request is None:
             return
         size = self.headers.get("Content-Length", "")
-        if asked[0] != "decisions":
+        if request[0] != "decisions":
             self._refuse(HTTPStatus.NOT_FOUND)
-        elif not size.isdecimal() or int(size) > _LONGEST:
+        elif not size.isdecimal() or int(size) > _MAX_BYTES:
             self._refuse(HTTPStatus.LENGTH_REQUIRED)
         else:
             data = self.rfile.read(int(size))
-            # a table that was cut off on its way must not replace the whole one
+            # a truncated table must not replace the complete one
             if len(data) < int(size):
                 self._refuse(HTTPStatus.BAD_REQUEST)
                 return
             try:
-                self._answer(b"", "text/plain", {"ETag": self.server.kept.put(data, self.headers.get("If-Match", ""))})
-            except Changed as error:
+                self._answer(
+                    b"", "text/plain", {"ETag": self.server.store.write(data, self.headers.get("If-Match", ""))}
+                )
+            except DecisionsChangedError as error:
                 self._refuse(HTTPStatus.PRECONDITION_FAILED, f"Not saved: {error}")
             except MedlinkError as error:
                 self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"Not saved: {error}")
 
-    def _asked(self) -> tuple[str, dict[str, str]] | None:
-        """The path after the token, and the query; ``None`` for a request of another page, which is refused."""
+    def _authorize(self) -> tuple[str, dict[str, str]] | None:
+        """Return the path after the token, and the query; refuse requests of other pages, with ``None``."""
         parts = urlsplit(self.path)
         _, token, *path = parts.path.split("/")
         origin = self.headers.get("Origin")
@@ -165,14 +161,19 @@ class _Request(BaseHTTPRequestHandler):
             return "/".join(path), {name: values[0] for name, values in parse_qs(parts.query).items()}
         return None
 
-    def _refuse(self, status: HTTPStatus, said: str = "") -> None:
-        self._answer((said or status.phrase).encode(), "text/plain; charset=utf-8", status=status)
+    def _refuse(self, status: HTTPStatus, message: str = "") -> None:
+        self._answer((message or status.phrase).encode(), "text/plain; charset=utf-8", status=status)
 
     def _answer(
         self, data: bytes, kind: str, headers: dict[str, str] | None = None, status: HTTPStatus = HTTPStatus.OK
     ) -> None:
         self.send_response(status)
-        for name, value in {**_SAFE, "Content-Type": kind, "Content-Length": str(len(data)), **(headers or {})}.items():
+        for name, value in {
+            **_SECURITY_HEADERS,
+            "Content-Type": kind,
+            "Content-Length": str(len(data)),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

@@ -37,7 +37,7 @@ TASKS: dict[str, type[Task]] = {
     "sts": StsTask,
     "synonyms": SynonymsTask,
 }
-"""The tasks by name, each a command too: a new one is a class of its own and a line here."""
+"""The tasks by name; each is a command. A new task is a class and an entry here."""
 
 __all__ = [
     "TASKS", "Answer", "Dictionary", "Estimate", "Leaves", "PartitionMeasures", "Query", "RankMeasures", "Report",

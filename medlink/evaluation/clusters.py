@@ -1,13 +1,12 @@
 """Measures of a clustering against the concepts of its terms, and of how well embeddings cluster names.
 
-Terms may belong to several concepts. One definition holds for all measures: two terms belong together when they share
-a concept; a pair that shares several is one pair all the same. With one concept for each term these are the usual
-measures. Terms and concepts are an incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are
-counted without listing them.
+Terms may belong to several concepts. In all measures two terms belong together if they share a concept; a pair that
+shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts are an
+incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are counted without listing them.
 
-The sweep of thresholds is that of CODER++ (Zeng et al. 2022, sections 3.1 and 3.2): a pair of names is predicted when
-one is among the m nearest of the other and their cosine is above a threshold, true when both belong to one concept. A
-true pair that is in neither list is missed, whatever its cosine.
+The sweep of thresholds is that of CODER++ (Zeng et al. 2022, sections 3.1 and 3.2). A pair of names is predicted if
+either is among the m nearest of the other and their cosine is above the threshold; it is true if they share a concept.
+A true pair in neither list is missed, whatever its cosine.
 """
 
 from __future__ import annotations
@@ -30,25 +29,24 @@ from medlink.evaluation.task import Report, Run, Sampled, Task, step
 from medlink.index.knn_graph import nearest
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
-"""For each name its concept, or its concepts."""
+"""One or more concepts of each name."""
 _CHUNK = 1 << 18
 _ROWS = 512
 NEIGHBOURS = 50
 """Neighbours of each name; the paper leaves its m open."""
-_MANY = 1000  # thresholds; more are a slip of the keyboard
+_MAX_STEPS = 1000
 THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 """0.30 to 0.99; the paper goes from 0.60 to 0.98 (section 5.5), in steps of 0.02 (figure 3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMeasures(Record):
-    """How well clusters and concepts agree, each measure between 0 and 1.
+    """Agreement of clusters and concepts, each measure between 0 and 1.
 
-    Pairs: of those in one cluster the share that belong together, of those that belong together the share that are in
-    one cluster, 0 when there is none. B-cubed: means over terms of the share of their cluster that belongs with them,
-    and of the share of what belongs with them that is in their cluster. ``mixed`` is the share of clusters of two or
-    more terms in which two do not belong together. ``cross_lingual_recall`` is the recall of pairs in two languages,
-    ``None`` when none belongs together.
+    Pair precision is the share of pairs in one cluster that belong together, pair recall the share of pairs that belong
+    together that are in one cluster; 0 if there is none. B-cubed precision and recall are means of the same shares
+    around each term. ``mixed`` is the share of clusters of two or more terms in which two do not belong together.
+    ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs together.
     """
 
     terms: int
@@ -69,14 +67,14 @@ def measure_partition(
     """Measure a clustering in which each term is in one cluster.
 
     B-cubed: Bagga and Baldwin 1998, "Algorithms for Scoring Coreference Chains", with equal weights. Amigó et al. 2009
-    extend it to several concepts; their recall also asks how many concepts a pair shares, ours only whether it shares
-    one. A pair is of two languages unless both terms have only one and the same; a term without a language takes no
-    part. Time is linear in terms while concepts are bounded.
+    extend it to several concepts: their recall counts the concepts that a pair shares, ours whether it shares any. A
+    pair has two languages unless both terms have the same single language; terms without a language do not count. Time
+    is linear in terms while the size of concepts is bounded.
 
     Args:
         clusters: cluster of each of n distinct terms.
-        concepts: the id of its concept, or the ids of its concepts, at least one.
-        languages: its language, or its languages; an empty one is none.
+        concepts: one or more concept ids of each term.
+        languages: languages of each term; an empty tag is none.
 
     Raises:
         ConfigError: there are no terms, lengths differ, or a term has no concept.
@@ -89,36 +87,38 @@ def measure_partition(
     matrix = incidence(concepts)
     _, cluster, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
     size = sizes[cluster]
-    gold, both = related(matrix), related(split_columns(matrix, cluster))
+    gold, both = count_related(matrix), count_related(split_concepts_by(matrix, cluster))
     pairs = np.array([both.sum() - n, size.sum() - n, gold.sum() - n])
-    precision = np.array([share_of(pairs[0], pairs[1]), (both / size).mean()])
-    recall = np.array([share_of(pairs[0], pairs[2]), (both / gold).mean()])
-    both_kinds = np.stack([precision, recall, harmonic(precision, recall)], axis=1).ravel().tolist()
+    precision = np.array([safe_divide(pairs[0], pairs[1]), (both / size).mean()])
+    recall = np.array([safe_divide(pairs[0], pairs[2]), (both / gold).mean()])
+    both_kinds = np.stack([precision, recall, harmonic_mean(precision, recall)], axis=1).ravel().tolist()
     across = None if languages is None else _cross_lingual(matrix, cluster, languages)
-    several, bad = sizes > 1, np.zeros(len(sizes), dtype=bool)
-    bad[cluster[both < size]] = True
-    mixed = float(share_of((several & bad).sum(), several.sum()))
+    several, is_mixed = sizes > 1, np.zeros(len(sizes), dtype=bool)
+    is_mixed[cluster[both < size]] = True
+    mixed = float(safe_divide((several & is_mixed).sum(), several.sum()))
     measures: list[Any] = [*both_kinds, mixed, across]
     return PartitionMeasures(n, len(sizes), *measures)
 
 
 def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[str | Collection[str]]) -> float | None:
-    """Share of the related pairs in two languages that are in one cluster."""
+    """Return the recall of related pairs in two languages, ``None`` without such pairs."""
     sets = [{tags} - {""} if isinstance(tags, str) else set(tags) - {""} for tags in languages]
     known = np.array([i for i, tags in enumerate(sets) if tags], dtype=np.int64)
     if not len(known):
         return None
-    # A term of several languages is in another language than any other term: it gets a label of its own.
+    # a term of several languages differs in language from every other term: it gets a label of its own
     labels = [next(iter(sets[i])) if len(sets[i]) == 1 else f"\0{i}" for i in known.tolist()]
     language = np.unique(labels, return_inverse=True)[1]
     of_known = matrix[known]
-    joined = split_columns(of_known, cluster[known])
-    apart = [int((related(m) - related(split_columns(m, language))).sum()) for m in (joined, of_known)]
-    return apart[0] / apart[1] if apart[1] else None
+    joined = split_concepts_by(of_known, cluster[known])
+    together, total = (
+        int((count_related(m) - count_related(split_concepts_by(m, language))).sum()) for m in (joined, of_known)
+    )
+    return together / total if total else None
 
 
 def incidence(groups: Groups) -> Any:
-    """Which of n names belongs to which concept; columns follow the sorted ids.
+    """Build the incidence matrix of n names and their concepts, with the columns by sorted id.
 
     Raises:
         ConfigError: a name has no concept.
@@ -127,11 +127,11 @@ def incidence(groups: Groups) -> Any:
     if not all(sets):
         raise ConfigError(f"name {sets.index(set())} belongs to no concept", remedy="leave such names out")
     number = {name: column for column, name in enumerate(sorted(set().union(*sets)))}
-    return from_rows([sorted(number[name] for name in ids) for ids in sets], len(number))
+    return build_incidence([sorted(number[name] for name in ids) for ids in sets], len(number))
 
 
-def from_rows(rows: Sequence[Collection[int]], width: int) -> Any:
-    """The sparse matrix with ones at the columns of each row."""
+def build_incidence(rows: Sequence[Collection[int]], width: int) -> Any:
+    """Build a sparse matrix with ones at the given columns of each row."""
     from scipy.sparse import csr_array
 
     columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
@@ -139,8 +139,8 @@ def from_rows(rows: Sequence[Collection[int]], width: int) -> Any:
     return csr_array((np.ones(len(columns), dtype=np.int64), columns, ends), shape=(len(rows), width))
 
 
-def split_columns(matrix: Any, label: NDArray[np.int64]) -> Any:
-    """Part each concept by an integer label of its names, 0 or more, such as a cluster or a language.
+def split_concepts_by(matrix: Any, label: NDArray[np.int64]) -> Any:
+    """Split each concept by an integer label of its names, 0 or more, such as a cluster or a language.
 
     Two rows share a column of the result if they share a concept and have the same label.
     """
@@ -150,12 +150,11 @@ def split_columns(matrix: Any, label: NDArray[np.int64]) -> Any:
     return type(matrix)((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], len(used)))
 
 
-def related(matrix: Any) -> NDArray[np.int64]:
-    """``(n,)`` how many names share a concept with each name, itself included: n more than twice the pairs in all.
+def count_related(matrix: Any) -> NDArray[np.int64]:
+    """Count for each name ``(n,)`` the names that share a concept with it and itself; the sum is n + 2 * pairs.
 
-    The sizes of its concepts, less what names that share more than one concept with it were counted too often. Only
-    names of several concepts can be such, and only among them are pairs formed: time and memory are linear in names
-    as long as concepts are bounded.
+    A count is the sum of the sizes of the concepts, corrected for names that share several. Only names of several
+    concepts need the correction: time and memory are linear in names while the size of concepts is bounded.
     """
     counts: NDArray[np.int64] = np.asarray(matrix @ matrix.sum(axis=0), dtype=np.int64)
     several = np.flatnonzero(np.diff(matrix.indptr) > 1)
@@ -168,21 +167,21 @@ def related(matrix: Any) -> NDArray[np.int64]:
     return counts
 
 
-def share(matrix: Any, one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """``(p,)`` whether the names in rows ``one (p,)`` and ``other (p,)`` share a concept."""
-    same = np.zeros(len(one), dtype=bool)
-    for start in range(0, len(one), _CHUNK):
+def shares_concept(matrix: Any, first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Return whether the names in rows ``first (p,)`` and ``second (p,)`` share a concept, ``(p,)``."""
+    same = np.zeros(len(first), dtype=bool)
+    for start in range(0, len(first), _CHUNK):
         part = slice(start, start + _CHUNK)
-        same[part] = np.asarray(matrix[one[part]].multiply(matrix[other[part]]).sum(axis=1)) > 0
+        same[part] = np.asarray(matrix[first[part]].multiply(matrix[second[part]]).sum(axis=1)) > 0
     return same
 
 
-def harmonic(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def harmonic_mean(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Harmonic mean, 0 where both are 0: F1 of precision and recall."""
-    return share_of(2 * one * other, one + other)
+    return safe_divide(2 * one * other, one + other)
 
 
-def share_of(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+def safe_divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """``part / whole``, 0 where the whole is 0."""
     part = np.asarray(part, dtype=np.float64)
     return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
@@ -192,13 +191,13 @@ class PartitionTask(Task):
     """Measure the clusters in PREDICTED against the concepts in GOLD.
 
     PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
-    a bundle, or a table with the columns concept_id, name and language. Where PREDICTED has a term in two clusters, its
-    column language tells them apart. Terms that only one of the two files has are counted and left out.
+    a bundle, or a table with the columns concept_id, name and language. The column language of PREDICTED may separate
+    equal terms in two clusters. Terms that only one of the files has are counted and left out.
     """
 
     inputs: ClassVar = ("predicted", "gold")
-    encodes: ClassVar[bool] = False
-    itemised: ClassVar[bool] = False
+    needs_encoder: ClassVar[bool] = False
+    has_items: ClassVar[bool] = False
 
     def measure(self, run: Run) -> Report:
         predicted, gold = run.paths
@@ -217,15 +216,15 @@ class PartitionTask(Task):
             remedy = "give the names as they were"
             raise InputError(f"none of its terms is a name in {gold}", path=predicted, remedy=remedy)
         both = names.take(rows)
-        found = measure_partition([clusters[keys[row]] for row in rows], both.owners, both.languages)
+        scores = measure_partition([clusters[keys[row]] for row in rows], both.owners, both.languages)
         head = (
-            f"{found.terms} terms in {found.clusters} clusters, {found.mixed:.3f} of those of several terms mixed; "
+            f"{scores.terms} terms in {scores.clusters} clusters, {scores.mixed:.3f} of those of several terms mixed; "
             f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
         )
         measures = {
-            "pairs": (found.pair_precision, found.pair_recall, found.pair_f1),
-            "B-cubed": (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1),
-            "pairs of two languages": (None, found.cross_lingual_recall, None),
+            "pairs": (scores.pair_precision, scores.pair_recall, scores.pair_f1),
+            "B-cubed": (scores.bcubed_precision, scores.bcubed_recall, scores.bcubed_f1),
+            "pairs of two languages": (None, scores.cross_lingual_recall, None),
         }
         table = [{"measure": name, "P": p, "R": r, "F1": f1} for name, (p, r, f1) in measures.items()]
         return Report(head, table, problems=run.problems)
@@ -235,9 +234,9 @@ class PartitionTask(Task):
 class Sweep:
     """Counts of pairs at each threshold.
 
-    ``true_pairs`` share a concept; in ``listed_true_pairs`` of them one name is among the ``neighbours`` of the other,
-    and no threshold finds more. At each of the ascending ``thresholds (t,)``, cosines, ``tp`` and ``fp (t,)`` are the
-    predicted pairs that are true and that are not, ``fn`` and ``tn (t,)`` those that are not predicted.
+    ``true_pairs`` share a concept; in ``listed_true_pairs`` of them a name is among the ``neighbours`` of the other,
+    the most that any threshold finds. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs at each of the ascending
+    cosines ``thresholds (t,)``.
     """
 
     names: int
@@ -252,26 +251,26 @@ class Sweep:
 
     @property
     def precision(self) -> NDArray[np.float64]:
-        """``(t,)`` share of the predicted pairs that are true, 0 where none is predicted."""
-        return share_of(self.tp, self.tp + self.fp)
+        """``(t,)`` precision, 0 if no pair is predicted."""
+        return safe_divide(self.tp, self.tp + self.fp)
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """``(t,)`` share of the true pairs that are predicted."""
-        return share_of(self.tp, self.tp + self.fn)
+        """``(t,)`` recall."""
+        return safe_divide(self.tp, self.tp + self.fn)
 
     @property
     def f1(self) -> NDArray[np.float64]:
-        """``(t,)`` harmonic mean of precision and recall."""
-        return harmonic(self.precision, self.recall)
+        """``(t,)`` F1."""
+        return harmonic_mean(self.precision, self.recall)
 
     @property
     def best(self) -> int:
-        """Index of the threshold with the highest F1, the lowest of several: the paper's theta 0."""
+        """Index of the lowest threshold with the highest F1: the paper's theta 0."""
         return int(np.argmax(self.f1))
 
     def to_dicts(self) -> list[dict[str, float | int]]:
-        """One plain row for each threshold."""
+        """Return a row for each threshold."""
         names = ("threshold", "precision", "recall", "f1", "tp", "fp", "fn", "tn")
         columns = [getattr(self, name if name != "threshold" else "thresholds").tolist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -284,15 +283,14 @@ def sweep(
 ) -> Sweep:  # fmt: skip
     """Evaluate embeddings as a clustering of names, at every threshold at once.
 
-    CODER++, sections 3.1 and 3.2: FN comes from the number of true pairs, TN from that of all pairs. Pairs have no
-    direction. Different from the paper: a name may belong to several concepts, and two names are a true pair when they
-    share one (the paper's concepts are taken apart by CUI; a pair that shares two still counts once). Time is linear in
-    the number of neighbours: true pairs are counted from the sizes of concepts, not visited.
+    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, TN from that of all pairs. Pairs have no
+    direction. Unlike in the paper a name may belong to several concepts; two names that share any are one true pair.
+    Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
 
     Args:
-        concepts: for each of n distinct names the id of its concept, or the ids of its concepts.
+        concepts: one or more concept ids of each of n distinct names.
         embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
-        neighbours: m, how many nearest names are looked at for each.
+        neighbours: m, the number of nearest names of each name.
         thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
         kind, progress: see :func:`medlink.index.knn_graph.nearest`.
 
@@ -303,22 +301,22 @@ def sweep(
     n, limits = len(concepts), np.asarray(thresholds, dtype=np.float64)
     if n != len(embeddings):
         raise ConfigError(f"{n} names and {len(embeddings)} embeddings, as many of both expected")
-    # written so that NaN is refused as well
+    # phrased so that NaN fails
     if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
         message = "thresholds must be cosines between -1 and 1, ascending, each once"
-        raise ConfigError(message, remedy="sort them, and take out what is there twice")
+        raise ConfigError(message, remedy="sort them, and take out duplicates")
     matrix = incidence(concepts)
     rows, cosines = nearest(embeddings, neighbours, kind=kind, progress=progress)
-    true_pairs = (int(related(matrix).sum()) - n) // 2
+    true_pairs = (int(count_related(matrix).sum()) - n) // 2
     if not true_pairs:
         remedy = "evaluate on a source that has synonyms or translations"
         raise ConfigError("no two names share a concept", remedy=remedy)
-    one, other, cosine = near_pairs(rows, cosines)
-    true = share(matrix, one, other)
-    # how many thresholds lie below the cosine: the pair is predicted at that many, the lowest
+    first, second, cosine = near_pairs(rows, cosines)
+    true = shares_concept(matrix, first, second)
+    # the number of thresholds below the cosine, at which the pair is predicted
     reached = np.searchsorted(limits, cosine.astype(np.float64), side="left")
     width = len(limits) + 1
-    # from how many reach so many thresholds to how many are predicted at each
+    # from pairs by their number of thresholds to pairs predicted at each threshold
     tp, fp = (np.cumsum(np.bincount(reached[i], minlength=width)[::-1])[::-1][1:] for i in (true, ~true))
     fn = true_pairs - tp
     tn = n * (n - 1) // 2 - tp - fp - fn
@@ -334,7 +332,7 @@ class ClusteringTask(Sampled):
     inputs: ClassVar = ("names",)
 
     sample: Annotated[int | None, Field(ge=2, description="So many names or a few more, of whole concepts.")] = None
-    neighbours: Annotated[int, Field(ge=1, description="Nearest names that are looked at for each name.")] = NEIGHBOURS
+    neighbours: Annotated[int, Field(ge=1, description="Nearest names compared with each name.")] = NEIGHBOURS
     thresholds: Annotated[
         str,
         Field(description="Cosines above which a pair is predicted, as START:STOP:STEP, both ends included."),
@@ -345,18 +343,18 @@ class ClusteringTask(Sampled):
         names = read_dictionary(run.paths[0], run.problems)
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)
-        found = sweep(
+        counts = sweep(
             names.owners,
             run.embed(names.texts),
             neighbours=self.neighbours,
             thresholds=threshold_range(self.thresholds),
             progress=step(run.progress, "names compared"),
         )
-        items = found.to_dicts()
-        best = items[found.best]
+        items = counts.to_dicts()
+        best = items[counts.best]
         head = (
-            f"{found.names} names of {len(set().union(*names.owners))} concepts, {found.true_pairs} true pairs, "
-            f"{found.listed_true_pairs / found.true_pairs:.1%} of them among the {self.neighbours} nearest"
+            f"{counts.names} names of {len(set().union(*names.owners))} concepts, {counts.true_pairs} true pairs, "
+            f"{counts.listed_true_pairs / counts.true_pairs:.1%} of them among the {self.neighbours} nearest"
         )
         short = {"P": "precision", "R": "recall", "F1": "f1", "TP": "tp", "FP": "fp", "FN": "fn", "TN": "tn"}
         row = {"theta0": best["threshold"]} | {name: best[key] for name, key in short.items()}
@@ -364,14 +362,15 @@ class ClusteringTask(Sampled):
 
 
 def threshold_range(text: str) -> list[float]:
-    """The thresholds of ``START:STOP:STEP``, both ends included, up to 1,000; ``ValueError`` for any other text."""
+    """Parse thresholds ``START:STOP:STEP``, both ends included, up to 1,000; ``ValueError`` for any other text."""
     try:
         start, stop, size = (Decimal(part) for part in text.split(":"))
-        if not (-1 <= start <= stop <= 1 and 0 < size < _MANY and (stop - start) / size < _MANY):
+        if not (-1 <= start <= stop <= 1 and 0 < size < _MAX_STEPS and (stop - start) / size < _MAX_STEPS):
             raise ValueError
-    # what is not a number is an arithmetic error, as is a quotient too large for a decimal
+    # ArithmeticError: not a number, or a quotient too large for a decimal
     except (ValueError, ArithmeticError):
         raise ValueError(
-            f"thresholds is {text!r}, START:STOP:STEP expected: -1 <= START <= STOP <= 1, STEP > 0, up to {_MANY} steps"
+            f"thresholds is {text!r}, START:STOP:STEP expected: -1 <= START <= STOP <= 1, STEP > 0, "
+            f"up to {_MAX_STEPS} steps"
         ) from None
     return [float(start + i * size) for i in range(int((stop - start) / size) + 1)]

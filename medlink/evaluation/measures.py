@@ -1,4 +1,4 @@
-"""Measures of items: intervals by resampling, calibration, and the ranks at which queries find their gold.
+"""Bootstrap intervals, calibration, and the ranks of gold concepts.
 
 Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name,
 some queries at a time, so that memory beyond the embeddings does not grow with either.
@@ -27,16 +27,16 @@ Vector = NDArray[np.float64]
 Statistic = Callable[..., Any]
 """Columns ``(..., n)`` to values ``(...)``, along ``axis``."""
 DEPTH = 1000
-"""Names looked at for each query: BioLORD 2022, section 5.1, speaks of the 1000 nearest neighbours."""
+"""Names searched for each query: the 1000 nearest neighbours, as in BioLORD 2022, section 5.1."""
 RankBy = Literal["concepts", "names"]
 """What is ranked."""
 _BLOCK = 256  # queries compared at a time: with 1000 names each, some megabytes
-_SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the middle
+_SPARE = 8  # further names, since rounding in the matrix product could cut a tie in the middle
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Record):
-    """A measure of so many items with its interval, NaN where no resample defines the measure."""
+    """A measure of ``items`` items with its interval, NaN if no resample defines the measure."""
 
     items: int
     value: float
@@ -45,14 +45,14 @@ class Estimate(Record):
 
 
 def pearson(x: Vector, y: Vector, axis: int = -1) -> Any:
-    """Pearson correlation along an axis, NaN where a side does not vary."""
+    """Pearson correlation along an axis, NaN if a side does not vary."""
     from scipy.stats import pearsonr
 
     return pearsonr(x, y, axis=axis).statistic
 
 
 def spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
-    """Spearman correlation along an axis: Pearson on ranks, equal values sharing the mean of theirs."""
+    """Spearman correlation along an axis: Pearson on ranks, with mean ranks for ties."""
     from scipy.stats import rankdata
 
     return pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
@@ -62,14 +62,14 @@ STATISTICS: Mapping[str, Statistic] = {"pearson": pearson, "spearman": spearman}
 
 
 def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, confidence: float, seed: int) -> Estimate:
-    """A statistic of columns ``(n,)`` with the percentile interval of its bootstrap.
+    """Compute a statistic of columns ``(n,)`` with the percentile interval of its bootstrap.
 
     Raises:
         ConfigError: there are no items, or an option is outside its range.
     """
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence {confidence}, above 0 and below 1 expected")
-    drawn = resampled(statistic, columns, resamples, seed)
+    drawn = bootstrap_values(statistic, columns, resamples, seed)
     n, value = len(columns[0]), float(statistic(*columns))
     if n == 1:
         return Estimate(n, value, value, value)
@@ -78,8 +78,8 @@ def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, co
     return Estimate(n, value, low, high)
 
 
-def resampled(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
-    """Values of a statistic in resamples of the items, without those in which it is not defined."""
+def bootstrap_values(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
+    """Return the values of a statistic in resamples of the items, without undefined values."""
     from scipy.stats import bootstrap
 
     if resamples < 1:
@@ -92,15 +92,15 @@ def resampled(statistic: Statistic, columns: Sequence[Vector], resamples: int, s
     options: Any = {"n_resamples": resamples, "batch": max(1, _CELLS // n), "rng": np.random.default_rng(seed)}
     options |= {"paired": True, "vectorized": True, "method": "percentile"}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of resamples in which a side does not vary: their NaN says so
+        warnings.simplefilter("ignore")  # resamples in which a side does not vary give NaN
         drawn: Vector = bootstrap(tuple(columns), statistic, **options).bootstrap_distribution
     return drawn[~np.isnan(drawn)]
 
 
 def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Expected calibration error in ten bins of one width, each with its share of the items (Naeini et al. 2015).
+    """Expected calibration error in ten bins of equal width (Naeini et al. 2015).
 
-    ``scores (n,)`` lie between 0 and 1, ``right (n,)`` says what they are of; NaN where there is none.
+    ``scores (n,)`` between 0 and 1 are probabilities that ``right (n,)`` is true; NaN without items.
     """
     if not len(scores):
         return float("nan")
@@ -109,10 +109,10 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 
 
 class Ranks(NamedTuple):
-    """At which rank each of q queries found its gold, and what it found first; ``(q,)`` each.
+    """Rank of the gold of each of q queries, and the first concept; ``(q,)`` each.
 
-    ``rank`` is from 1, and 0 where no gold concept is among the names looked at. ``concept`` is that of rank 1, -1
-    where the dictionary is empty; ``cosine`` that of the query and its best name.
+    ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is that of rank 1, -1 for an
+    empty dictionary; ``cosine`` that of the query and its best name.
     """
 
     rank: NDArray[np.int64]
@@ -124,8 +124,8 @@ class Ranks(NamedTuple):
 class RankMeasures(Record):
     """Measures of a list of ranks.
 
-    ``acc1`` and ``acc5`` are shares of the queries whose gold is the first, or among the first five; ``mrr`` the mean
-    reciprocal rank; ``unfound`` the share whose gold is not among the names looked at.
+    ``acc1`` and ``acc5`` are the shares of queries with gold at rank 1 and among the first five, ``mrr`` is the mean
+    reciprocal rank, ``unfound`` the share without gold among the names searched.
     """
 
     queries: int
@@ -136,10 +136,10 @@ class RankMeasures(Record):
 
 
 def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
-    """Acc@1, Acc@5 and MRR, whose terms are 0 where nothing is found (Voorhees 1999, TREC-8).
+    """Acc@1, Acc@5 and MRR, with reciprocal rank 0 for a query without gold (Voorhees 1999, TREC-8).
 
-    BioLORD 2022, table 2, gives MRR and Acc@1 of SCT-L2P so, with ranks up to 1000 (section 5.1). ``ranks (q,)`` begin
-    at 1, with 0 for a query that did not find its gold; all queries count.
+    BioLORD 2022, table 2, reports MRR and Acc@1 of SCT-L2P this way, with ranks up to 1000 (section 5.1). ``ranks
+    (q,)`` begin at 1; 0 means that the gold was not found.
 
     Raises:
         ConfigError: there is no query, or a rank is negative.
@@ -148,9 +148,9 @@ def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
         raise ConfigError("no queries to measure", remedy="give one or more")
     if ranks.min() < 0:
         raise ConfigError(f"rank {int(ranks.min())}, 0 or more expected")
-    found = ranks > 0
-    reciprocal = np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=found)
-    shares = (np.mean(ranks == 1), np.mean(found & (ranks <= 5)), reciprocal.mean(), np.mean(~found))
+    is_found = ranks > 0
+    reciprocal = np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=is_found)
+    shares = (np.mean(ranks == 1), np.mean(is_found & (ranks <= 5)), reciprocal.mean(), np.mean(~is_found))
     return RankMeasures(len(ranks), *map(float, shares))
 
 
@@ -164,45 +164,45 @@ def rank_gold(
     rank_by: RankBy = "concepts",
     progress: Callable[[int, int], object] | None = None,
 ) -> Ranks:
-    """Rank the names of a dictionary by cosine with each query, and say at which rank the first gold concept is.
+    """Rank the names of a dictionary by cosine with each query; return the rank of the first gold concept.
 
     BioLORD 2022, section 4.2. By ``concepts`` a concept is ranked once, by its best name; by ``names`` each name of
-    each concept is, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper does not
-    say which of them it counts. Equal cosines are ordered by concept number, then by row. Rank 1 is the same both ways.
+    each concept is ranked, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper
+    does not say which it does. Rank 1 is the same in both. Equal cosines are ordered by concept number, then by row.
 
     ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct; ``owners (n, c)`` and ``gold
-    (q, c)`` SciPy CSR arrays: the concepts of each name, and those that are right for each query (there may be none).
+    (q, c)`` are SciPy CSR arrays with the concepts of each name and the right concepts of each query, maybe none.
     """
     if rank_by not in get_args(RankBy):
         raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
     if depth < 1:
         raise ConfigError(f"depth {depth}, 1 or more expected")
     count = len(queries)
-    found = Ranks(np.zeros(count, dtype=np.int64), np.full(count, -1), np.zeros(count, dtype=np.float32))
+    ranks = Ranks(np.zeros(count, dtype=np.int64), np.full(count, -1), np.zeros(count, dtype=np.float32))
     names = np.ascontiguousarray(names, dtype=np.float32)
     for start in range(0, count if len(names) else 0, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))
         rows, cosines = _nearest(np.ascontiguousarray(queries[part], dtype=np.float32), names, depth)
-        rank, found.concept[part], found.cosine[part] = _rank(rows, cosines, owners, gold[part], rank_by)
-        found.rank[part] = np.where(rank <= depth, rank, 0)
+        rank, ranks.concept[part], ranks.cosine[part] = _rank(rows, cosines, owners, gold[part], rank_by)
+        ranks.rank[part] = np.where(rank <= depth, rank, 0)
         if progress is not None:
             progress(part.stop, count)
-    return found
+    return ranks
 
 
 def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, gold: Any, rank_by: str) -> Ranks:
-    """Ranks of b queries, whose nearest names are ``rows (b, k)`` and whose gold is ``gold (b, c)``."""
+    """Ranks of b queries with the nearest names ``rows (b, k)`` and the gold ``gold (b, c)``."""
     b, width = len(rows), owners.shape[1]
-    # one entry for each concept of each name, query after query
+    # an entry for each concept of each name, query after query
     entries = owners[rows.ravel()]
     sizes = np.diff(entries.indptr)
     query = np.repeat(np.arange(b), sizes.reshape(rows.shape).sum(axis=1))
     cosine = np.repeat(cosines.ravel(), sizes)
-    # only equal cosines are reordered: such a sort is quick, and a stable one keeps the order of rows
+    # only equal cosines are reordered; a stable sort keeps the order of rows
     level = np.cumsum((np.diff(query, prepend=0) != 0) | (np.diff(cosine, prepend=cosine[:1]) != 0))
     order = np.argsort(level * width + entries.indices, kind="stable")
     key = query * width + entries.indices[order]
-    # a concept counts where it is first met, a name always
+    # a concept counts at its first entry, a name at each
     counts = np.full(len(key), int(rank_by == "names"))
     counts[np.unique(key, return_index=True)[1]] = 1
     seen, first = np.cumsum(counts), np.searchsorted(query, np.arange(b))
@@ -216,7 +216,7 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
 
 
 def _nearest(queries: NDArray[np.float32], names: NDArray[np.float32], depth: int) -> Neighbours:
-    """``(b, k)`` rows of the names with the highest cosines, and these, summed in one order whatever the row."""
+    """``(b, k)`` rows and cosines of the nearest names; each cosine is summed in the same order."""
     wanted = min(depth + _SPARE, len(names))
     rows = np.ascontiguousarray(faiss().knn(queries, names, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1])
     return best_first(rows, exact_cosines(queries, names, rows), depth)

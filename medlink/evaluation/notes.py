@@ -1,4 +1,4 @@
-"""Notes from end to end: what is found, linked and affirmed in texts, beside what people annotated in them."""
+"""Notes end to end: the concepts found, linked and affirmed in texts, compared with annotations."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medlink.errors import InputError
 from medlink.evaluation.measures import calibration_error
-from medlink.evaluation.names import as_known, split_ids
+from medlink.evaluation.names import match_ids, split_ids
 from medlink.evaluation.task import Report, Row, Run, StrPath, Task, by_language
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.notes.gold import find_gold, read_gold
 from medlink.notes.options import NoteOptions
-from medlink.notes.reading import ending
+from medlink.notes.reading import file_suffix
 from medlink.records import LINKED, Experiencer, Presence, Qualifiers, Temporality
 
 if TYPE_CHECKING:
     from medlink.notes.pipeline import LinkedNote, NotePipeline
-    from medlink.reading.status import StatusReader
+    from medlink.reading.qualifiers import QualifierReader
 
 Piece = tuple[int, int]
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -34,35 +34,35 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "temporality": get_args(Temporality),
     "experiencer": get_args(Experiencer),
 }
-"""The values of each field, the usual one first."""
-TOLD = frozenset(FIELDS)
-"""What a gold may tell of a finding: fields of :class:`medlink.records.Qualifiers`."""
+"""The values of each qualifier, the usual one first."""
+ALL_FIELDS = frozenset(FIELDS)
+"""The fields of :class:`medlink.records.Qualifiers` that a gold may annotate."""
 HEADING = "heading"
-"""What is read as a part of a heading has no status."""
-Said = dict[str, tuple[str, str]]
+"""In place of a value, for a finding in a heading, which has no status."""
+ReadStatus = dict[str, tuple[str, str]]
 """Value and cue of each field."""
 Pairs = Counter[tuple[str, str]]
-"""How often a value that is right is read as a value."""
+"""Counts of pairs of gold value and read value."""
 SHARES = {"touched": "annotated", "exact": "annotated", "right": "coded"}
-"""Counts of findings that are shares, and of which counts."""
+"""Counts of findings reported as shares, with the count that each is a share of."""
 _BATCH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An annotated finding: its pieces by characters and the right concepts, each empty where not known; its status."""
+    """An annotated finding: pieces as character offsets, right concepts (empty if unknown), and qualifiers."""
 
     pieces: tuple[Piece, ...]
     concepts: frozenset[str]
-    said: Qualifiers = Qualifiers()  # noqa: RUF009  # it is frozen
+    qualifiers: Qualifiers = Qualifiers()  # noqa: RUF009  # it is frozen
 
     @property
     def span(self) -> Piece:
-        """Where its first piece begins and its last one ends."""
+        """From the start of the first piece to the end of the last."""
         return min(self.pieces)[0], max(end for _, end in self.pieces)
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Whether a part of the text reaches into its span."""
+        """Whether a range of the text overlaps the span."""
         return self.span[0] < end and start < self.span[1]
 
 
@@ -70,9 +70,9 @@ class Finding:
 class GoldText:
     """A text with its findings.
 
-    ``concepts`` are all right ones of the document, ``affirmed`` those that it affirms. ``complete`` says that every
-    finding was annotated, ``placed`` that each has its place, so that what is found elsewhere is wrong. ``told`` are
-    the fields of the status that the gold tells apart.
+    ``concepts`` are all right concepts of the text, and ``affirmed`` the affirmed ones. In a ``complete`` text
+    every finding was annotated; with ``has_spans`` each has its pieces, so that concepts found elsewhere are wrong.
+    ``annotated_fields`` are the fields of the status that the gold has.
     """
 
     name: str
@@ -82,23 +82,24 @@ class GoldText:
     concepts: frozenset[str]
     affirmed: frozenset[str]
     complete: bool = True
-    placed: bool = True
-    told: frozenset[str] = TOLD
+    has_spans: bool = True
+    annotated_fields: frozenset[str] = ALL_FIELDS
 
     @classmethod
-    def of(
+    def from_findings(
         cls, name: str, language: str, text: str, findings: Sequence[Finding], *,
-        complete: bool = True, placed: bool = True, told: frozenset[str] = TOLD,
+        complete: bool = True, has_spans: bool = True, annotated_fields: frozenset[str] = ALL_FIELDS,
     ) -> GoldText:  # fmt: skip
-        """Make a gold text; findings without a place count for its concepts, not as spans."""
-        every = frozenset(concept for one in findings for concept in one.concepts)
-        affirmed = frozenset(concept for one in findings if is_affirmed(one.said, told) for concept in one.concepts)
-        there = tuple(one for one in findings if one.pieces)
-        return cls(name, language, text, there, every, affirmed, complete, placed, told)
+        """Make a gold text; findings without pieces count for its concepts only."""
+        every = frozenset(concept for finding in findings for concept in finding.concepts)
+        present = [finding for finding in findings if is_affirmed(finding.qualifiers, annotated_fields)]
+        affirmed = frozenset(concept for finding in present for concept in finding.concepts)
+        spans = tuple(finding for finding in findings if finding.pieces)
+        return cls(name, language, text, spans, every, affirmed, complete, has_spans, annotated_fields)
 
 
-class Linked(NamedTuple):
-    """A mention with its best concept, whether the text affirms it, and whether it is linked."""
+class BestConcept(NamedTuple):
+    """The best concept of a mention, whether the text affirms it, and whether it is linked."""
 
     start: int
     end: int
@@ -108,128 +109,125 @@ class Linked(NamedTuple):
     score: float
 
 
-def links(text: GoldText, note: LinkedNote) -> list[Linked]:
-    """The mentions of a note with their best concepts."""
-    found = []
-    for one in note.mentions:
-        if one.link.candidates:
-            best = one.link.candidates[0]
-            so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
+def best_concepts(text: GoldText, note: LinkedNote) -> list[BestConcept]:
+    """Return the mentions of a note with their best concepts."""
+    concepts = []
+    for mention in note.mentions:
+        if mention.link.candidates:
+            best = mention.link.candidates[0]
+            affirmed = mention.qualifiers is None or is_affirmed(mention.qualifiers, text.annotated_fields)
             ids = best.concept_id, *best.same_as
             concept = next((known for known in ids if known in text.concepts), best.concept_id)
-            found.append(Linked(one.start, one.end, concept, so, one.link.status == LINKED, best.score))
-    return found
+            linked = mention.link.status == LINKED
+            concepts.append(BestConcept(mention.start, mention.end, concept, affirmed, linked, best.score))
+    return concepts
 
 
-def is_affirmed(said: Qualifiers, told: Collection[str]) -> bool:
-    """Whether a finding counts as one that the patient has or had, by those fields that the gold tells apart."""
-    return Qualifiers(**{field: getattr(said, field) for field in told}).is_present
+def is_affirmed(qualifiers: Qualifiers, fields: Collection[str]) -> bool:
+    """Return whether the patient has or had a finding, by the fields that the gold has."""
+    return Qualifiers(**{field: getattr(qualifiers, field) for field in fields}).is_present
 
 
 def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
-    """Whether a concept is right for a stretch of a text; ``None`` where that is not known.
+    """Return whether a concept is right for a span of a text; ``None`` if unknown.
 
-    Where places are not known a concept is right anywhere, and what the text denies or doubts was not annotated.
+    In a gold without spans a concept is right anywhere, and denied or uncertain findings are unknown.
     """
-    if not text.placed:
+    if not text.has_spans:
         return True if concept in text.concepts else None if denied else False
-    there = [one for one in text.findings if one.overlaps(start, end) and (text.complete or one.concepts)]
-    if not text.complete and not there:
+    overlapping = [f for f in text.findings if f.overlaps(start, end) and (text.complete or f.concepts)]
+    if not text.complete and not overlapping:
         return None
-    return any(concept in one.concepts for one in there)
+    return any(concept in finding.concepts for finding in overlapping)
 
 
-def judged(text: GoldText, found: Sequence[Linked]) -> list[tuple[float, bool]]:
-    """Score, and whether the concept is right, of what was found where that is known."""
-    right = (is_right(text, one.start, one.end, one.concept, denied=not one.affirmed) for one in found)
-    return [(one.score, known) for one, known in zip(found, right, strict=True) if known is not None]
+def scored_outcomes(text: GoldText, mentions: Sequence[BestConcept]) -> list[tuple[float, bool]]:
+    """Return the score of each concept and whether it is right, unless that is unknown."""
+    right = (is_right(text, m.start, m.end, m.concept, denied=not m.affirmed) for m in mentions)
+    return [(mention.score, known) for mention, known in zip(mentions, right, strict=True) if known is not None]
 
 
-def count(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
-    """What is right, wrong and missed in a text.
+def count(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
+    """Count the right, wrong and missed concepts and mentions of a text.
 
-    - ``documents right``, ``wrong`` and ``missed``: concepts that are affirmed; ``regardless ...`` where all that is
-      found counts as affirmed.
-    - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions, each paired with at most one finding that it
-      overlaps and whose concept it has, so that most are (SciPy's ``maximum_bipartite_matching``). A mention counts as
-      wrong only where that is known.
-    - of the ``annotated`` findings those that are ``touched``, found to the letter (``exact``); of the ``coded`` ones
-      those that are linked ``right``, whatever their status.
+    - ``documents right``, ``wrong`` and ``missed``: affirmed concepts; ``regardless ...``: all concepts.
+    - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions. Each is paired with at most one finding that it
+      overlaps and whose concept it has, as many as possible (SciPy's ``maximum_bipartite_matching``). Mentions that
+      may be right do not count as wrong.
+    - findings: ``annotated``: all; ``touched``: that overlap a mention; ``exact``: with the span of a mention;
+      ``coded``: with a concept; ``right``: that overlap a mention with that concept, whatever its status.
     """
-    linked = [one for one in found if one.linked]
-    affirmed = [one for one in linked if one.affirmed]
+    linked = [mention for mention in mentions if mention.linked]
+    affirmed = [mention for mention in linked if mention.affirmed]
     counts = Counter[str]()
-    for name, kept in (("documents", affirmed), ("regardless", linked)):
-        concepts, wanted = {one.concept for one in kept}, text.affirmed
+    for name, counted in (("documents", affirmed), ("regardless", linked)):
+        concepts, wanted = {mention.concept for mention in counted}, text.affirmed
         counts[f"{name} right"] = len(concepts & wanted)
         counts[f"{name} wrong"] = len(concepts - wanted)
         counts[f"{name} missed"] = len(wanted - concepts)
     for finding in text.findings:
-        there = [one for one in linked if finding.overlaps(one.start, one.end)]
+        overlapping = [mention for mention in linked if finding.overlaps(mention.start, mention.end)]
         counts["annotated"] += 1
         counts["coded"] += bool(finding.concepts)
-        counts["touched"] += bool(there)
-        counts["exact"] += any((one.start, one.end) == finding.span for one in there)
-        counts["right"] += any(one.concept in finding.concepts for one in there)
+        counts["touched"] += bool(overlapping)
+        counts["exact"] += any((mention.start, mention.end) == finding.span for mention in overlapping)
+        counts["right"] += any(mention.concept in finding.concepts for mention in overlapping)
     return counts + _count_mentions(text, affirmed)
 
 
-def _count_mentions(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
+def _count_mentions(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    gold = [one for one in text.findings if one.concepts and is_affirmed(one.said, text.told)]
-    fits = [[g.overlaps(f.start, f.end) and f.concept in g.concepts for g in gold] for f in found]
+    gold = [f for f in text.findings if f.concepts and is_affirmed(f.qualifiers, text.annotated_fields)]
+    fits = [[f.overlaps(m.start, m.end) and m.concept in f.concepts for f in gold] for m in mentions]
     right = 0
-    if found and gold:
+    if mentions and gold:
         right = int((maximum_bipartite_matching(csr_array(np.array(fits, dtype=np.int8)), "column") >= 0).sum())
-    known = [is_right(text, one.start, one.end, one.concept, denied=False) for one in found]
-    wrong = sum(one is not None for one in known) - right if text.placed else known.count(False)
+    known = [is_right(text, mention.start, mention.end, mention.concept, denied=False) for mention in mentions]
+    wrong = sum(correct is not None for correct in known) - right if text.has_spans else known.count(False)
     return Counter({"mentions right": right, "mentions wrong": wrong, "mentions missed": len(gold) - right})
 
 
 def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of the counts ``right``, ``wrong`` and ``missed`` of a name, 0 where not defined."""
+    """Precision, recall and F1 of the counts ``right``, ``wrong`` and ``missed`` of a name, 0 if undefined."""
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
 
 
-def read_findings(reader: StatusReader, text: GoldText) -> list[Said]:
-    """What a reader reads of each finding of a text; one in several pieces by the first that a cue speaks of.
-
-    The places of the findings are given, so that only their status is measured.
-    """
-    note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
-    # of the whole note at once, for lists are made of mentions
-    said, found = iter(zip(note.qualify(pieces), note.cues(pieces), strict=True)), list[Said]()
+def read_status(reader: QualifierReader, text: GoldText) -> list[ReadStatus]:
+    """Read the status of each finding at its annotated pieces; the first piece with a cue decides."""
+    note, pieces = reader.read(text.text), [piece for finding in text.findings for piece in finding.pieces]
+    # all pieces at once, since a list is recognised by its mentions
+    qualified, statuses = iter(zip(note.qualify(pieces), note.cues(pieces), strict=True)), list[ReadStatus]()
     for finding in text.findings:
-        own, read = list(islice(said, len(finding.pieces))), Said()
+        own, read = list(islice(qualified, len(finding.pieces))), ReadStatus()
         for field in FIELDS:
-            ways = [(getattr(one, field) if one else HEADING, cues.get(field, "")) for one, cues in own]
-            read[field] = next((way for way in ways if way[1]), ways[0])
-        found.append(read)
-    return found
+            values = [(getattr(status, field) if status else HEADING, cues.get(field, "")) for status, cues in own]
+            read[field] = next(((value, cue) for value, cue in values if cue), values[0])
+        statuses.append(read)
+    return statuses
 
 
 def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int]:
-    """Precision, recall and F1 of a value, how often it is right, and how often it was read."""
+    """Return precision, recall and F1 of a value, and how often it is the gold value and the read value."""
     right = pairs[value, value]
-    should, said = (sum(n for pair, n in pairs.items() if pair[at] == value) for at in (0, 1))
-    return right / max(said, 1), right / max(should, 1), 2 * right / max(said + should, 1), should, said
+    gold, read = (sum(n for pair, n in pairs.items() if pair[at] == value) for at in (0, 1))
+    return right / max(read, 1), right / max(gold, 1), 2 * right / max(read + gold, 1), gold, read
 
 
 def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]]:
-    """Each value with its measures, and as what it was read, from the pairs of each language and field."""
+    """Return measures of each value and the confusion of values, from the pairs of each language and field."""
     rates, confusion = list[Row](), list[Row]()
     for (language, field), own in sorted(pairs.items()):
         for value in FIELDS[field]:
-            precision, recall, f1, should, said = value_rates(own, value)
+            precision, recall, f1, gold, read = value_rates(own, value)
             head = {"language": language, "field": field, "value": value}
-            if should or said:
-                rates.append({**head, "findings": should, "P": precision, "R": recall, "F1": f1})
-            read = ((one, own[value, one]) for one in (*FIELDS[field], HEADING))
-            confusion += [{**head, "read as": one, "findings": number} for one, number in read if number]
+            if gold or read:
+                rates.append({**head, "findings": gold, "P": precision, "R": recall, "F1": f1})
+            counts = ((read_as, own[value, read_as]) for read_as in (*FIELDS[field], HEADING))
+            confusion += [{**head, "read as": read_as, "findings": number} for read_as, number in counts if number]
     return {"status": rates, "status as it was read": confusion}
 
 
@@ -255,25 +253,25 @@ _FIELDS = {*_Line.model_fields, *_Marked.model_fields}
 
 
 def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
-    """Annotated texts: JSON lines with the status of findings, or brat and PubTator without.
+    """Read annotated texts: JSON lines with the status of findings, or brat and PubTator without.
 
-    A line has ``id``, ``text``, and where it is known ``language`` and ``complete``; ``findings`` have ``pieces``
-    (pairs of characters), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. What no finding of a file
-    has the file does not tell. Where a finding has no pieces those of its text are not all known.
+    A line has ``id``, ``text``, and if known ``language`` and ``complete``. ``findings`` have ``pieces`` (pairs of
+    character offsets), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. A file annotates the
+    fields that any of its findings has. A text with a finding without pieces has no spans.
 
     Raises:
         InputError: a file cannot be read, too many lines are bad, or there is no finding.
     """
-    files = find_gold([Path(one) for one in paths])[0]
-    found = [
+    files = find_gold([Path(path) for path in paths])[0]
+    texts = [
         text
         for path in files
-        for text in (_read_lines if ending(path) in (".jsonl", ".ndjson") else _read_annotated)(path, problems)
+        for text in (_read_lines if file_suffix(path) in (".jsonl", ".ndjson") else _read_annotated)(path, problems)
     ]
-    if not any(text.concepts for text in found):
+    if not any(text.concepts for text in texts):
         remedy = "give texts whose findings have concepts"
         raise InputError("there is no finding with a concept in it", path=", ".join(map(str, paths)), remedy=remedy)
-    return found
+    return texts
 
 
 def _read_annotated(path: Path, problems: Problems) -> Iterator[GoldText]:
@@ -281,8 +279,9 @@ def _read_annotated(path: Path, problems: Problems) -> Iterator[GoldText]:
         if note.text is None:
             remedy = "write the texts with the decisions, by Review.write_gold(FILE)"
             raise InputError("has no texts of notes", path=path, remedy=remedy)
-        marked = [Finding(one.pieces, frozenset(split_ids("|".join(one.concepts)))) for one in note.annotations]
-        yield GoldText.of(note.note_id, note.language or "", note.text, marked, told=frozenset())
+        findings = [Finding(mark.pieces, frozenset(split_ids("|".join(mark.concepts)))) for mark in note.annotations]
+        language, fields = note.language or "", frozenset[str]()
+        yield GoldText.from_findings(note.note_id, language, note.text, findings, annotated_fields=fields)
 
 
 def _read_lines(path: Path, problems: Problems) -> Iterator[GoldText]:
@@ -291,22 +290,24 @@ def _read_lines(path: Path, problems: Problems) -> Iterator[GoldText]:
         try:
             line = _Line.model_validate(row)
         except ValidationError as error:
-            # what stands there may be a note, and so may a key that is no field
-            place = [part for part in error.errors()[0]["loc"] if isinstance(part, int) or part in _FIELDS]
-            lines.bad("no text with findings", number, ".".join(map(str, place)))
+            # a value, and a key that is no field, may be text of a note
+            location = [part for part in error.errors()[0]["loc"] if isinstance(part, int) or part in _FIELDS]
+            lines.bad_row("no text with findings", number, ".".join(map(str, location)))
             continue
-        if any(not 0 <= start < end <= len(line.text) for one in line.findings for start, end in one.pieces):
-            lines.bad("a piece that lies outside its text", number)
+        if any(not 0 <= start < end <= len(line.text) for finding in line.findings for start, end in finding.pieces):
+            lines.bad_row("a piece that lies outside its text", number)
         else:
             texts.append(line)
-    told = TOLD & {field for line in texts for one in line.findings for field in one.model_fields_set}
+    annotated = ALL_FIELDS & {field for line in texts for mark in line.findings for field in mark.model_fields_set}
     for line in texts:
         findings = [
-            Finding(one.pieces, frozenset(one.concepts), Qualifiers(one.presence, one.temporality, one.experiencer))
-            for one in line.findings
+            Finding(m.pieces, frozenset(m.concepts), Qualifiers(m.presence, m.temporality, m.experiencer))
+            for m in line.findings
         ]
-        known = {"complete": line.complete, "placed": all(one.pieces for one in findings)}
-        yield GoldText.of(str(line.id), line.language, line.text, findings, told=told, **known)
+        known = {"complete": line.complete, "has_spans": all(finding.pieces for finding in findings)}
+        yield GoldText.from_findings(
+            str(line.id), line.language, line.text, findings, annotated_fields=annotated, **known
+        )
 
 
 _Row = tuple[GoldText, list[tuple[float, bool]], Counter[str]]
@@ -315,17 +316,17 @@ _Row = tuple[GoldText, list[tuple[float, bool]], Counter[str]]
 class NotesTask(NoteOptions, Task):
     """Precision, recall and F1 of the findings that texts affirm, by documents and by mentions, and of their status.
 
-    BUNDLE is what the texts are linked to. GOLD are annotated texts: JSON lines with the status of findings, brat or
-    PubTator without; the options are those of 'medlink link'.
+    Links the texts of GOLD to BUNDLE, with the options of 'medlink link'. GOLD is JSON lines, with the status of
+    findings, or brat or PubTator, without it.
     """
 
     inputs: ClassVar = ("bundle", "gold...")
-    encodes: ClassVar[bool] = False
+    needs_encoder: ClassVar[bool] = False
 
     def measure(self, run: Run) -> Report:
         from medlink.notes.pipeline import NotePipeline
         from medlink.notes.reading import Note
-        from medlink.reading.status import status_reader
+        from medlink.reading.qualifiers import qualifier_reader
 
         options = {name: getattr(self, name) for name in NoteOptions.model_fields}
         pipeline = NotePipeline(Path(run.paths[0]), **options)
@@ -342,23 +343,23 @@ class NotesTask(NoteOptions, Task):
                     run.problems.skipped["note that cannot be read"] += 1
                     continue
                 known = replace(text, language=note.language)
-                found = links(known, note)
-                rows.append((known, judged(known, found), count(known, found)))
-                reader = status_reader(note.language) if text.told and text.findings else None
-                read = [] if reader is None else read_findings(reader, text)
-                for finding, said in zip(text.findings, read, strict=bool(read)):
-                    for field in text.told:
-                        status[note.language, field][getattr(finding.said, field), said[field][0]] += 1
+                best = best_concepts(known, note)
+                rows.append((known, scored_outcomes(known, best), count(known, best)))
+                reader = qualifier_reader(note.language) if text.annotated_fields and text.findings else None
+                read = [] if reader is None else read_status(reader, text)
+                for finding, values in zip(text.findings, read, strict=bool(read)):
+                    for field in text.annotated_fields:
+                        status[note.language, field][getattr(finding.qualifiers, field), values[field][0]] += 1
             if run.progress is not None:
                 run.progress("texts linked", min(start + _BATCH, len(texts)), len(texts))
         if not rows:
             remedy = "give texts of notes in a language that medlink reads"
             raise InputError("none of its texts could be read", path=run.paths[1], remedy=remedy)
         languages = by_language([text.language for text, *_ in rows])
-        table = [_row(tag, [rows[one] for one in at]) for tag, at in languages.items()]
-        kept = [f"{name} {kind}" for name in ("documents", "mentions") for kind in ("right", "wrong", "missed")]
+        table = [_row(tag, [rows[row] for row in at]) for tag, at in languages.items()]
+        columns = [f"{name} {kind}" for name in ("documents", "mentions") for kind in ("right", "wrong", "missed")]
         items = [
-            {"note": text.name, "language": text.language} | {name: counts[name] for name in kept}
+            {"note": text.name, "language": text.language} | {name: counts[name] for name in columns}
             for text, _, counts in rows
         ]
         head = f"{len(rows)} texts with {sum(len(text.findings) for text, *_ in rows)} findings at their places"
@@ -366,21 +367,20 @@ class NotesTask(NoteOptions, Task):
 
 
 def _with_known_ids(text: GoldText, pipeline: NotePipeline) -> GoldText:
+    def known(ids: frozenset[str]) -> frozenset[str]:
+        return frozenset(match_ids(ids, pipeline.bundle.kb))
 
-    def spelt(ids: frozenset[str]) -> frozenset[str]:
-        return frozenset(as_known(ids, pipeline.bundle.kb))
-
-    findings = tuple(replace(one, concepts=spelt(one.concepts)) for one in text.findings)
-    return replace(text, findings=findings, concepts=spelt(text.concepts), affirmed=spelt(text.affirmed))
+    findings = tuple(replace(finding, concepts=known(finding.concepts)) for finding in text.findings)
+    return replace(text, findings=findings, concepts=known(text.concepts), affirmed=known(text.affirmed))
 
 
-def _row(tag: str, found: Sequence[_Row]) -> Row:
-    total = sum((counts for *_, counts in found), Counter[str]())
-    scored = np.array([one for _, each, _ in found for one in each], dtype=float).reshape(-1, 2)
+def _row(tag: str, rows: Sequence[_Row]) -> Row:
+    total = sum((counts for *_, counts in rows), Counter[str]())
+    scored = np.array([outcome for _, each, _ in rows for outcome in each], dtype=float).reshape(-1, 2)
     documents, mentions = (rates(total, name) for name in ("documents", "mentions"))
     return {
         "language": tag,
-        "texts": len(found),
+        "texts": len(rows),
         **dict(zip(("P", "R", "F1"), documents, strict=True)),
         "status not read": rates(total, "regardless")[2],
         **dict(zip(("mention P", "mention R", "mention F1"), mentions, strict=True)),

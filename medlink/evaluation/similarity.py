@@ -1,4 +1,4 @@
-"""How well cosines of embeddings agree with what people said of pairs and triplets of texts.
+"""Agreement of cosines of embeddings with human ratings of pairs and triplets of texts.
 
 BioLORD 2022: Spearman correlation with ratings of concept pairs (section 4.1, table 1), Pearson correlation with scores
 of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer to their premise (section 4.4, table 4).
@@ -18,15 +18,15 @@ from pydantic import Field
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.measures import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Vector, estimate
 from medlink.evaluation.task import Report, Row, Run, Sampled, StrPath
-from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
+from medlink.training.data.rated_pairs import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 MEASURES = ("spearman", "pearson")
 
 
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``(n,)`` cosine of each row with the same row of another array, ``(n, d)`` float32 unit vectors both.
+    """Return the cosines ``(n,)`` of the rows of two arrays ``(n, d)`` of float32 unit vectors.
 
-    They are summed in one order: equal pairs have equal cosines. ConfigError where the shapes differ.
+    Sums all in the same order: equal pairs have equal cosines. ConfigError if the shapes differ.
     """
     if one.shape != other.shape or one.ndim != 2:
         raise ConfigError(f"embeddings of shape {one.shape} and {other.shape}, the same (n, d) expected")
@@ -38,12 +38,11 @@ def correlate(
     ratings: ArrayLike, scores: ArrayLike, *,
     measure: str = "spearman", resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling pairs.
+    """Correlate ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling pairs.
 
-    Spearman is Pearson on ranks, equal values sharing the mean of their ranks (SciPy's ``spearmanr``). BioLORD 2022,
-    table 1 (Spearman) and table 3 (Pearson), where no interval is given; here it is the percentile interval of the
-    bootstrap (Efron 1979): resamples in which one side does not vary define no correlation and are left out.
-    ``resamples`` says how often n pairs are drawn with replacement, ``confidence`` their share inside the interval.
+    Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). BioLORD 2022, table 1 (Spearman) and
+    table 3 (Pearson), without intervals; ours are percentile intervals of the bootstrap (Efron 1979), without resamples
+    in which a side does not vary. ``resamples`` is the number of resamples, ``confidence`` their share in the interval.
 
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
@@ -67,10 +66,10 @@ def triplet_accuracy(
     entailed: ArrayLike, contradicted: ArrayLike, *,
     resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Share of n triplets in which the cosine ``(n,)`` of the premise with the entailed text is the higher one.
+    """Return the share of n triplets whose premise has the higher cosine ``(n,)`` with the entailed text.
 
-    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options are those of
-    :func:`correlate`; ConfigError where lengths differ or there is no triplet.
+    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options as for
+    :func:`correlate`; ConfigError if lengths differ or there is no triplet.
     """
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
     if not len(columns[0]):
@@ -105,30 +104,30 @@ class SimilarityTask(Sampled):
         read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
         for path in run.paths:
             if self.triplets and has_triplets(path):
-                read.append((path, self.drawn(read_triplets(path, run.problems))))
+                read.append((path, self.draw_sample(read_triplets(path, run.problems))))
             else:
                 extras = [] if run.regressor is None else [extra.name for extra in run.regressor.extras]
-                read.append((path, self.drawn(read_pairs(path, run.problems, extras))))
+                read.append((path, self.draw_sample(read_pairs(path, run.problems, extras))))
         table, items = list[Row](), list[Row]()
         for path, of_file in read:
             name = Path(path).name
-            rows, found = self._measured(path, of_file, run)
+            rows, estimates = self._measured(path, of_file, run)
             items += [{"file": name, **row} for row in rows]
-            for measure, one in found.items():
-                interval = {"value": one.value, "low": one.low, "high": one.high}
-                table.append({"file": name, "items": one.items, "measure": measure, **interval})
+            for measure, result in estimates.items():
+                interval = {"value": result.value, "low": result.low, "high": result.high}
+                table.append({"file": name, "items": result.items, "measure": measure, **interval})
         count = sum(len(of_file) for _, of_file in read)
         return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
 
     def _measured(self, path: StrPath, items: Sequence[Any], run: Run) -> tuple[list[Row], Mapping[str, Estimate]]:
-        """A row for each item of a file, without its texts, and the measures."""
+        """Return a row for each item of a file, without its texts, and the measures."""
         pairs, options = isinstance(items[0], RatedPair), {"resamples": self.resamples, "seed": self.seed}
-        fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
+        fields = ("text_1", "text_2") if pairs else ("premise", "entailed", "contradicted")
         scores = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
         if not pairs:
             both = zip(items, *(column.tolist() for column in scores), strict=True)
-            found: list[Row] = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
-            return found, {"accuracy": triplet_accuracy(*scores, **options)}
+            triplets: list[Row] = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
+            return triplets, {"accuracy": triplet_accuracy(*scores, **options)}
         name = "cosine" if run.regressor is None else "score"
         rows: list[Row] = [
             {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
@@ -136,20 +135,20 @@ class SimilarityTask(Sampled):
         ]
         ratings = [item.rating for item in items]
         try:
-            return rows, {one: correlate(ratings, scores[0], measure=one, **options) for one in self.measures}
+            return rows, {name: correlate(ratings, scores[0], measure=name, **options) for name in self.measures}
         except ConfigError as error:
             raise InputError(error.message, path=path, remedy=error.remedy) from error
 
     @staticmethod
     def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:
-        """``(n,)`` how near the first text of each item is to each of its others: cosines, or what a regressor says."""
+        """Return ``(n,)`` similarities of the first and each further text: cosines, or scores of a regressor."""
         if run.regressor is not None:
             extra = [getattr(item, "extra", ()) for item in items]
             return [run.regressor.score(of_field[0], texts, extra) for texts in of_field[1:]]
         at = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(zip(*of_field, strict=True))))}
         vectors = run.embed(list(at))
         first, *others = (vectors[[at[text] for text in texts]] for texts in of_field)
-        return [pair_cosines(first, other) for other in others]
+        return [pair_cosines(first, second) for second in others]
 
 
 class StsTask(SimilarityTask):

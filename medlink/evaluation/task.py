@@ -1,4 +1,4 @@
-"""An evaluation: a group of options (:class:`medlink.settings.Settings`) whose :meth:`Task.run` gives a report."""
+"""An evaluation task: options (:class:`medlink.settings.Settings`) and :meth:`Task.run`, which returns a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError, needs_extra
-from medlink.files.escapes import as_cell
+from medlink.files.escapes import escape_cell
 from medlink.files.problems import Problems
 from medlink.settings import Settings
 
@@ -31,7 +31,7 @@ StrPath = str | PathLike[str]
 Cell = float | int | str | None
 Row = Mapping[str, Cell]
 Progress = Callable[[str, int, int], object]
-"""Called with the name of a step, how much of it is done, and its whole."""
+"""Called with the name of a step, the amount done, and the total."""
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 """n texts to ``(n, d)`` float32 unit vectors."""
 Item = TypeVar("Item")
@@ -41,11 +41,11 @@ _CHUNK = 8192
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an evaluation found.
+    """The result of an evaluation.
 
-    ``head`` says what was measured, in one line. ``table`` has a row of measures for each file, language or kind,
-    ``None`` for one that is not defined; ``items`` one for each query, pair or threshold, without texts, which may come
-    from notes. ``problems`` are rows of the input that were left out, ``further`` tables of another kind, by title.
+    ``head`` describes the data in one line. ``table`` has a row of measures for each file, language or kind, ``None``
+    for an undefined one; ``items`` a row for each query, pair or threshold, without texts, which may come from notes.
+    ``problems`` are the rows of the input that were left out, ``further`` other tables by title.
     """
 
     head: str
@@ -55,60 +55,60 @@ class Report:
     further: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The head, and the tables with their columns aligned and three decimals."""
+        """Format head and tables as text, with three decimals."""
         further = [line for title, rows in self.further.items() if rows for line in ("", title, *_aligned(rows))]
         return "\n".join([self.head, *_aligned(self.table), *further])
 
     def csv(self) -> str:
-        """The first table as CSV, numbers with six digits."""
-        return "".join(separated(self.table, ",")).rstrip("\n")
+        """Format the first table as CSV, numbers with six digits."""
+        return "".join(format_rows(self.table, ",")).rstrip("\n")
 
     def json(self) -> str:
-        """The report as indented JSON."""
+        """Format the report as indented JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: head, tables, how many rows were left out for which reason, and remarks."""
+        """Return plain data for JSON: head, tables, counts of rows left out by reason, remarks."""
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
         further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
-        found = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
+        data = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
         some = {"further": further, "notes": list(self.problems.notes)}
-        return found | {name: value for name, value in some.items() if value}
+        return data | {name: value for name, value in some.items() if value}
 
 
 def _aligned(table: Sequence[Row]) -> Iterator[str]:
-    lines = [list(table[0]), *([shown(cell) for cell in row.values()] for row in table)]
+    lines = [list(table[0]), *([format_cell(cell) for cell in row.values()] for row in table)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
-    """A cell as text.
+def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
+    """Format a cell.
 
-    >>> shown(0.25), shown(None), shown(3)
+    >>> format_cell(0.25), format_cell(None), format_cell(3)
     ('0.250', '-', '3')
     """
     return none if cell is None else format(cell, digits) if isinstance(cell, float) else str(cell)
 
 
-def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
-    r"""Lines of a table: TSV of cells as :func:`as_cell` makes them, or CSV with quotes; floats have six digits.
+def format_rows(rows: Iterable[Row], separator: str) -> Iterator[str]:
+    r"""Format a table as lines of TSV, without quotes, or CSV; floats have six digits.
 
-    >>> list(separated([{"name": "=a", "cosine": -1 / 3}], "\t"))
+    >>> list(format_rows([{"name": "=a", "cosine": -1 / 3}], "\t"))
     ['name\tcosine\n', "'=a\t-0.333333\n"]
     """
     quoted = csv.writer(SimpleNamespace(write=str), delimiter=separator, lineterminator="\n").writerow
     for number, row in enumerate(rows):
-        cells = [as_cell(cell) if isinstance(cell, str) else shown(cell, ".6g", "") for cell in row.values()]
+        cells = [escape_cell(cell) if isinstance(cell, str) else format_cell(cell, ".6g", "") for cell in row.values()]
         for line in ([*row], cells) if not number else (cells,):
             yield "\t".join(line) + "\n" if separator == "\t" else str(quoted(line))
 
 
 class Run:
-    """What a task is given when it runs; readers count in ``problems`` the rows that they leave out.
+    """Inputs of a task while it runs; ``problems`` counts the rows that readers leave out.
 
-    ``encoder`` is an encoder, or what :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs
-    (:class:`medlink.MlteRegressor`), or its folder.
+    ``encoder`` is an encoder or an argument of :func:`medlink.load_encoder`; for tasks on pairs also a
+    :class:`medlink.MlteRegressor` or its folder.
     """
 
     def __init__(self, paths: Sequence[StrPath], encoder: System, progress: Progress | None) -> None:
@@ -117,7 +117,7 @@ class Run:
 
     @cached_property
     def encode(self) -> Encode:
-        """What embeds texts; an encoder that is named is loaded when it is first asked for."""
+        """The encoder as a function; an encoder given by name is loaded on first use."""
         from medlink.models import load_encoder
 
         if self.regressor is not None:
@@ -128,7 +128,7 @@ class Run:
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:
-        """The regressor of pairs, where one stands in the place of the encoder."""
+        """The regressor of pairs, if one was given in place of an encoder."""
         encoder: Any = self._encoder
         if not isinstance(encoder, str):
             return None if hasattr(encoder, "encode") else encoder
@@ -142,23 +142,23 @@ class Run:
         return MlteRegressor.load(encoder)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings ``(n, d)`` of one or more texts."""
+        """Embed one or more texts as ``(n, d)``."""
         return embed(self.encode, texts, self.progress)
 
 
 class Task(Settings, ABC):
     """Base of all tasks: the fields are the options, the docstring is the help of the command.
 
-    ``inputs`` are names of the files that it reads; one that ends in ``...`` stands for one or more. ``encodes`` says
-    whether an encoder is measured, ``itemised`` whether the report has a row for each item.
+    ``inputs`` names the input files; a name that ends in ``...`` stands for one or more. A task that ``needs_encoder``
+    measures an encoder; a report that ``has_items`` has a row for each item.
     """
 
     inputs: ClassVar[tuple[str, ...]]
-    encodes: ClassVar[bool] = True
-    itemised: ClassVar[bool] = True
+    needs_encoder: ClassVar[bool] = True
+    has_items: ClassVar[bool] = True
 
     def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
-        """Read the files, measure, and report; the arguments are those of :class:`Run`.
+        """Read the files, measure, and report; arguments as for :class:`Run`.
 
         Raises:
             MedlinkError: a file cannot be read, or does not fit the task.
@@ -167,22 +167,22 @@ class Task(Settings, ABC):
 
     @abstractmethod
     def measure(self, run: Run) -> Report:
-        """What a task does; called by :meth:`run`."""
+        """Measure; called by :meth:`run`."""
 
 
 class Sampled(Task):
-    """A task that may be run on a part of its items."""
+    """A task that can be run on a sample of its items."""
 
     sample: Annotated[int | None, Field(ge=1, description="Only so many items, drawn at random.")] = None
     seed: Annotated[int, Field(ge=0, description="Seed of the sample.")] = 1
 
-    def drawn(self, items: Sequence[Item]) -> tuple[Item, ...]:
-        """The items, or :attr:`sample` of them."""
-        return tuple(items) if self.sample is None else draw(items, self.sample, self.seed)
+    def draw_sample(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Draw :attr:`sample` of the items, or return all."""
+        return tuple(items) if self.sample is None else draw_sample(items, self.sample, self.seed)
 
 
-def draw(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
-    """At most so many of the items, one or more, drawn at random without replacement, in their order."""
+def draw_sample(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
+    """Draw at most ``count`` items at random without replacement, in their order."""
     if count < 1:
         raise ConfigError(f"a sample of {count}, 1 or more expected")
     rows = np.sort(np.random.default_rng(seed).permutation(len(items))[:count])
@@ -190,23 +190,23 @@ def draw(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
 
 
 def by_language(tags: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    """The rows of each language, by tag, and all of them (``"all"``) unless there is only one."""
+    """Group rows by language tag, with all rows as ``"all"`` if there are several languages."""
     given = np.array(tags, dtype=np.str_)
-    found = {str(tag): np.flatnonzero(given == tag) for tag in np.unique(given)}
-    return found if len(found) == 1 else {**found, "all": np.arange(len(given))}
+    rows = {str(tag): np.flatnonzero(given == tag) for tag in np.unique(given)}
+    return rows if len(rows) == 1 else {**rows, "all": np.arange(len(given))}
 
 
 def step(progress: Progress | None, name: str) -> Callable[[int, int], object] | None:
-    """What reports the progress of one step."""
+    """Make the progress function of one step."""
     return None if progress is None else partial(progress, name)
 
 
 def embed(encode: Encode, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-    """Embed one or more texts some at a time, so that a progress bar moves: ``(n, d)`` float32."""
+    """Embed texts in chunks, with progress: ``(n, d)`` float32."""
     if not texts:
         raise ConfigError("no texts to embed", remedy="give one or more")
     first = encode(texts[:_CHUNK])
-    # filled in place, since two copies of all vectors may not fit
+    # filled in place: memory may not hold two copies of all vectors
     vectors = np.empty((len(texts), first.shape[1]), dtype=np.float32)
     for start in range(0, len(texts), _CHUNK):
         vectors[start : start + _CHUNK] = encode(texts[start : start + _CHUNK]) if start else first

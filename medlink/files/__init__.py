@@ -1,1 +1,1 @@
-"""Files: whole files and folders, locks, streams and tables: all that medlink writes and reads goes through here."""
+"""File access: atomic writes, locks, text streams, tables, JSON and XML. All of medlink reads and writes through it."""

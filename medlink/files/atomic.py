@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: what is written over stays until the new file is complete."""
+"""Atomic file output: a file appears complete or not at all, and an old one stays until the new one is complete."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError
-from medlink.files.folders import StrPath, alone, hidden_folder, one_error, sync
+from medlink.files.folders import StrPath, exclusive_lock, hidden_folder, sync, wrap_os_error
 
-# what these name may be an open file of this process, such as /dev/stdout: a rename would not reach it
+# such a path may name a file that this process has open, as /dev/stdout does: a rename would not reach it
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 _ANOTHER = "name another file"
 
 
 @contextmanager
-def whole_file(path: StrPath, what: str = "the output", *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which takes its place when the block ends without an error.
+def atomic_writer(path: StrPath, what: str = "the output", *, private: bool = False) -> Iterator[BinaryIO]:
+    """Open a binary file that replaces ``path`` when the block ends without an error.
 
-    What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there and
-    nothing else. A ``private`` file is readable to its owner alone; a file that was there leaves the new one its mode
-    all the same. Raises :class:`ConfigError`, which calls the file ``what``, where it cannot be written.
+    An error leaves the old file as it was. Devices and FIFOs are written to directly. Only the owner can read a new
+    ``private`` file; an existing file passes on its mode. Raises :class:`ConfigError`, which calls the file ``what``,
+    when it cannot be written.
     """
-    with one_error(path, what):
-        if not is_replaced(path):
+    with wrap_os_error(path, what):
+        if not is_replaceable(path):
             with open(path, "ab") as file:
                 yield file
             return
         with hidden_folder(Path(os.path.realpath(path))) as folder:
             with open(folder / "draft", "wb") as file:
                 yield file
-            put_in_place(folder / "draft", path, what, private=private)
+            replace_atomically(folder / "draft", path, what, private=private)
 
 
-def put_in_place(draft: StrPath, path: StrPath, what: str = "the output", *, private: bool = False) -> None:
-    """Let a complete file take the place of ``path`` in one step, which is on the disk then.
+def replace_atomically(draft: StrPath, path: StrPath, what: str = "the output", *, private: bool = False) -> None:
+    """Rename a complete file to ``path`` and flush both to the disk.
 
-    A symbolic link stays and its target is replaced, by a draft in the folder of that. Mode and errors are those of
-    :func:`whole_file`.
+    A symbolic link stays, and the file replaces its target; the draft must be on the same file system. Mode and errors
+    are those of :func:`atomic_writer`.
     """
-    with one_error(path, what):
+    with wrap_os_error(path, what):
         target, draft = Path(os.path.realpath(path)), Path(draft)
         sync(draft)
-        with alone(target.parent):
+        with exclusive_lock(target.parent):
             status = _status(target)
             if status is not None or private:
                 draft.chmod(0o600 if status is None else stat.S_IMODE(status.st_mode))
@@ -57,31 +57,31 @@ def put_in_place(draft: StrPath, path: StrPath, what: str = "the output", *, pri
             sync(target.parent)
 
 
-def is_replaced(path: StrPath) -> bool:
-    """Whether a target is a file that another one replaces; what else is there is written to as it stands."""
+def is_replaceable(path: StrPath) -> bool:
+    """Return whether ``path`` is a regular file or free; devices, FIFOs and open files must be written to directly."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 
 
 @contextmanager
-def whole_text(
+def atomic_text_writer(
     path: StrPath, what: str = "the output", *, errors: str = "strict", private: bool = False
 ) -> Iterator[TextIO]:
-    """As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are; ``errors`` as for :func:`open`."""
-    with whole_file(path, what, private=private) as file:
+    """Like :func:`atomic_writer`, for UTF-8 text without newline translation; ``errors`` as for :func:`open`."""
+    with atomic_writer(path, what, private=private) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
         try:
             yield text
             text.flush()
         finally:
-            # the file is closed where it was opened; what was not flushed is of a block that failed
+            # atomic_writer closes the file; unflushed text belongs to a block that failed
             with suppress(OSError):
                 text.detach()
 
 
 @contextmanager
-def room_for(path: Path) -> Iterator[None]:
-    """Let a full disk be the ``OSError`` that writing any other file raises; SQLite has an error of its own."""
+def wrap_disk_full(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors about a full disk as :class:`OSError`."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -92,11 +92,12 @@ def room_for(path: Path) -> Iterator[None]:
 
 @contextmanager
 def standard_output(remedy: str) -> Iterator[TextIO]:
-    """Standard output, flushed at the end; :class:`ConfigError` with ``remedy`` where it cannot be written.
+    """Yield standard output and flush it at the end.
 
-    A reader that went away (``BrokenPipeError``) is not caught: the command line ends in silence.
+    Raises :class:`ConfigError` with ``remedy`` when it cannot be written. A closed pipe stays a ``BrokenPipeError``, on
+    which the command line ends silently.
     """
-    out: TextIO | None = sys.stdout  # None where it was closed before Python began
+    out: TextIO | None = sys.stdout  # None if it was closed before Python began
     if out is None or out.closed:
         raise ConfigError("standard output is closed", remedy=remedy)
     try:
@@ -105,56 +106,60 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        turn_away(out)
+        redirect_to_devnull(out)
         raise ConfigError(f"standard output cannot be written: {error.strerror or error}", remedy=remedy) from error
 
 
-def turn_away(out: TextIO) -> None:
-    """Point an output that cannot be written at nothing, or what it holds fails again when Python ends."""
-    # one that is no open file of the system has nothing to be pointed
-    with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), out.fileno())
+def redirect_to_devnull(out: TextIO) -> None:
+    """Redirect an output that failed, since flushing it at exit would fail again."""
+    # suppress: an object without a file descriptor cannot be redirected
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as devnull:
+        os.dup2(devnull.fileno(), out.fileno())
 
 
-def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:
-    """Refuse before the work what could not be written in the end, or would be written over what is read.
+def check_output_paths(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:
+    """Check, before any work, that outputs can be written and overwrite no input.
 
-    ``targets`` are places by what is written there (``the output``), ``None`` for what is left alone; ``inputs`` are
-    files and folders that are read, or numbers of open files. Raises :class:`ConfigError` where a target is a folder,
-    lies in none, is an input or lies in one, or two are one file.
+    Args:
+        targets: path by description (``the output``); ``None`` is skipped.
+        inputs: files and folders that are read, or file descriptors.
+
+    Raises:
+        ConfigError: a target is a folder, its folder does not exist, it is an input or lies in an input folder, or two
+            targets are the same file.
     """
     read, taken = list(inputs), dict[Path, str]()
     for what, path in targets.items():
         if path is None:
             continue
-        with one_error(path, what, _ANOTHER):
-            where = _replaced(what, path, read)
-        if where in taken:
-            raise ConfigError(f"{what} and {taken[where]} are one file", path=path, remedy=_ANOTHER)
-        if where is not None:
-            taken[where] = what
+        with wrap_os_error(path, what, _ANOTHER):
+            target = _resolve_target(what, path, read)
+        if target in taken:
+            raise ConfigError(f"{what} and {taken[target]} are one file", path=path, remedy=_ANOTHER)
+        if target is not None:
+            taken[target] = what
 
 
-def _replaced(what: str, path: StrPath, read: Iterable[StrPath | int]) -> Path | None:
-    """The file that a target stands for, ``None`` where it is written to and not replaced."""
-    where, status = Path(os.path.realpath(path)), _status(path)
-    if where.is_dir():
+def _resolve_target(what: str, path: StrPath, inputs: Iterable[StrPath | int]) -> Path | None:
+    """Return the file to replace, ``None`` for a device or FIFO."""
+    target, status = Path(os.path.realpath(path)), _status(path)
+    if target.is_dir():
         raise ConfigError(f"{what} is a folder", path=path, remedy="name a file")
-    if status is None and not where.parent.is_dir():
+    if status is None and not target.parent.is_dir():
         raise ConfigError(f"the folder of {what} does not exist", path=path, remedy="make it, or name another file")
     if status is not None and not stat.S_ISREG(status.st_mode):
         return None
-    for other in read:
-        real = None if isinstance(other, int) else Path(os.path.realpath(other))
-        same = real == where
+    for source in inputs:
+        real = None if isinstance(source, int) else Path(os.path.realpath(source))
+        same = real == target
         with suppress(OSError):
-            there = os.fstat(other) if isinstance(other, int) else Path(other).stat()
-            same = same or (status is not None and os.path.samestat(status, there))
+            source_status = os.fstat(source) if isinstance(source, int) else Path(source).stat()
+            same = same or (status is not None and os.path.samestat(status, source_status))
         if same:
             raise ConfigError(f"{what} is the input", path=path, remedy=_ANOTHER)
-        if real is not None and real.is_dir() and where.is_relative_to(real):
+        if real is not None and real.is_dir() and target.is_relative_to(real):
             raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
-    return where
+    return target
 
 
 def _status(path: StrPath) -> os.stat_result | None:

@@ -1,7 +1,7 @@
-"""Folders that appear whole, folders to work in, and the locks that tell which of them is in use.
+"""Atomic folder output, scratch folders, and locks.
 
-What is being made lies in a hidden folder beside its target, with a locked file in it. The system takes the lock back
-when a process ends, however it ends: so the next to write the same target can tell what a killed one left.
+Output is prepared in a hidden folder beside its target, which holds a locked file. The system releases the lock when a
+process ends in any way, so the next process that writes the same target can clean up after a killed one.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:  # the command line lists its commands without it
 StrPath = str | os.PathLike[str]
 logger = logging.getLogger("medlink")
 _LOCK, _DRAFT, _OLD = ".lock", "draft", "old"
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without them
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # from a file system without locks
 _FILE = "name a file in a folder that you can write to and that has room"
 _FOLDER = "name a place that you can write to and that has room"
 
 
 @contextmanager
-def whole_folder(path: StrPath, what: str = "the folder", *, private: bool = False) -> Iterator[Path]:
-    """A folder to fill, which takes its place when the block ends without an error.
+def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = False) -> Iterator[Path]:
+    """Yield a new folder that replaces ``path`` when the block ends without an error.
 
-    The folder above is made. A folder that was there leaves the new one its mode; else only its owner can look into a
-    ``private`` one. After an error the old folder is there and nothing else. A process killed between the two renames
-    leaves none, and the next call puts the old one back. Of two processes that write one folder at the same time the
-    last to end wins. Raises :class:`ConfigError`, which calls the folder ``what``, where it cannot be written.
+    Creates parent folders. An existing folder passes on its mode; only the owner can read a new ``private`` folder. An
+    error leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
+    restores the old one. If two processes write the same folder, the last to end wins. Raises :class:`ConfigError`,
+    which calls the folder ``what``, when it cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -49,7 +49,7 @@ def whole_folder(path: StrPath, what: str = "the folder", *, private: bool = Fal
         draft = work / _DRAFT
         draft.mkdir(0o700 if private else 0o777)
         yield draft
-        with alone(target.parent):
+        with exclusive_lock(target.parent):
             if target.exists():
                 draft.chmod(stat.S_IMODE(target.stat().st_mode))
                 os.replace(target, work / _OLD)
@@ -63,21 +63,20 @@ def whole_folder(path: StrPath, what: str = "the folder", *, private: bool = Fal
 
 @contextmanager
 def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
-    """A new folder beside a file or folder that is being made, on the same disk; removed with all that is in it.
+    """Yield a private temporary folder beside ``target``, on the same disk, and remove it at the end.
 
-    What killed processes left beside the same target is removed first. Nobody else can look into the folder. The folder
-    above is made. Raises :class:`ConfigError`, which calls the target ``what``, for what the system refuses in the
-    block.
+    First removes the folders that killed processes left beside the same target, and creates parent folders. Raises
+    :class:`ConfigError`, which calls the target ``what``, for an ``OSError`` in the block.
     """
     target = Path(os.path.realpath(target))
-    with made_folder(target.parent, what), one_error(target, what, _FOLDER), hidden_folder(target) as folder:
+    with ensure_folder(target.parent, what), wrap_os_error(target, what, _FOLDER), hidden_folder(target) as folder:
         yield folder
 
 
 @contextmanager
-def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
-    """Make a folder, with those above it, for ``what``; an error in the block takes them away again while empty."""
-    with one_error(path, what, _FOLDER):
+def ensure_folder(path: Path, what: str = "the folder") -> Iterator[None]:
+    """Create a folder and its parents; an error in the block removes the new ones that are still empty."""
+    with wrap_os_error(path, what, _FOLDER):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
     try:
@@ -91,9 +90,9 @@ def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
 
 @contextmanager
 def hidden_folder(target: Path) -> Iterator[Path]:
-    """As :func:`scratch_folder`, in a folder that is there, and with the errors of the system."""
-    with alone(target.parent):
-        _clear(target)
+    """Like :func:`scratch_folder`, but needs the parent folder and raises ``OSError``."""
+    with exclusive_lock(target.parent):
+        _remove_abandoned(target)
         folder = target.with_name(_prefix(target) + secrets.token_hex(8))
         folder.mkdir(0o700)
         try:
@@ -104,7 +103,7 @@ def hidden_folder(target: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        # an old folder that could not be put back is left for the next call
+        # an old folder that could not be restored stays for the next call
         if target.exists() or not (folder / _OLD).exists():
             shutil.rmtree(folder, ignore_errors=True)
         lock.release()
@@ -114,31 +113,35 @@ def hidden_folder(target: Path) -> Iterator[Path]:
 def locked(
     path: StrPath, what: str = "the folder", *, wait: bool = False, output: StrPath | None = None, private: bool = False
 ) -> Iterator[None]:
-    """Lock a file, made where it is not there, during the block; the file stays. A file system may have no locks.
+    """Hold a lock file during the block; it is created if needed, and stays. Without file locks nothing is locked.
 
-    ``what`` names in errors what the lock protects. With ``wait`` a second process waits, and logs it; else it raises
-    :class:`ConfigError`. ``output`` is the file whose draft is locked: errors name it. A ``private`` file is made
-    readable to its owner alone.
+    Args:
+        path: the lock file.
+        what: name of the protected output, for errors.
+        wait: wait for the other process, and log it; otherwise raise :class:`ConfigError`.
+        output: the output whose draft is the lock file; errors name it instead.
+        private: make the file readable to its owner alone.
     """
     from filelock import Timeout
 
     path, lock, is_second = Path(path), None, False
-    with one_error(output or path, what, _FILE if output else _FOLDER):
+    with wrap_os_error(output or path, what, _FILE if output else _FOLDER):
         while lock is None:
             try:
                 lock = _lock(path, wait=is_second)
                 if private:
-                    with suppress(OSError):  # not every file system knows owners
+                    with suppress(OSError):  # not every file system has owners
                         path.chmod(0o600)
             except Timeout as error:
                 if not wait:
                     remedy = "wait for it to end" + (", or name another file" if output else "")
-                    place = output or path.parent
-                    raise ConfigError(f"another process is writing {what}", path=place, remedy=remedy) from error
+                    raise ConfigError(
+                        f"another process is writing {what}", path=output or path.parent, remedy=remedy
+                    ) from error
                 logger.warning("another process is writing %s %s: waiting", what, path.parent)
                 is_second = True
             except FileNotFoundError:
-                # who was first may have taken the folder away
+                # the process that held the lock may have removed the folder
                 if not is_second:
                     raise
     try:
@@ -148,7 +151,7 @@ def locked(
 
 
 def _lock(path: Path, *, wait: bool = False) -> FileLock:
-    """A file that is locked where the file system has locks; raises :class:`Timeout` where another has the lock."""
+    """Return a lock, held where the file system has locks; raises ``Timeout`` when another process holds it."""
     from filelock import FileLock
 
     lock = FileLock(path, blocking=wait, fallback_to_soft=False)
@@ -161,7 +164,7 @@ def _lock(path: Path, *, wait: bool = False) -> FileLock:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
+    """Delete a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -169,21 +172,21 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or what a folder says that it holds, is on the disk."""
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Flush a file, or the entries of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     except OSError as error:
-        # some file systems cannot do it for folders
+        # some file systems cannot flush folders
         if error.errno != errno.EINVAL:
             raise
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 @contextmanager
-def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
-    """What the system refuses (an :class:`OSError` of the block), as a :class:`ConfigError` that names ``what``."""
+def wrap_os_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
+    """Raise an ``OSError`` of the block as a :class:`ConfigError` that calls the output ``what``."""
     try:
         yield
     except OSError as error:
@@ -195,32 +198,32 @@ def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else puts anything in its place, or takes remnants away, in a folder as long as the block lasts."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from renaming into a folder, or cleaning it up, during the block."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # some file systems have no locks
         with suppress(OSError):
-            fcntl.flock(number, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _prefix(target: Path) -> str:
-    # a name of its own, since that of the target may be too long to be lengthened
+    # a hash, since the target's name may be too long to extend
     return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
 
 
-def _clear(target: Path) -> None:
-    """Remove hidden folders that nobody has locked; a folder that a kill left moved away goes back first."""
-    for left in target.parent.glob(f"{_prefix(target)}*"):
+def _remove_abandoned(target: Path) -> None:
+    """Remove the hidden folders of killed processes; first restore an old folder that one had moved away."""
+    for folder in target.parent.glob(f"{_prefix(target)}*"):
         with suppress(OSError):
-            # one without a lock is of a process that was killed before it had one, or as it took the folder away
-            lock = _lock(left / _LOCK)
-            # without locks nobody can tell whether it is in use
+            # without a lock file the process was killed before it made one, or while it removed the folder
+            lock = _lock(folder / _LOCK)
+            # on a file system without locks nobody can tell whether the folder is in use
             if lock.is_locked:
-                if (left / _OLD).exists() and (left / _DRAFT).exists() and not target.exists():
-                    os.replace(left / _OLD, target)
-                shutil.rmtree(left, ignore_errors=True)
+                if (folder / _OLD).exists() and (folder / _DRAFT).exists() and not target.exists():
+                    os.replace(folder / _OLD, target)
+                shutil.rmtree(folder, ignore_errors=True)
             lock.release()

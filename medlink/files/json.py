@@ -1,4 +1,4 @@
-"""JSON files, written the same way every time, and TOML."""
+"""Reading and writing JSON and JSON lines, and reading TOML."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.atomic import whole_text
+from medlink.files.atomic import atomic_text_writer
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 
 
 def json_text(data: Any) -> str:
-    """JSON that a person reads: sorted keys, two blanks, a final line end."""
+    """Format JSON deterministically: sorted keys, an indent of two, a final newline."""
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def write_json(path: StrPath, data: Any, what: str = "the output") -> None:
-    """Write a JSON file that appears whole, or raise :class:`ConfigError`."""
-    with whole_text(path, what) as file:
+    """Write a JSON file atomically; raises :class:`ConfigError`."""
+    with atomic_text_writer(path, what) as file:
         file.write(json_text(data))
 
 
 def read_json(path: StrPath) -> Any:
-    """Read a JSON file; raises :class:`ValueError` as :func:`parse_json` does, and where it is not UTF-8."""
+    """Read a JSON file; raises :class:`ValueError` like :func:`parse_json`, and if it is not UTF-8."""
     return parse_json(Path(path).read_text("utf-8"))
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text.
+    """Parse JSON more strictly than :mod:`json`.
 
-    Raises :class:`ValueError`, whose message holds nothing of the text, for what is no JSON or nested too deeply, a
-    number of too many digits, a key that is twice in one object, and half a surrogate pair, which nothing can write.
+    Raises :class:`ValueError` for invalid or too deeply nested JSON, too large a number, a repeated key in an object,
+    and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
     """
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_float=_float)
+        data = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite_float)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
@@ -48,24 +48,24 @@ def parse_json(text: str) -> Any:
     return data
 
 
-def read_whole(lines: LineFile) -> Any:
-    """The value of a JSON file of others, packed or not; an :class:`InputError` where there is none to use."""
+def read_json_input(lines: LineFile) -> Any:
+    """Parse an input file as one JSON value; raises :class:`InputError`."""
     try:
-        return parse_json(lines.text())
+        return parse_json(lines.read_text())
     except json.JSONDecodeError as error:
-        raise lines.refused(f"is no JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
+        raise lines.error(f"is no JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
     except ValueError as error:
-        raise lines.refused(f"cannot be used: {error}", "fetch or export it again") from error
+        raise lines.error(f"cannot be used: {error}", "fetch or export it again") from error
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         raise ValueError("a key is there twice")
     return data
 
 
-def _float(digits: str) -> float:
+def _finite_float(digits: str) -> float:
     number = float(digits)
     if isinf(number):
         raise ValueError("a number is too large")
@@ -73,32 +73,32 @@ def _float(digits: str) -> float:
 
 
 def json_line(data: Any) -> str:
-    """One line of a file of JSON lines: the keys in their own order, a final line end."""
+    """Format one line of a JSON lines file; keys keep their order."""
     return json.dumps(data, ensure_ascii=False) + "\n"
 
 
 def read_json_lines(lines: LineFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects of a file of JSON lines; a line that is no JSON object is counted as a bad row."""
+    """Yield the line numbers and objects of a JSON lines file; other lines are bad rows."""
     for number, text in lines:
         if not text.strip():
-            lines.no_rows += 1
+            lines.lines_without_row += 1
             continue
         data, reason = None, ""
         try:
             data = parse_json(text)
         except json.JSONDecodeError:
-            if lines.cut:
-                lines.cut_off("")
+            if lines.unterminated:
+                lines.report_truncated()
         except ValueError as error:
             reason = str(error)
         if isinstance(data, dict):
             yield number, data
         else:
-            lines.bad("no JSON object", number, reason)
+            lines.bad_row("no JSON object", number, reason)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file says; an :class:`InputError` where it cannot be read, or is not TOML."""
+    """Read a TOML file; raises :class:`InputError`."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:

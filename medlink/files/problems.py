@@ -1,4 +1,4 @@
-"""What could not be used of a file: counted by kind, with the first few named by file and line."""
+"""Account of bad and skipped rows: counts by kind, and the file and line of the first few."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from os import PathLike
 
 from medlink.errors import ConfigError, InputError
 
-EXAMPLES = 5
-"""How many bad rows are kept with file and line."""
-GRACE = 10
-"""Fewer bad rows than this in one file do not stop a load, unless they are more than half or the share is 0."""
-EARLY = 10_000
-"""After this many rows the share is judged while reading, not only at the end of the file."""
+MAX_EXAMPLES = 5
+"""Bad rows that are recorded with file and line."""
+MIN_BAD_ROWS = 10
+"""Fewer bad rows in one file do not stop a load, unless they are more than half of it or the allowed share is 0."""
+EARLY_CHECK_ROWS = 10_000
+"""From this row on the share of bad rows is checked while reading, not only at the end of the file."""
 BAD_BYTES = "bad bytes"
-"""Kind of the rows that are not UTF-8, where nobody can say what else they are."""
+"""Kind of rows that are not UTF-8, when the encoding was not given."""
 UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 FILE"
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things, such as ``1,234 notes``."""
+def pluralize(number: int, what: str) -> str:
+    """Return a count with its noun, such as ``1,234 notes``."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One bad row: what was wrong with it and where it stands."""
+    """One bad row: its kind, file, line and detail."""
 
     kind: str
     path: str
@@ -39,21 +39,21 @@ class Problem:
 
 
 class Problems:
-    """What went wrong, and what was left out on purpose, while one input was read.
+    """Bad and skipped rows of one input.
 
     Args:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
-            ``GRACE`` bad rows do not stop it, except when they are more than half of the file or the share is 0; 1
-            tolerates everything, a last line that is cut off too.
-        adjustable: whether the user can set the share, which the remedy then says.
-        progress: called with the number of bytes taken in from disk since the last call.
+            ``MIN_BAD_ROWS`` bad rows do not stop it, unless they are more than half of the file or the share is 0; 1
+            tolerates everything, a truncated last line too.
+        progress: called with the number of bytes read from disk since the last call.
+        adjustable: whether the user can set the share, which the remedy then mentions.
 
     Attributes:
         bad, skipped: bad rows by kind; rows left out on purpose (filters, suppressed, inactive) by reason.
-        examples, lines: the first ``EXAMPLES`` bad rows; line numbers of as many of each kind.
-        notes: remarks for the user, such as an optional file that is not there.
+        examples, lines: the first ``MAX_EXAMPLES`` bad rows; line numbers of as many of each kind.
+        notes: remarks for the user, such as a missing optional file.
         rows: data rows seen in all files.
-        at: file and line of what was read last, where the reader says so.
+        position: file and line of the current record, if the reader sets it.
     """
 
     def __init__(
@@ -67,26 +67,26 @@ class Problems:
         self.lines: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.rows = 0
-        self.at: tuple[str | PathLike[str], int] | None = None
-        # by file: its bad rows by kind, and the first of them
+        self.position: tuple[str | PathLike[str], int] | None = None
+        # by file: bad rows by kind, and the first one
         self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 
     def bad_row(self, kind: str, path: str | PathLike[str], line: int, detail: str = "", rows: int = 0) -> None:
-        """Count one bad row; ``rows`` is how many of its file were seen so far. Raises as :meth:`judge` does."""
+        """Count a bad row; ``rows`` of its file were read so far. Raises like :meth:`check_bad_share`."""
         problem = Problem(kind, str(path), line, detail)
         self.bad[kind] += 1
-        if len(self.examples) < EXAMPLES:
+        if len(self.examples) < MAX_EXAMPLES:
             self.examples.append(problem)
-        if len(self.lines.setdefault(kind, [])) < EXAMPLES:
+        if len(self.lines.setdefault(kind, [])) < MAX_EXAMPLES:
             self.lines[kind].append(line)
         self._in_file.setdefault(problem.path, (Counter(), problem))[0][kind] += 1
-        if rows >= EARLY or self.max_bad_share == 0:
-            self.judge(path, max(rows, 1))
+        if rows >= EARLY_CHECK_ROWS or self.max_bad_share == 0:
+            self.check_bad_share(path, max(rows, 1))
 
-    def left_out(self) -> Iterator[str]:
-        """Lines that say which rows could not be used, what helps, and which were left out on purpose."""
+    def summary_lines(self) -> Iterator[str]:
+        """Yield lines on the bad rows, a remedy, and the rows left out on purpose."""
         for kind, count in sorted(self.bad.items()):
-            first = next((one for one in self.examples if one.kind == kind), None)
+            first = next((example for example in self.examples if example.kind == kind), None)
             where = "" if first is None else f", the first at {first.path}:{first.line}"
             yield f"rows that cannot be used: {count} ({kind}{where})"
         if BAD_BYTES in self.bad:
@@ -94,14 +94,14 @@ class Problems:
         for reason, count in sorted(self.skipped.items()):
             yield f"rows left out: {count} ({reason})"
 
-    def judge(self, path: str | PathLike[str], rows: int) -> None:
-        """Raise :class:`InputError` when too large a share of the ``rows`` seen in ``path`` is bad."""
+    def check_bad_share(self, path: str | PathLike[str], rows: int) -> None:
+        """Raise :class:`InputError` if too many of the ``rows`` read from ``path`` are bad."""
         if str(path) not in self._in_file:
             return
         kinds, first = self._in_file[str(path)]
         bad = kinds.total()
-        # a short list with bad bytes in most of its rows is in another encoding, and the rest would be of no use
-        tolerated = bad < GRACE and 2 * bad <= rows and self.max_bad_share > 0
+        # a short list with bad bytes in most rows is in another encoding, so its other rows are useless too
+        tolerated = bad < MIN_BAD_ROWS and 2 * bad <= rows and self.max_bad_share > 0
         if tolerated or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))

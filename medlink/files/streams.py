@@ -1,4 +1,4 @@
-"""The one stream reader: lines of a file, plain or compressed, decoded one by one and numbered."""
+"""Reading text files: plain or gzip, decoded line by line, with line numbers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from typing import BinaryIO, TextIO
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
 
-LONGEST_LINE = 1 << 20
-"""Bytes of the longest line that is looked at; of a longer one nothing is kept."""
-_BLOCK = 1 << 18
-_GZIP = b"\x1f\x8b"
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is a bad row, and is not kept in memory."""
+_BLOCK_BYTES = 1 << 18
+_GZIP_MAGIC = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
-_NAME_IT = "name its encoding with encoding=..."
-_PLACE = "name the file that holds the text"
-# how files begin that are no text, what they are, and what helps
-_NO_TEXT = tuple(
-    (re.compile(begins, re.DOTALL), message, remedy)
-    for begins, message, remedy in (
+_NAME_ENCODING = "name its encoding with encoding=..."
+_NAME_TEXT_FILE = "name the file that holds the text"
+# signatures of files that are not text, with the message and the remedy
+_SIGNATURES = tuple(
+    (re.compile(signature, re.DOTALL), message, remedy)
+    for signature, message, remedy in (
         (
             rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",  # .xlsx, .docx, .odt and other zip files; .xls, .doc
             "is a spreadsheet or document file, or zipped, and no text",
@@ -42,29 +42,31 @@ _NO_TEXT = tuple(
             "is packed, and no text",
             "unpack it; only gzip files are read as they are",
         ),
-        (rb"SQLite format 3\0", "is a database of SQLite, and no text", _PLACE),
-        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _PLACE),
+        (rb"SQLite format 3\0", "is a database of SQLite, and no text", _NAME_TEXT_FILE),
+        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _NAME_TEXT_FILE),
     )
 )
-_WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
-# these decode bytes into text that nobody wrote, or carry a state from line to line
-_NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
-_PLAIN = b'azAZ09\t,;"\r\n'
+_WIDE = ("utf-16", "utf-32")  # encodings in which a line end is several bytes
+# encodings that decode bytes to other text, or carry state from line to line
+_STATEFUL = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
+_ASCII_SAMPLE = b'azAZ09\t,;"\r\n'
 
 
-def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
-    """``path`` if it is a file, plain or with ``.gz`` behind its name, or with ``pipes`` a pipe or a device; else an
-    :class:`InputError`."""
+def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Path:
+    """Return ``path``, or ``path`` with ``.gz`` appended, whichever is a file.
+
+    With ``allow_pipes`` also accepts a pipe or a device. Raises :class:`InputError` for anything else.
+    """
     plain = Path(path)
-    # the working folder and the root have no name to lengthen
-    for found in (plain, plain.with_name(plain.name + ".gz")) if plain.name else ():
-        if found.is_file():
-            return found
+    # the working folder and the root have no name to extend
+    for candidate in (plain, plain.with_name(plain.name + ".gz")) if plain.name else ():
+        if candidate.is_file():
+            return candidate
     if plain.is_dir():
         message, remedy = "is a folder, a file is needed", "name a file in it"
     elif not plain.exists():
         message, remedy = "no such file", "check the path"
-    elif pipes:
+    elif allow_pipes:
         return plain
     else:
         message, remedy = "is a pipe or a device, a file is needed", "write what it gives to a file"
@@ -72,8 +74,8 @@ def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
 
 
 def standard_input() -> BinaryIO:
-    """The bytes of standard input; raises :class:`InputError` where it is closed."""
-    # None where it was closed before Python began
+    """Return standard input as a binary stream; raises :class:`InputError` if it is closed."""
+    # None if it was closed before Python began
     stdin: TextIO | None = sys.stdin
     if stdin is None:
         raise InputError("standard input is closed", remedy="name a file, or write to standard input")
@@ -81,7 +83,7 @@ def standard_input() -> BinaryIO:
 
 
 def input_size(path: str | PathLike[str]) -> int:
-    """Bytes on disk at and below ``path``; what cannot be looked at is left out."""
+    """Return the size in bytes of a file, or of all files in a folder; unreadable ones count 0."""
     size = 0
     for file in (Path(path), *Path(path).rglob("*")):
         with suppress(OSError):
@@ -89,43 +91,46 @@ def input_size(path: str | PathLike[str]) -> int:
     return size
 
 
-def text_encoding(encoding: str) -> str:
-    """Python's name of an encoding in which a file can be read line by line; :class:`ConfigError` for another one."""
+def resolve_encoding(encoding: str) -> str:
+    """Return Python's name of an encoding; raises :class:`ConfigError` if a file cannot be read line by line in it."""
     try:
         name = lookup(encoding).name
     except (LookupError, ValueError) as error:
         raise ConfigError(f"unknown encoding {encoding!r}", remedy="give one such as utf-8 or latin-1") from error
     with suppress(LookupError, ValueError):
-        lined = not name.replace("_", "-").startswith(_NO_LINES)
-        if name.startswith(_WIDE) or (lined and _PLAIN.decode(name) == _PLAIN.decode("ascii")):
+        stateless = not name.replace("_", "-").startswith(_STATEFUL)
+        if name.startswith(_WIDE) or (stateless and _ASCII_SAMPLE.decode(name) == _ASCII_SAMPLE.decode("ascii")):
             return name
     raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
 
 
 class LineFile:
-    r"""The lines of a file, plain or gzip, one at a time, decoded, without line ends.
+    r"""Lines of a plain or gzip file, decoded, without line ends.
 
-    A line ends with ``\n`` or ``\r\n``, and with ``\r`` where the file has no ``\n``: otherwise a ``\r`` is part of a
-    cell and read as a blank. A line that cannot be decoded, or is longer than ``longest``, is counted as a bad
-    row and left out. A file is read as long as it was when it was opened. Memory grows neither with the file nor with
-    a line. :class:`InputError` where a file is missing, unreadable, empty, cut off, no text, UTF-16 and not said to be,
-    or too much of it is bad.
+    A line ends with ``\n`` or ``\r\n``; in a file without ``\n`` it ends with ``\r``. Any other ``\r`` becomes a blank.
+    Lines that cannot be decoded or are too long are bad rows. A growing file is read up to its size at the
+    start. Memory grows neither with the file nor with a line.
 
     Args:
-        path: the file, or what to call ``stream``, which is read instead.
+        path: the file, or the name of ``stream``, which is then read instead.
         problems: where bad rows are counted.
-        encoding: what the user says of the file; UTF-8 when nobody could say.
-        pipes: whether ``path`` may be a pipe or a device.
-        universal: a ``\r`` always ends a line, as in a list that is no table.
-        may_be_empty: an empty file is no error.
-        ended: every line has a line end, so that a last one without it is cut off.
+        encoding: the encoding that the user gave; UTF-8 by default.
+        allow_pipes: ``path`` may be a pipe or a device.
+        universal_newlines: ``\r`` always ends a line.
+        allow_empty: accept an empty file.
+        require_line_end: a last line without a line end is truncated.
+        max_line_bytes: length of the longest line, ``MAX_LINE_BYTES`` by default.
 
     Attributes:
-        no_rows: lines so far that hold no row: those of a header, empty ones, further lines of a row.
-        rows: number of the line given last, those without a row included.
-        cut: whether that line has no line end, which is so only at the end of a file.
+        lines_without_row: lines so far that hold no row: header lines, empty lines, continuation lines.
+        rows: number of the last line.
+        unterminated: whether the last line has no line end, at the end of a file only.
         grew: whether the file grew while it was read.
-        wrong: why the bad line that is counted now cannot be decoded; ``None`` where it can.
+        decode_error: why the current bad line cannot be decoded, ``None`` if it can.
+
+    Raises:
+        InputError: the file is missing, unreadable, empty, truncated, not text, in undeclared UTF-16, or has too many
+            bad rows.
     """
 
     def __init__(
@@ -135,73 +140,75 @@ class LineFile:
         *,
         stream: BinaryIO | None = None,
         encoding: str | None = None,
-        pipes: bool = False,
-        universal: bool = False,
-        may_be_empty: bool = False,
-        ended: bool = False,
-        longest: int | None = None,
+        allow_pipes: bool = False,
+        universal_newlines: bool = False,
+        allow_empty: bool = False,
+        require_line_end: bool = False,
+        max_line_bytes: int | None = None,
     ) -> None:
-        self._given = encoding is not None
-        self._encoding = text_encoding(encoding or "utf-8")
+        self._encoding_given = encoding is not None
+        self._encoding = resolve_encoding(encoding or "utf-8")
         self._wide = self._encoding.startswith(_WIDE)
         self._inner = "utf-8" if self._wide else self._encoding
-        self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
-        self.problems, self.may_be_empty, self._longest = problems, may_be_empty, longest or LONGEST_LINE
-        self.no_rows, self.rows, self.cut, self.grew = 0, 0, False, False
-        self.wrong: UnicodeDecodeError | None = None
-        self._stream, self._universal, self._ended = stream, universal, ended
+        self.path = existing_file(path, allow_pipes=allow_pipes) if stream is None else Path(path)
+        self.problems, self.allow_empty = problems, allow_empty
+        self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
+        self.lines_without_row, self.rows, self.unterminated, self.grew = 0, 0, False, False
+        self.decode_error: UnicodeDecodeError | None = None
+        self._stream, self._universal, self._require_line_end = stream, universal_newlines, require_line_end
 
-    def bad(self, kind: str, line: int, detail: str = "") -> None:
-        self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.no_rows)
+    def bad_row(self, kind: str, line: int, detail: str = "") -> None:
+        """Count a bad row."""
+        self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.lines_without_row)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Line numbers, from 1, and lines."""
-        for first, lines in self.in_bulk():
-            # whoever asks for the number of rows asks for those so far
+        """Yield line numbers, from 1, and lines."""
+        for first, lines in self.iter_chunks():
+            # self.rows must be right after each line
             for self.rows, text in enumerate(lines, first):
                 yield self.rows, text
 
-    def in_bulk(self) -> Iterator[tuple[int, list[str]]]:
-        """As by iteration, many lines at a time: the number of the first, and lines that follow each other."""
+    def iter_chunks(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield many consecutive lines at a time, with the number of the first."""
         with self._open() as stream:
-            yield from self._texts(stream)
+            yield from self._decoded(stream)
         self._check_empty(not self.rows)
         if self.grew:
             self.problems.notes.append(f"{self.path}: the file grew while it was read; what came later is left out")
-        self.problems.rows += self.rows - self.no_rows
-        self.problems.judge(self.path, self.rows - self.no_rows)
+        self.problems.rows += self.rows - self.lines_without_row
+        self.problems.check_bad_share(self.path, self.rows - self.lines_without_row)
 
-    def text(self) -> str:
-        """The whole file as one text."""
+    def read_text(self) -> str:
+        """Read the whole file."""
         with self._open() as stream:
-            raw = b"".join(self._blocks(stream))
+            raw = b"".join(self._text_blocks(stream))
         self._check_empty(not raw.strip())
-        if (at := raw.find(0)) >= 0:
-            raise self.refused(f"is no text: byte {at + 1} is NUL", _AS_TEXT)
+        if (index := raw.find(0)) >= 0:
+            raise self.error(f"is no text: byte {index + 1} is NUL", _AS_TEXT)
         try:
             return raw.decode(self._inner).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            remedy = _NAME_IT if self._given else UTF8_REMEDY
-            raise self.refused(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
+            remedy = _NAME_ENCODING if self._encoding_given else UTF8_REMEDY
+            raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
-    def blocks(self) -> Iterator[bytes]:
-        """The bytes of the file, unpacked, a part at a time, for a parser of its own."""
+    def iter_blocks(self) -> Iterator[bytes]:
+        """Yield the decompressed bytes of the file in blocks."""
         empty = True
         with self._open() as stream:
-            for block in self._blocks(stream):
+            for block in self._text_blocks(stream):
                 empty = empty and not block.strip()
                 yield block
         self._check_empty(empty)
 
-    def refused(self, message: str, remedy: str, line: int | None = None) -> InputError:
-        """What to raise of this file."""
+    def error(self, message: str, remedy: str, line: int | None = None) -> InputError:
+        """Build the error to raise for this file."""
         return InputError(message, path=self.path, line=line, remedy=remedy)
 
-    def cut_off(self, message: str) -> None:
-        """Refuse the last line, which is not whole, by an :class:`InputError`, unless every bad row is tolerated."""
+    def report_truncated(self, detail: str = "") -> None:
+        """Raise :class:`InputError` for a truncated last line, unless all bad rows are tolerated."""
         if self.problems.max_bad_share < 1:
             remedy = "fetch, unpack or export the file again"
-            raise self.refused(f"the last line is cut off{message}", remedy, self.rows)
+            raise self.error(f"the last line is cut off{detail}", remedy, self.rows)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
@@ -210,152 +217,150 @@ class LineFile:
                 yield stream
         except (EOFError, zlib.error) as error:
             message = f"the compressed file is damaged or cut off after line {self.rows}: {error}"
-            raise self.refused(message, "fetch or compress it again") from error
+            raise self.error(message, "fetch or compress it again") from error
         except OSError as error:
-            raise self.refused(f"cannot be read: {error.strerror or error}", "check the file and its rights") from error
+            raise self.error(f"cannot be read: {error.strerror or error}", "check the file and its rights") from error
 
     def _check_empty(self, empty: bool) -> None:
-        if empty and not self.may_be_empty:
-            raise self.refused("the file is empty", "fetch or export it again")
+        if empty and not self.allow_empty:
+            raise self.error("the file is empty", "fetch or export it again")
 
-    def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+    def _decoded(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for raws, ended in self._split(stream):
             try:
                 lines = b"\n".join(raws).decode(self._inner) if ended else None  # type: ignore[arg-type]  # too long: None
             except (TypeError, UnicodeDecodeError):
                 lines = None
             if lines is None:
-                yield from self._one_by_one(raws, ended)
+                yield from self._decoded_singly(raws, ended)
                 continue
             first = self.rows + 1
             self.rows += len(raws)
-            self.cut = False
-            yield first, _without_mark(lines, first).replace("\r", " ").split("\n")
+            self.unterminated = False
+            yield first, _without_bom(lines, first).replace("\r", " ").split("\n")
 
-    def _one_by_one(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
-        """Lines of which one is bad, or the last of a file: a bad one is counted behind those before it."""
+    def _decoded_singly(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
+        """Decode lines, one of them bad or the last; count a bad row after the lines before it."""
         good: list[str] = []
         for raw in raws:
-            found, detail, self.wrong = "", "", None
+            kind, detail, self.decode_error = "", "", None
             if raw is None:
-                found = f"longer than {self._longest:,} bytes"
+                kind = f"longer than {self._max_line_bytes:,} bytes"
             elif self.grew and not ended:
-                found = "cut off, the file was still being written"
+                kind = "cut off, the file was still being written"
             else:
                 try:
-                    good.append(_without_mark(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
+                    good.append(_without_bom(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    found = f"not {self._inner.upper()}, see encoding=..." if self._given else BAD_BYTES
+                    kind = f"not {self._inner.upper()}, see encoding=..." if self._encoding_given else BAD_BYTES
                     detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
-                    self.wrong = error
-            if found and good:
+                    self.decode_error = error
+            if kind and good:
                 yield self.rows - len(good) + 1, good
                 good = []
             self.rows += 1
-            self.cut = not ended
-            if self.cut and self._ended:
-                self.cut_off(": it has no line end")
-            if found:
-                self.bad(found, self.rows, detail)
+            self.unterminated = not ended
+            if self.unterminated and self._require_line_end:
+                self.report_truncated(": it has no line end")
+            if kind:
+                self.bad_row(kind, self.rows, detail)
         if good:
             yield self.rows - len(good) + 1, good
 
     def _split(self, stream: BinaryIO) -> Iterator[tuple[list[bytes | None], bool]]:
-        """Some lines at a time, ``None`` for one that is too long, and whether they have a line end."""
-        held, dropped, universal = b"", False, True if self._universal else None
-        for block in self._blocks(stream):
-            held += block
-            # the first line end tells which they are; a \r at the end may be half of one
-            if universal is None and (b"\n" in held or b"\r" in held[:-1]):
-                universal = b"\n" not in held
-            # the second half of a \r\n may be in the next block
-            half = b"\r" if held.endswith(b"\r") else b""
+        """Yield raw lines, ``None`` for a line that is too long, and whether they have a line end."""
+        rest, dropped, universal = b"", False, True if self._universal else None
+        for block in self._text_blocks(stream):
+            rest += block
+            # the first line end decides; a \r at the end of the block may be half of \r\n
+            if universal is None and (b"\n" in rest or b"\r" in rest[:-1]):
+                universal = b"\n" not in rest
+            half = b"\r" if rest.endswith(b"\r") else b""
             if universal:
-                held = held.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + half
-            returns = b"\r" in held
-            *parts, held = held.split(b"\n")
+                rest = rest.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + half
+            returns = b"\r" in rest
+            *parts, rest = rest.split(b"\n")
             lines: list[bytes | None] = list(parts)
-            if returns or len(max(parts, key=len, default=b"")) > self._longest:
-                lines = [line.removesuffix(b"\r") if len(line) <= self._longest else None for line in parts]
+            if returns or len(max(parts, key=len, default=b"")) > self._max_line_bytes:
+                lines = [line.removesuffix(b"\r") if len(line) <= self._max_line_bytes else None for line in parts]
             if lines:
                 if dropped:
                     lines[0], dropped = None, False
                 yield lines, True
-            if dropped or len(held) > self._longest:
-                held, dropped = half, True
-        if held or dropped:
-            yield [None if dropped else held.removesuffix(b"\r")], universal is not False and held.endswith(b"\r")
+            if dropped or len(rest) > self._max_line_bytes:
+                rest, dropped = half, True
+        if rest or dropped:
+            yield [None if dropped else rest.removesuffix(b"\r")], universal is not False and rest.endswith(b"\r")
 
-    def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
-        """The bytes of the input, unpacked; those of an encoding with wide line ends as UTF-8."""
-        blocks = self._raw(stream)
+    def _text_blocks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield decompressed bytes; UTF-16 and UTF-32 are converted to UTF-8."""
+        blocks = self._raw_blocks(stream)
         first = next(blocks, b"")
-        if first.startswith(_GZIP):
-            blocks = _unpacked(first, blocks)
+        if first.startswith(_GZIP_MAGIC):
+            blocks = _decompressed(first, blocks)
             first = next(blocks, b"")
         blocks = chain(filter(None, [first]), blocks)
-        for begins, message, remedy in _NO_TEXT:
-            if begins.match(first):
-                raise self.refused(message, remedy)
+        for signature, message, remedy in _SIGNATURES:
+            if signature.match(first):
+                raise self.error(message, remedy)
         if not self._wide:
-            self._refuse_wide(first)
+            self._check_not_utf16(first)
             yield from blocks
             return
         decoder = getincrementaldecoder(self._encoding)()
         try:
-            # half a character waits for the next block
             yield from (decoder.decode(block).encode() for block in blocks)
             if not self.grew:
                 decoder.decode(b"", True)
-        except UnicodeError as error:  # of UTF-16 without its mark it is no other kind
-            raise self.refused(f"is not {self._encoding.upper()}", _NAME_IT) from error
+        except UnicodeError as error:  # not UnicodeDecodeError for UTF-16 without a byte order mark
+            raise self.error(f"is not {self._encoding.upper()}", _NAME_ENCODING) from error
 
-    def _raw(self, stream: BinaryIO) -> Iterator[bytes]:
-        """The bytes of the input as they are, up to where a file ended when it was opened."""
+    def _raw_blocks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield the bytes of the input, up to the end that a file had when it was opened."""
         status = _file_status(stream)
-        rest = None if status is None else status.st_size - stream.tell()
-        while block := stream.read(_BLOCK if rest is None else max(0, min(_BLOCK, rest))):
-            if rest is not None:
-                rest -= len(block)
+        left = None if status is None else status.st_size - stream.tell()
+        while block := stream.read(_BLOCK_BYTES if left is None else max(0, min(_BLOCK_BYTES, left))):
+            if left is not None:
+                left -= len(block)
             if self.problems.progress:
                 self.problems.progress(len(block))
             self.grew = status is not None and os.fstat(stream.fileno()).st_size > status.st_size
             yield block
 
-    def _refuse_wide(self, block: bytes) -> None:
+    def _check_not_utf16(self, block: bytes) -> None:
         marked = block.startswith((b"\xff\xfe", b"\xfe\xff"))
         low, high = block[1::2].count(0), block[::2].count(0)
         if not block or not (marked or 4 * (low + high) >= len(block)):
             return
-        found = "is" if marked else "has the NUL bytes of"
+        verb = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        remedy = f'add encoding="{wide}"' if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
-        raise self.refused(f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
+        remedy = f'add encoding="{wide}"' if self._encoding_given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        raise self.error(f"{verb} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 
-def _without_mark(text: str, line: int) -> str:
+def _without_bom(text: str, line: int) -> str:
     return text.removeprefix("\ufeff") if line == 1 else text  # a byte order mark
 
 
-def _unpacked(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """What gzip packed; several packed files may stand one behind the other."""
-    unpack, begun = zlib.decompressobj(wbits=31), False
+def _decompressed(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress gzip with any number of members."""
+    decompressor, begun = zlib.decompressobj(wbits=31), False
     while block:
         while block := block if begun else block.lstrip(b"\0"):
             begun = True
-            # a little may unpack to very much
-            if text := unpack.decompress(block, _BLOCK):
+            # limited, since a small block may decompress to a huge one
+            if text := decompressor.decompress(block, _BLOCK_BYTES):
                 yield text
-            block = unpack.unconsumed_tail
-            if unpack.eof:
-                block, unpack, begun = unpack.unused_data, zlib.decompressobj(wbits=31), False
+            block = decompressor.unconsumed_tail
+            if decompressor.eof:
+                block, decompressor, begun = decompressor.unused_data, zlib.decompressobj(wbits=31), False
         block = next(blocks, b"")
     if begun:
         raise EOFError("it ends before its end mark")
 
 
 def _file_status(stream: BinaryIO) -> os.stat_result | None:
-    """What the system says of a file on a disk, ``None`` for a stream without an end to foresee."""
+    """Return the status of a regular file, ``None`` for a stream of unknown length."""
     try:
         status = os.fstat(stream.fileno())
     except OSError:

@@ -1,4 +1,4 @@
-"""The one table reader: TSV and CSV, with a header whose columns are found by name or without one."""
+"""Reading tables: TSV and CSV, with or without a header."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems, counted
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems, pluralize
 from medlink.files.streams import LineFile
 
-SWALLOWED = "swallowed by a quote"
-"""Kind of the bad rows between a quote that should not be there and the next one."""
+SWALLOWED_BY_QUOTE = "swallowed by a quote"
+"""Kind of the bad rows between a stray quote and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
-_STATED = re.compile(r'"?sep=([,;\t|])"?')
-_COLUMN = re.compile(r"[^\W\d][\w -]{0,40}")
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
+_COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A separated file: ``header`` are the cells of its ``first`` line in lower case, ``rows`` the line numbers and
-    cells of the others, and ``separators`` what could have stood between cells."""
+    """A separated file.
+
+    Attributes:
+        lines: the file.
+        header: cells of the first line in lower case; empty without a header.
+        first: cells of the first line.
+        rows: line numbers and cells of the other rows.
+        separators: the possible separators.
+    """
 
     lines: LineFile
     header: tuple[str, ...]
@@ -32,70 +39,68 @@ class Table:
     rows: Rows
     separators: str
 
-    def has(self, columns: Sequence[str]) -> bool:
-        """Whether the header has all columns; an :class:`InputError` where it has one of them twice."""
-        asked = [column.lower() for column in columns]
-        if any(column not in self.header for column in asked):
+    def has_columns(self, columns: Sequence[str]) -> bool:
+        """Return whether the header has all columns; raises :class:`InputError` if it repeats one."""
+        if any(column.lower() not in self.header for column in columns):
             return False
-        for written, column in zip(columns, asked, strict=True):
-            if self.header.count(column) > 1:
-                raise self.error(f"the column {written} is there twice", "rename or delete one of them")
+        for column in columns:
+            if self.header.count(column.lower()) > 1:
+                raise self.error(f"the column {column} is there twice", "rename or delete one of them")
         return True
 
-    def places(self, columns: Sequence[str]) -> list[int]:
-        """Where columns stand; an :class:`InputError` where one is missing or there twice."""
-        if not self.has(columns):
+    def column_indices(self, columns: Sequence[str]) -> list[int]:
+        """Return the positions of columns; raises :class:`InputError` if one is missing or repeated."""
+        if not self.has_columns(columns):
             missing = next(column for column in columns if column.lower() not in self.header)
             raise self.error(
-                f"looked for the columns {', '.join(columns)}; found {found_columns(self.first)}",
+                f"looked for the columns {', '.join(columns)}; found {describe_header(self.first)}",
                 f"give a file with a header and the column {missing}",
             )
         return [self.header.index(column.lower()) for column in columns]
 
-    def with_first(self) -> Rows:
-        """All rows, of a file without a header."""
-        self.lines.no_rows -= 1
+    def iter_all_rows(self) -> Rows:
+        """Yield the first line too, for a file without a header."""
+        self.lines.lines_without_row -= 1
         yield 1, list(self.first)
         yield from self.rows
 
-    def unknown(self, wanted: str) -> InputError:
-        """What to raise of a header of no layout."""
+    def layout_error(self, wanted: str) -> InputError:
+        """Build the error for a header of no known layout."""
         return self.error(
-            f"looked for {wanted}; found {found_columns(self.first)}",
+            f"looked for {wanted}; found {describe_header(self.first)}",
             "name the columns in the first line as docs/reference/evaluation.md lists them",
         )
 
     def error(self, message: str, remedy: str) -> InputError:
-        """What to raise of the first line, which is told where something else seems to stand between its cells."""
-        mark = self._other_mark()
+        """Build an error for the first line, which names a likely other separator."""
+        mark = self._other_separator()
         if mark is not None:
-            wanted = " or ".join(_SEPARATORS[one] for one in self.separators)
-            message += f", which {_SEPARATORS[mark]} seem to part; {wanted} are expected"
+            wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
+            message += f", which {_SEPARATORS[mark]} seem to separate; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
-        begun = (BAD_BYTES, str(self.lines.path), 1)
-        if any((bad.kind, bad.path, bad.line) == begun for bad in self.lines.problems.examples):
+        undecoded = (BAD_BYTES, str(self.lines.path), 1)
+        if any((bad.kind, bad.path, bad.line) == undecoded for bad in self.lines.problems.examples):
             message, remedy = f"{message}; the first line is not UTF-8", UTF8_REMEDY
-        return self.lines.refused(message, remedy, 1)
+        return self.lines.error(message, remedy, 1)
 
-    def _other_mark(self) -> str | None:
-        """What seems to stand between the cells of a first line that nothing parted."""
+    def _other_separator(self) -> str | None:
         if len(self.first) != 1:
             return None
         for mark in _SEPARATORS:
             cells = [cell.strip().strip('"') for cell in self.first[0].split(mark)]
-            # what is no row of names is a text
-            if mark not in self.separators and len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)):
+            # other cells than names are running text
+            if mark not in self.separators and len(cells) > 1 and all(map(_COLUMN_NAME.fullmatch, cells)):
                 return mark
         return None
 
 
-def found_columns(header: Sequence[str]) -> str:
-    """What the first line of a table holds, without a word of it: where the header is missing, it is content."""
-    return counted(len(header), "column") if any(header) else "no header"
+def describe_header(header: Sequence[str]) -> str:
+    """Describe a header without quoting it: in a file without a header it would be content."""
+    return pluralize(len(header), "column") if any(header) else "no header"
 
 
-def first_line(path: StrPath) -> str:
-    """The first line of a file, ``""`` where it cannot be decoded."""
+def read_first_line(path: StrPath) -> str:
+    """Read the first line of a file, ``""`` if it cannot be decoded."""
     return next(iter(LineFile(path, Problems(1.0))), (0, ""))[1]
 
 
@@ -107,30 +112,28 @@ def open_table(
     quoted_with: str = "",
     comments: str = "",
 ) -> Table:
-    """The header and the rows of a table.
+    """Open a table and read its header.
 
-    A table with a tab in its first line is TSV and has no quoting. Any other is CSV with ``,`` or ``;``, whichever its
-    first line has more of. A first line of one column leaves it to the name of the file.
+    A table with a tab in its first line is TSV without quoting. Any other is CSV, separated by ``,`` or ``;``,
+    whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
+    writes it, states the separator, and the header follows.
 
-    A first line ``sep=;``, as Excel writes and reads it, states the separator, and the header follows it.
-
-    A quoted cell may run over several lines, unless these look like rows: then a quote that should not be there has
-    swallowed them, and each is a bad row. They look like rows when a line within the cell, or both the first and the
-    last, would have as many columns as the table if no quote meant anything.
+    A quoted cell may span several lines. If these look like rows, a stray quote has swallowed them, and each is a bad
+    row: without regard to quotes, a middle line, or both the first and the last, has as many columns as the table.
 
     Args:
-        given: the file, plain or ``.gz``, or its lines, which say then where bad rows are counted.
+        given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.
         problems: where bad rows are counted.
-        separator: what stands between cells, where it is known: then there is no quoting.
-        quoted_with: a column whose name says that cells are quoted all the same.
-        comments: what a line begins with that is left out and counted.
+        separator: the separator, if known; there is then no quoting.
+        quoted_with: name of a column; a file that has it may quote cells despite ``separator``.
+        comments: prefix of lines to skip and count.
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
-    numbered = _uncommented(lines, comments) if comments else iter(lines)
+    numbered = _skip_comments(lines, comments) if comments else iter(lines)
     number, first = next(numbered, (1, ""))
-    stated = _STATED.fullmatch(first) if separator is None else None
+    stated = _SEPARATOR_LINE.fullmatch(first) if separator is None else None
     if stated:
-        lines.no_rows += 1
+        lines.lines_without_row += 1
         number, first = next(numbered, (2, ""))
     quoted = bool(quoted_with) and quoted_with in first.split(separator)
     separators = separator or ",;\t"
@@ -144,14 +147,14 @@ def open_table(
     if quoted:
         cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
     else:
-        lines.no_rows += 1
+        lines.lines_without_row += 1
         cells = first.split(separator)
         rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows, separators)
 
 
-def _uncommented(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
+def _skip_comments(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
     for number, text in lines:
         if text.startswith(mark):
             lines.problems.skipped["comment line"] += 1
@@ -164,58 +167,62 @@ def read_rows(
     columns: int,
     separator: str,
     *,
-    closed: bool = False,
+    trailing_separator: bool = False,
     numbered: Iterator[tuple[int, str]] | None = None,
 ) -> Rows:
-    """Line numbers and cells of a file without header and quoting.
+    """Yield line numbers and cells of a file without header and quoting.
 
-    A row of another number of cells than ``columns`` is counted as ``column count`` and left out. Where rows are
-    ``closed`` each also ends with the separator (RRF). ``numbered`` are those lines of the file that are left.
+    Args:
+        lines: the file.
+        columns: cells of a row; a row of another width is a bad row.
+        separator: the separator.
+        trailing_separator: each row also ends with the separator (RRF).
+        numbered: the remaining lines of the file, if some were read.
 
     Raises:
-        InputError: the last line is cut off, or too many rows are bad.
+        InputError: the last line is truncated, or too many rows are bad.
     """
-    width = columns + closed
+    width = columns + trailing_separator
     for number, text in lines if numbered is None else numbered:
         cells = text.split(separator)
         if len(cells) == width:
             yield number, cells
         elif text:
-            _wrong_width(lines, [number], len(cells) - closed, columns)
+            _report_width(lines, [number], len(cells) - trailing_separator, columns)
         else:
-            lines.no_rows += 1
+            lines.lines_without_row += 1
 
 
 def read_columns(
-    lines: LineFile, columns: int, separator: str, wanted: Sequence[int], *, closed: bool = False
+    lines: LineFile, columns: int, separator: str, wanted: Sequence[int], *, trailing_separator: bool = False
 ) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
-    """As :func:`read_rows`, thousands of rows at a time: their line numbers, and the ``wanted`` columns."""
-    width = columns + closed
-    for first, texts in lines.in_bulk():
-        for numbers, good in _of_width(lines, first, texts, columns, separator, closed):
+    """Like :func:`read_rows`, thousands of rows at a time: yield their line numbers and the ``wanted`` columns."""
+    width = columns + trailing_separator
+    for first, texts in lines.iter_chunks():
+        for numbers, good in _of_width(lines, first, texts, columns, separator, trailing_separator):
             cells = separator.join(good).split(separator)
-            yield numbers, [cells[place::width] for place in wanted]
+            yield numbers, [cells[column::width] for column in wanted]
 
 
 def _of_width(
-    lines: LineFile, first: int, texts: list[str], columns: int, separator: str, closed: bool
+    lines: LineFile, first: int, texts: list[str], columns: int, separator: str, trailing_separator: bool
 ) -> Iterator[tuple[Sequence[int], list[str]]]:
-    """Lines that have so many columns, with their numbers; others are counted behind those before them."""
-    wanted = columns + closed - 1
+    """Yield the lines of the right width with their numbers; count a bad row after the lines before it."""
+    wanted = columns + trailing_separator - 1
     if list(map(str.count, texts, repeat(separator))).count(wanted) == len(texts):
         yield range(first, first + len(texts)), texts
         return
     begin = 0
-    for place, text in enumerate(texts):
-        found = text.count(separator)
-        if found != wanted:
-            if begin < place:
-                yield range(first + begin, first + place), texts[begin:place]
-            begin = place + 1
+    for index, text in enumerate(texts):
+        separators = text.count(separator)
+        if separators != wanted:
+            if begin < index:
+                yield range(first + begin, first + index), texts[begin:index]
+            begin = index + 1
             if text:
-                _wrong_width(lines, [first + place], found + 1 - closed, columns)
+                _report_width(lines, [first + index], separators + 1 - trailing_separator, columns)
             else:
-                lines.no_rows += 1
+                lines.lines_without_row += 1
     if begin < len(texts):
         yield range(first + begin, first + len(texts)), texts[begin:]
 
@@ -238,10 +245,10 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise lines.refused(f"is no CSV: {error}", mend, 1) from error
+        raise lines.error(f"is no CSV: {error}", mend, 1) from error
     if any("\n" in cell and separator in cell for cell in header):
-        raise lines.refused(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
-    lines.no_rows += len(span)
+        raise lines.error(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
+    lines.lines_without_row += len(span)
 
     def rows() -> Rows:
         while True:
@@ -250,38 +257,38 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                _broken(lines, span, error)
+                _report_broken_row(lines, span, error)
                 continue
             if cells is None:
                 return
             if swallowed(len(header)):
                 for line in span:
-                    lines.bad(SWALLOWED, line, f"the quote opens in line {span[0]}")
+                    lines.bad_row(SWALLOWED_BY_QUOTE, line, f"the quote opens in line {span[0]}")
             elif len(cells) == len(header):
-                lines.no_rows += len(span) - 1
+                lines.lines_without_row += len(span) - 1
                 yield span[0], cells
             elif cells:
-                _wrong_width(lines, span, len(cells), len(header))
+                _report_width(lines, span, len(cells), len(header))
             else:
-                lines.no_rows += len(span)
+                lines.lines_without_row += len(span)
 
     return header, rows()
 
 
-def _broken(lines: LineFile, span: list[int], error: csv.Error) -> None:
-    """Count the lines of a row that is no CSV; where that is the rest of the file it is an error."""
+def _report_broken_row(lines: LineFile, span: list[int], error: csv.Error) -> None:
+    """Count the lines of a row that is no CSV; raise if it is the rest of the file."""
     large = "field larger" in str(error)
     if "unexpected end" in str(error) or (large and len(span) > 1):
         remedy = "close the quote, or give the table as TSV, which has no quoting"
-        raise lines.refused("a quoted cell does not end", remedy, span[0]) from error
+        raise lines.error("a quoted cell does not end", remedy, span[0]) from error
     kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
     for line in span:
-        lines.bad(kind, line, "" if large else str(error))
+        lines.bad_row(kind, line, "" if large else str(error))
 
 
-def _wrong_width(lines: LineFile, span: list[int], found: int, columns: int) -> None:
-    """Count a row of another width, which at the end of a file says that the rest is missing."""
-    if lines.cut and found < columns:
-        lines.cut_off(f": {found} of {columns} columns and no line end")
+def _report_width(lines: LineFile, span: list[int], width: int, columns: int) -> None:
+    """Count a row of another width; at the end of a file it means that the rest is missing."""
+    if lines.unterminated and width < columns:
+        lines.report_truncated(f": {width} of {columns} columns and no line end")
     for line in span:
-        lines.bad("column count", line, f"{found} columns, {columns} expected")
+        lines.bad_row("column count", line, f"{width} columns, {columns} expected")

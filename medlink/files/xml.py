@@ -1,4 +1,4 @@
-"""XML of others, read element by element: nothing is expanded, nothing fetched, nothing held but one element."""
+"""Incremental XML reading: expands no entity, fetches nothing, and holds one element at a time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from medlink.errors import InputError
-from medlink.files.streams import LONGEST_LINE, LineFile
+from medlink.files.streams import MAX_LINE_BYTES, LineFile
 
-DEEPEST = 100
-"""Elements that may stand in each other."""
+MAX_DEPTH = 100
+"""Levels of nested elements."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element: its name, attributes and the line it begins in; ``parts`` are texts and elements, in order."""
+    """An XML element; ``parts`` are its texts and child elements, in order."""
 
     tag: str
     attributes: dict[str, str]
@@ -29,30 +29,32 @@ class Element:
         return (part for part in self.parts if isinstance(part, Element) and part.tag == tag)
 
 
-def read_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
-    """The elements of some names right below the ``root`` of a file, one at a time, as they end.
+def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
+    """Yield the children of the ``root`` element whose names are ``wanted``.
 
-    Memory grows with one element only. An ``encoding`` that is given counts, whatever the file declares.
-    :class:`InputError` for a file that is no XML or is cut off, has another root, is nested more than ``DEEPEST`` deep,
-    has an element of more than ``LONGEST_LINE`` bytes, or declares entities: they can unpack to any size, and reach for
-    other files. The address of a document type is never opened.
+    Memory grows with one element only. ``encoding`` overrides what the file declares. A document type is never fetched.
+
+    Raises:
+        InputError: the file is no XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an
+            element of more than ``MAX_LINE_BYTES`` bytes, or declares entities, which can expand to any size and read
+            other files.
     """
     reader = _Elements(lines, root, wanted, encoding)
     given = 0
     try:
-        for block in lines.blocks():
+        for block in lines.iter_blocks():
             given += len(block)
             reader.parser.Parse(block)
-            reader.weigh(given - max(reader.parser.CurrentByteIndex, 0))
+            reader.check_size(given - max(reader.parser.CurrentByteIndex, 0))
             yield from reader.done
             reader.done.clear()
         reader.parser.Parse(b"", True)
         yield from reader.done
     except expat.ExpatError as error:
         message = f"is no XML, or is cut off: {expat.ErrorString(error.code)}"
-        raise lines.refused(message, "fetch it again", error.lineno) from error
+        raise lines.error(message, "fetch it again", error.lineno) from error
     except (LookupError, ValueError) as error:
-        raise lines.refused("its encoding is not known", "give the file as UTF-8", 1) from error
+        raise lines.error("its encoding is not known", "give the file as UTF-8", 1) from error
 
 
 class _Elements:
@@ -60,30 +62,30 @@ class _Elements:
         self.lines, self.root, self.wanted = lines, root, wanted
         self.done: list[Element] = []
         self._open: list[Element] = []
-        self._depth = self._weight = 0
+        self._depth = self._size = 0
         self.parser = expat.ParserCreate(encoding)
         self.parser.buffer_text = True
         self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
         self.parser.CharacterDataHandler = self._text
         self.parser.EntityDeclHandler = self.parser.SkippedEntityHandler = self._entity
 
-    def weigh(self, waiting: int = 0) -> None:
-        if self._weight + waiting > LONGEST_LINE:
-            raise self._refused(f"an element is longer than {LONGEST_LINE:,} bytes")
+    def check_size(self, unparsed: int = 0) -> None:
+        if self._size + unparsed > MAX_LINE_BYTES:
+            raise self._error(f"an element is longer than {MAX_LINE_BYTES:,} bytes")
 
-    def _refused(self, message: str, remedy: str = "fetch or export it again") -> InputError:
-        return self.lines.refused(message, remedy, self.parser.CurrentLineNumber)
+    def _error(self, message: str, remedy: str = "fetch or export it again") -> InputError:
+        return self.lines.error(message, remedy, self.parser.CurrentLineNumber)
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._refused(f"is nested more than {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"is nested more than {MAX_DEPTH} deep")
         if self._depth == 1 and tag != self.root:
-            raise self._refused(f"looked for {self.root}; found {tag[:40]}", f"give a file of {self.root}")
+            raise self._error(f"looked for {self.root}; found {tag[:40]}", f"give a file of {self.root}")
         if self._open or (self._depth == 2 and tag in self.wanted):
-            # <a/> and b="" are the shortest
-            self._weight += len(tag) + 3 + sum(len(key) + len(value) + 4 for key, value in attributes.items())
-            self.weigh()
+            # the shortest forms are <a/> and b=""
+            self._size += len(tag) + 3 + sum(len(key) + len(value) + 4 for key, value in attributes.items())
+            self.check_size()
             element = Element(tag, attributes, self.parser.CurrentLineNumber)
             if self._open:
                 self._open[-1].parts.append(element)
@@ -95,13 +97,13 @@ class _Elements:
             element = self._open.pop()
             if not self._open:
                 self.done.append(element)
-                self._weight = 0
+                self._size = 0
 
     def _text(self, text: str) -> None:
         if self._open:
-            self._weight += len(text)
-            self.weigh()
+            self._size += len(text)
+            self.check_size()
             self._open[-1].parts.append(text)
 
     def _entity(self, *_: object) -> None:
-        raise self._refused("has entities of its own", "replace them by what they stand for")
+        raise self._error("has entities of its own", "replace them by what they stand for")

@@ -1,4 +1,4 @@
-"""Memory-mapped arrays and string tables in a folder: what every part of the index is stored in."""
+"""Memory-mapped arrays and string tables in a folder: the storage of the whole index."""
 
 from __future__ import annotations
 
@@ -15,46 +15,44 @@ from numpy.typing import DTypeLike, NDArray
 from medlink.errors import BundleError
 
 Array = NDArray[Any]
-_TOGETHER = 512  # rows that are multiplied at a time: they stay in the caches of a processor
-_BLANK = ord(" ")
-_WAITING = 1 << 14  # strings that are written at a time
+_PRODUCT_ROWS = 512  # rows multiplied at a time: they fit into the processor's cache
+_BUFFERED = 1 << 14  # strings written at a time
 REBUILD = "build the index again with build_bundle()"
-"""What helps where a file of an index is missing or damaged."""
+"""Remedy for a missing or damaged file of an index."""
 
 
 def save_array(folder: Path, name: str, array: Array) -> None:
-    """Write one array as ``name.npy``; an :class:`OSError` has the file and the reason of the system."""
+    """Write an array as ``name.npy``; an :class:`OSError` names the file and the cause."""
     path = folder / f"{name}.npy"
     try:
         np.save(path, np.ascontiguousarray(array), allow_pickle=False)
     except OSError as error:
-        if error.errno is None:  # NumPy says how many values were written, and not why no more
+        if error.errno is None:  # NumPy reports the number of values, not the cause
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         raise
 
 
 class ArrayWriter:
-    """Writes an array as ``name.npy``, block by block; the file is that of :func:`save_array` for the whole array.
+    """Write ``name.npy`` block by block, with the same bytes as :func:`save_array`; a context manager.
 
-    Use it in a ``with`` statement, which closes it. Blocks are converted to ``dtype``; with ``width`` their rows have
-    so many columns, else they are lists of numbers.
+    Blocks are ``(n, width)``, or ``(n,)`` without ``width``, and are converted to ``dtype``.
     """
 
     def __init__(self, folder: Path, name: str, dtype: DTypeLike, width: int | None = None) -> None:
         self._dtype, self._width, self._count = np.dtype(dtype), width, 0
         self._path = folder / f"{name}.npy"
         self._file = open(self._path, "wb")  # noqa: SIM115  # closed by __exit__
-        self._header()
+        self._write_header()
 
-    def _header(self) -> None:
-        # NumPy leaves room for a larger first number, so that a header that is written again is as long
+    def _write_header(self) -> None:
+        # NumPy pads the header: its length is the same for any count
         shape = (self._count,) if self._width is None else (self._count, self._width)
         kind = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, kind)  # type: ignore[no-untyped-call]  # NumPy has no types there
 
     def append(self, block: Array) -> None:
         if len(block):
-            with self._named():
+            with self._naming_file():
                 self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data.cast("B"))
         self._count += len(block)
 
@@ -62,12 +60,12 @@ class ArrayWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._named(), self._file:
+        with self._naming_file(), self._file:
             self._file.seek(0)
-            self._header()
+            self._write_header()
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _naming_file(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -75,7 +73,7 @@ class ArrayWriter:
 
 
 def open_array(folder: Path, name: str) -> Array:
-    """Memory-map ``name.npy``, read-only; :class:`BundleError` where it is missing or no array."""
+    """Memory-map ``name.npy``, read-only; raise :class:`BundleError` where it is missing or damaged."""
     path = folder / f"{name}.npy"
     try:
         # An empty array cannot be mapped.
@@ -84,127 +82,127 @@ def open_array(folder: Path, name: str) -> Array:
         return array.view(np.ndarray)
     except FileNotFoundError:
         raise BundleError("a file of the index is missing", path=path, remedy=REBUILD) from None
-    except Exception as error:  # NumPy parses a damaged header as Python: tokens, syntax, memory, whatever it is
+    except Exception as error:  # NumPy parses a damaged header as Python: any error may follow
         raise BundleError(f"a file of the index is damaged: {error}", path=path, remedy=REBUILD) from error
 
 
-def row_products(one: Array, rows: NDArray[np.int64], other: Array, others: NDArray[np.int64]) -> Array:
-    """Inner products ``(p,)`` of rows of two matrices ``(n, d)`` and ``(m, d)``, given by their numbers ``(p,)`` each.
+def row_products(left: Array, left_rows: NDArray[np.int64], right: Array, right_rows: NDArray[np.int64]) -> Array:
+    """Inner products ``(p,)`` of pairs of rows of two matrices ``(n, d)`` and ``(m, d)``; rows are ``(p,)`` each.
 
-    Pair by pair: an inner product does not depend on what else is asked.
+    The rounding of a product does not depend on the other pairs.
     """
-    found = np.empty(len(rows), dtype=np.result_type(one, other))
-    for start in range(0, len(rows), _TOGETHER):
-        part = slice(start, start + _TOGETHER)
-        found[part] = np.einsum("ij,ij->i", one[rows[part]], other[others[part]])
-    return found
+    products = np.empty(len(left_rows), dtype=np.result_type(left, right))
+    for start in range(0, len(left_rows), _PRODUCT_ROWS):
+        block = slice(start, start + _PRODUCT_ROWS)
+        products[block] = np.einsum("ij,ij->i", left[left_rows[block]], right[right_rows[block]])
+    return products
 
 
-class Strings:
+class StringArray:
     """A list of strings, memory-mapped: UTF-8 bytes and offsets."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        # str() of a piece of a memoryview decodes without a copy
+        # str() of a slice of a memoryview decodes without a copy
         self._bytes = open_array(folder, f"{name}.bytes").data
-        self._ends = open_array(folder, f"{name}.ends")
+        self._offsets = open_array(folder, f"{name}.ends")
 
     @staticmethod
     def save(folder: Path, name: str, strings: Iterable[str]) -> None:
-        with StringsWriter(folder, name) as writer:
+        with StringWriter(folder, name) as writer:
             for string in strings:
                 writer.append(string)
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._offsets) - 1
 
     def __iter__(self) -> Iterator[str]:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: int) -> str:
-        return str(self._bytes[self._ends[index] : self._ends[index + 1]], "utf-8")
+        return str(self._bytes[self._offsets[index] : self._offsets[index + 1]], "utf-8")
 
-    def many(self, indices: Array) -> list[str]:
-        """Strings of an array of indices; for more than a few quicker than one by one."""
+    def take(self, indices: Array) -> list[str]:
+        """The strings at many indices; faster than one by one."""
         content = self._bytes
-        starts, ends = self._ends[indices].tolist(), self._ends[indices + 1].tolist()
+        starts, ends = self._offsets[indices].tolist(), self._offsets[indices + 1].tolist()
         return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
 
     def sizes(self, indices: Array) -> tuple[Array, Array]:
-        """Characters and blanks ``(n,)`` of each string of an array of indices."""
-        which, content = Groups(self._ends, np.frombuffer(self._bytes, np.uint8)).many(indices)
-        # what goes on with a character of UTF-8 begins with the bits 10
-        letters = np.bincount(which[(content & 0xC0) != 0x80], minlength=len(indices))
-        return letters, np.bincount(which[content == _BLANK], minlength=len(indices))
+        """Count the characters and the blanks ``(n,)`` of the strings at many indices."""
+        owner, content = RaggedArray(self._offsets, np.frombuffer(self._bytes, np.uint8)).take(indices)
+        # bytes that continue a character of UTF-8 begin with the bits 10
+        letters = np.bincount(owner[(content & 0xC0) != 0x80], minlength=len(indices))
+        return letters, np.bincount(owner[content == ord(" ")], minlength=len(indices))
 
 
-class StringsWriter:
-    """Writes strings one after the other, for :class:`Strings` to read; use it in ``with``, which closes it."""
+class StringWriter:
+    """Write strings one after the other, for :class:`StringArray` to read; a context manager."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = ArrayWriter(folder, f"{name}.bytes", np.uint8)
-        self._ends = ArrayWriter(folder, f"{name}.ends", np.int64)
-        self._waiting: list[bytes] = []
+        self._offsets = ArrayWriter(folder, f"{name}.ends", np.int64)
+        self._buffer: list[bytes] = []
         self._end = 0
-        self._ends.append(np.zeros(1, np.int64))
+        self._offsets.append(np.zeros(1, np.int64))
 
     def append(self, string: str) -> None:
-        self._waiting.append(string.encode("utf-8"))
-        if len(self._waiting) == _WAITING:
+        self._buffer.append(string.encode("utf-8"))
+        if len(self._buffer) == _BUFFERED:
             self._flush()
 
     def _flush(self) -> None:
-        ends = self._end + np.cumsum(np.fromiter(map(len, self._waiting), np.int64, len(self._waiting)))
-        self._bytes.append(np.frombuffer(b"".join(self._waiting), dtype=np.uint8))
-        self._ends.append(ends)
+        ends = self._end + np.cumsum(np.fromiter(map(len, self._buffer), np.int64, len(self._buffer)))
+        self._bytes.append(np.frombuffer(b"".join(self._buffer), dtype=np.uint8))
+        self._offsets.append(ends)
         self._end = int(ends[-1]) if len(ends) else self._end
-        self._waiting.clear()
+        self._buffer.clear()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._bytes, self._ends:
+        with self._bytes, self._offsets:
             self._flush()
 
 
-def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype: type = np.int32) -> None:
-    """Write lists of numbers one after the other (compressed rows)."""
-    save_array(folder, f"{name}.values", np.fromiter((v for group in groups for v in group), dtype=dtype))
-    save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, groups)], dtype=np.int64))
+class RaggedArray:
+    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` it has
+    positions.
 
-
-class Groups:
-    """Lists of numbers: list i is ``values[ends[i]:ends[i + 1]]``; without values they are their own places, which
-    count on.
-
-    >>> groups = Groups(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
-    >>> [groups[i] for i in range(3)], [list(Groups(groups.ends)[i]) for i in range(3)]
+    >>> lists = RaggedArray(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
+    >>> [lists[i] for i in range(3)], [list(RaggedArray(lists.offsets)[i]) for i in range(3)]
     ([[3, 1], [], [2]], [[0, 1], [], [2]])
     """
 
-    def __init__(self, ends: Array, values: Array | None = None) -> None:
-        self.ends, self._values = ends, values
+    def __init__(self, offsets: Array, values: Array | None = None) -> None:
+        self.offsets, self._values = offsets, values
 
     @classmethod
-    def open(cls, folder: Path, name: str) -> Groups:
+    def open(cls, folder: Path, name: str) -> RaggedArray:
         return cls(open_array(folder, f"{name}.ends"), open_array(folder, f"{name}.values"))
 
+    @classmethod
+    def by_owner(cls, owner: NDArray[np.int64], count: int) -> RaggedArray:
+        """List the positions of each of ``count`` owners in an ascending column."""
+        return cls(np.searchsorted(owner, np.arange(count + 1)))
+
     def __len__(self) -> int:
-        return len(self.ends) - 1
+        return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> Sequence[int]:
-        start, end = self.ends[index], self.ends[index + 1]
-        found: Sequence[int] = range(start, end) if self._values is None else self._values[start:end].tolist()
-        return found
+        start, end = self.offsets[index], self.offsets[index + 1]
+        numbers: Sequence[int] = range(start, end) if self._values is None else self._values[start:end].tolist()
+        return numbers
 
-    def many(self, indices: Array) -> tuple[Array, Array]:
-        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``.
+    def take(self, indices: Array) -> tuple[Array, Array]:
+        """The numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``.
 
-        A list that ends before it begins or behind the last one is a :class:`BundleError`: its file is damaged, and
-        what it says would take all memory.
+        Raises:
+            BundleError: a list ends before it begins, or behind the last one: in a damaged file it would take all
+                memory.
         """
-        starts, stops = self.ends[indices], self.ends[np.asarray(indices) + 1]
-        if np.any(stops < starts) or np.any(stops > self.ends[-1]):
+        starts, stops = self.offsets[indices], self.offsets[np.asarray(indices) + 1]
+        if np.any(stops < starts) or np.any(stops > self.offsets[-1]):
             raise BundleError("a file of the index is damaged: its lists do not follow one another", remedy=REBUILD)
         counts = stops - starts
         position = np.repeat(np.arange(len(indices)), counts)
@@ -212,7 +210,7 @@ class Groups:
         return position, at if self._values is None else self._values[at]
 
     def holding(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which lists ``(n,)`` hold a number that is wanted; ``wanted`` is asked by number."""
+        """Mark the lists ``(n,)`` that hold a number for which ``wanted`` is true."""
         sums = np.concatenate([[0], np.cumsum(wanted if self._values is None else wanted[self._values])])
-        held: NDArray[np.bool_] = sums[self.ends[1:]] > sums[self.ends[:-1]]
+        held: NDArray[np.bool_] = sums[self.offsets[1:]] > sums[self.offsets[:-1]]
         return held

@@ -1,7 +1,7 @@
 """``ConceptIndex``: every name of a terminology by form, by words and by embedding.
 
-It has one part, or two: what was built, and the names that came later. Each is complete and knows nothing of the other;
-what they find is merged here. Names and concepts go by keys, integers that mean the same in both parts.
+An index has a main segment, and perhaps a second one with later names. Each is complete; this module merges their
+results. Keys, integers that both segments share, identify names and concepts.
 """
 
 from __future__ import annotations
@@ -17,74 +17,74 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import REBUILD, Array
-from medlink.index.building import build_part
+from medlink.index.building import BuildOptions, build_segment
 from medlink.index.family_match import feature_columns
 from medlink.index.name_scan import NamedSpan, NameScanner
-from medlink.index.names import Entries, Entry, Filter, Keys, Positions, Selection, Selections, tags_of
-from medlink.index.segment import Part, number_both
-from medlink.index.word_overlap import Overlap, Slots
-from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import shared_reader
+from medlink.index.names import Filter, Keys, NameEntries, NameEntry, Positions, Selection, Selections, tags_of
+from medlink.index.segment import Segment, number_both
+from medlink.index.word_overlap import Overlap, WordFeatures
+from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import normalise
 from medlink.models import Encoder
-from medlink.records import Name
+from medlink.records import Name, SemanticType
 
-# what arrays raise, at whatever is done with them, that do not hold what was written
+# errors of operations on damaged arrays
 _DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
 _T = TypeVar("_T")
 
 
-def _damage_is_named(kind: type[_T]) -> type[_T]:
-    """Let the methods of a class with a ``folder`` raise :class:`BundleError` for what damaged arrays raise."""
-    for name, method in list(vars(kind).items()):
+def _reporting_damage(cls: type[_T]) -> type[_T]:
+    """Make the methods of a class with a ``folder`` raise :class:`BundleError` for damaged arrays."""
+    for name, method in list(vars(cls).items()):
         if callable(method) and (name == "__init__" or name[0] != "_"):
-            setattr(kind, name, _named(method))
-    return kind
+            setattr(cls, name, _wrapped(method))
+    return cls
 
 
-def _named(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def named(self: Any, *args: Any, **options: Any) -> Any:
+    def wrapped(self: Any, *args: Any, **options: Any) -> Any:
         try:
             return method(self, *args, **options)
         except _DAMAGE as error:
-            # its text may be that of a note
+            # without its text, which may quote a note
             raise BundleError(
-                f"what the index holds does not fit together ({type(error).__name__})",
+                f"the files of the index do not fit together ({type(error).__name__})",
                 path=self.folder,
                 remedy="run verify_bundle(), which names the damaged file",
             ) from error
 
-    return named
+    return wrapped
 
 
-@_damage_is_named
+@_reporting_damage
 class ConceptIndex:
-    """A saved index, opened by memory-mapping; ``added`` is the folder of the names that came later, if any.
+    """A saved index, memory-mapped; ``added`` is the folder of the segment of later names, if any.
 
     Raises:
-        BundleError: a file is missing, of another size than when it was written, or of another format version.
+        BundleError: a file is missing, has changed in size, or is of another format version.
     """
 
     def __init__(self, folder: str | Path, added: str | Path | None = None) -> None:
         self.folder, self.added = Path(folder), None if added is None else Path(added)
-        self.parts = tuple(Part(path) for path in (self.folder, self.added) if path is not None)
+        self.segments = tuple(Segment(path) for path in (self.folder, self.added) if path is not None)
         for key in ("dimension", "encoder"):
-            if len({part.manifest[key] for part in self.parts}) > 1:
+            if len({segment.manifest[key] for segment in self.segments}) > 1:
                 raise BundleError(f"the added names are of another {key}", path=self.added, remedy=REBUILD)
         if added is not None:
-            main, later = self.parts
+            main, later = self.segments
             main.rows, later.rows = number_both(main.rows.count, later.places[0])
             main.concepts, later.concepts = number_both(main.concepts.count, later.places[1])
         self.languages, self.sources, self.semantic_types = (
-            sorted({value for part in self.parts for value in getattr(part.names, kind)})
+            sorted({value for segment in self.segments for value in getattr(segment.names, kind)})
             for kind in ("languages", "sources", "semantic_types")
         )
         numbers = {tag: i for i, tag in enumerate(self.languages)}
-        self._language_numbers = [np.array([numbers[tag] for tag in p.names.languages], int) for p in self.parts]
-        self._first_address = np.cumsum([0, *(len(part.names.concept) for part in self.parts)])
+        self._language_numbers = [np.array([numbers[tag] for tag in s.names.languages], int) for s in self.segments]
+        self._first_address = np.cumsum([0, *(len(segment.names.concept) for segment in self.segments)])
         self._selections: dict[Filter, Selections] = {}
         self._scanners: dict[tuple[int, str], NameScanner] = {}
 
@@ -93,165 +93,164 @@ class ConceptIndex:
         return ConceptIndex, (self.folder.absolute(), self.added and self.added.absolute())
 
     @classmethod
-    def build(cls, folder: str | Path, names: Iterable[Name], encoder: Encoder, **options: Any) -> ConceptIndex:
-        """Build an index into an empty or new folder and open it; see :func:`medlink.index.building.build_part`."""
-        build_part(Path(folder), names, encoder, **options)
+    def build(
+        cls,
+        folder: str | Path,
+        names: Iterable[Name],
+        encoder: Encoder,
+        *,
+        semantic_types: Iterable[SemanticType] = (),
+        **options: Any,
+    ) -> ConceptIndex:
+        """Build an index into an empty or new folder and open it; see :func:`medlink.index.building.build_segment`,
+        and :class:`medlink.index.building.BuildOptions` for the options."""
+        build_segment(Path(folder), names, encoder, semantic_types=semantic_types, options=BuildOptions(**options))
         return cls(folder)
 
     def prepare(self) -> None:
-        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
-        for part in self.parts:
-            part.vectors.prepare()
+        """Read the files of the first search now: processes forked later share them."""
+        for segment in self.segments:
+            segment.vectors.prepare()
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the index is made of; ``added`` is what came later."""
-        main = {key: value for key, value in self.parts[0].manifest.items() if key not in ("files", "later")}
+        """The manifest of the index; ``added`` counts the later names."""
+        main = {key: value for key, value in self.segments[0].manifest.items() if key not in ("files", "later")}
         if self.added is None:
             return main
-        part = self.parts[1]
-        added = {"rows": part.rows.new, "names": len(part.names.concept), "concepts": part.concepts.new}
+        segment = self.segments[1]
+        added = {"rows": segment.rows.new, "names": len(segment.names.concept), "concepts": segment.concepts.new}
         return {**main, **{key: main[key] + count for key, count in added.items()}, "added": added}
 
     @property
-    def forms(self) -> Forms:
-        """The forms of the lexicon by which names and texts are read."""
-        return self.parts[0].words.forms
+    def forms(self) -> LexiconForms:
+        """The lexicon forms that analyse names and texts."""
+        return self.segments[0].words.forms
 
     def __len__(self) -> int:
         """Number of distinct names."""
-        return sum(part.rows.new for part in self.parts)
+        return sum(segment.rows.new for segment in self.segments)
 
     def keys(self) -> Keys:
         """Keys of all names, in the order of their exact forms."""
         return np.arange(len(self))
 
-    def _with(self, selection: Selections | None) -> Iterator[tuple[Part, Selection | None]]:
-        return zip(self.parts, selection or [None] * len(self.parts), strict=True)
+    def _with(self, selection: Selections | None) -> Iterator[tuple[Segment, Selection | None]]:
+        return zip(self.segments, selection or [None] * len(self.segments), strict=True)
 
-    @staticmethod
     def _collect(
-        keys: Keys,
-        parts: Sequence[Part],
-        kind: Literal["rows", "concepts"],
-        read: Callable[[Part, Array], Iterable[Any]],
+        self, keys: Keys, kind: Literal["rows", "concepts"], read: Callable[[Segment, Array], Iterable[Any]]
     ) -> Array:
-        """What the first part that has a thing says of it, for many things; lists become arrays of objects."""
-        found = []
+        """A value for each key, from the first segment that has it; lists become arrays of objects."""
+        # the segment of later names has all names and semantic types of its concepts
+        segments = self.segments if kind == "rows" else self.segments[::-1]
+        collected = []
         left = np.arange(len(keys))
-        for part in parts:
-            numbers = getattr(part, kind).numbers(keys[left])
+        for segment in segments:
+            numbers = getattr(segment, kind).numbers(keys[left])
             here = numbers >= 0
-            listed = read(part, numbers[here])
+            listed = read(segment, numbers[here])
             values: Array = listed if isinstance(listed, np.ndarray) else np.fromiter(listed, object)
-            found.append((left[here], values))
+            collected.append((left[here], values))
             left = left[~here]
         if len(left):
-            raise LookupError("a key that no part has")
-        if len(parts) == 1:
+            raise LookupError("a key that no segment has")
+        if len(segments) == 1:
             return values
         out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
-        for places, values in found:
-            out[places] = values
+        for positions, values in collected:
+            out[positions] = values
         return out
 
     def norms(self, names: Keys) -> list[str]:
         """Exact forms of names."""
-        return list(self._collect(names, self.parts, "rows", lambda part, rows: part.names.norms.many(rows)))
+        return list(self._collect(names, "rows", lambda segment, rows: segment.names.norms.take(rows)))
 
     def sizes(self, names: Keys) -> NDArray[np.int64]:
         """Characters and blanks ``(n, 2)`` of the exact forms of names."""
-        return self._collect(names, self.parts, "rows", lambda part, at: np.stack(part.names.norms.sizes(at), axis=1))
+        return self._collect(names, "rows", lambda segment, rows: np.stack(segment.names.norms.sizes(rows), axis=1))
 
     def numbered(self, names: Keys) -> NDArray[np.bool_]:
-        """Which names may speak of numbers."""
-        return self._collect(names, self.parts, "rows", lambda part, rows: part.names.numbered[rows])
+        """Mark the names ``(n,)`` that may contain a number."""
+        return self._collect(names, "rows", lambda segment, rows: segment.names.numbered[rows])
 
     def vectors(self, names: Keys) -> NDArray[np.float32]:
         """Embeddings ``(n, dimension)`` of names."""
-        return self._collect(names, self.parts, "rows", lambda part, rows: part.vectors.vectors(rows))
+        return self._collect(names, "rows", lambda segment, rows: segment.vectors.vectors(rows))
 
     def attributes(self, names: Keys) -> NDArray[np.bool_]:
-        """Which names say qualities, times or measures alone (*left*, *mild*), and so no thing ``(n,)``."""
-        return self._collect(names, self.parts, "rows", self._attributes)
+        """Mark the names ``(n,)`` that consist of qualities, times or measures (*left*, *mild*)."""
+        return self._collect(names, "rows", self._attributes)
 
-    def _attributes(self, part: Part, rows: Array) -> Array:
-        words = np.array([norm.count(" ") + 1 for norm in part.names.norms.many(rows)], dtype=np.int64)
-        return self.parts[0].words.attributes(part.words.of(rows), words)
+    def _attributes(self, segment: Segment, rows: Array) -> Array:
+        counts = np.array([norm.count(" ") + 1 for norm in segment.names.norms.take(rows)], dtype=np.int64)
+        return self.segments[0].words.attributes(segment.words.of(rows), counts)
 
     def concept_ids(self, concepts: Keys) -> list[str]:
-        """Ids of concepts."""
-        return list(self._collect(concepts, self.parts, "concepts", lambda part, at: part.names.concept_ids.many(at)))
+        return list(self._collect(concepts, "concepts", lambda segment, rows: segment.names.concept_ids.take(rows)))
 
-    # what came later knows all names and semantic types of its concepts
     def means(self, concepts: Keys) -> NDArray[np.float16]:
-        """Unit mean of the embeddings of each concept's names ``(n, dimension)``."""
-        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.means[numbers])
+        """Unit means of the embeddings of each concept's names ``(n, dimension)``."""
+        return self._collect(concepts, "concepts", lambda segment, rows: segment.means[rows])
 
     def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
-        """Semantic types of concepts."""
-        last = self.parts[::-1]
-        return list(self._collect(concepts, last, "concepts", lambda part, at: map(part.names.concept_types, at)))
-
-    def name_counts(self, concepts: Keys) -> NDArray[np.int64]:
-        """How many names concepts have ``(n,)``, in all languages."""
-        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.names.counts[numbers])
+        return list(self._collect(concepts, "concepts", lambda segment, rows: map(segment.names.concept_types, rows)))
 
     def shared_names(self) -> dict[str, int]:
-        """How many names several concepts have in common (:meth:`NameTable.shared`), part by part."""
-        found = Counter[str]()
-        for part in self.parts:
-            found.update(part.names.shared())
-        return dict(found)
+        """Count the names that several concepts share (:meth:`NameTable.shared`), over all segments."""
+        counts = Counter[str]()
+        for segment in self.segments:
+            counts.update(segment.names.shared())
+        return dict(counts)
 
-    def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
-        """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
+    def entries(self, names: Keys, selection: Selections | None = None) -> NameEntries:
+        """Entries of names within the selection, in the order of the names."""
         columns: list[tuple[Array, ...]] = []
-        for i, (part, selected) in enumerate(self._with(selection)):
-            rows, table = part.rows.numbers(names), part.names
+        for i, (segment, selected) in enumerate(self._with(selection)):
+            rows, table = segment.rows.numbers(names), segment.names
             here = np.flatnonzero(rows >= 0)
             position, entry = table.entries_of(rows[here], selected)
-            concepts = part.concepts.keys(table.concept[entry])
+            concepts = segment.concepts.keys(table.concept[entry])
             languages = self._language_numbers[i][table.language[entry]]
             address = entry + self._first_address[i]
             columns.append((here[position], address, concepts, languages, table.preferred[entry]))
         if len(columns) == 1:
-            return Entries(*columns[0])
+            return NameEntries(*columns[0])
         position, *rest = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.argsort(position, kind="stable")
-        return Entries(position[order], *(column[order] for column in rest))
+        return NameEntries(position[order], *(column[order] for column in rest))
 
     def describe(self, addresses: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
         """Texts, languages and sources of entries, by their addresses."""
-        part_of = np.searchsorted(self._first_address, addresses, side="right") - 1
+        segment_of = np.searchsorted(self._first_address, addresses, side="right") - 1
         out = np.empty((3, len(addresses)), dtype=object)
-        for i, part in enumerate(self.parts):
-            here = np.flatnonzero(part_of == i)
-            entry, table = addresses[here] - self._first_address[i], part.names
-            out[0, here] = table.texts.many(entry)
+        for i, segment in enumerate(self.segments):
+            here = np.flatnonzero(segment_of == i)
+            entry, table = addresses[here] - self._first_address[i], segment.names
+            out[0, here] = table.texts.take(entry)
             out[1, here] = [table.languages[code] for code in table.language[entry].tolist()]
             out[2, here] = [table.sources[code] for code in table.source[entry].tolist()]
         texts, languages, sources = out.tolist()
         return texts, languages, sources
 
-    def entries_of(self, name: int, selection: Selections | None = None) -> list[Entry]:
-        """Entries of one name, those of the selection alone when one is given."""
-        found = self.entries(np.array([name]), selection)
-        columns = (self.concept_ids(found.concept), *self.describe(found.address), found.preferred.tolist())
-        return [Entry(*values) for values in zip(*columns, strict=True)]
+    def entries_of(self, name: int, selection: Selections | None = None) -> list[NameEntry]:
+        """Entries of one name within the selection."""
+        entries = self.entries(np.array([name]), selection)
+        columns = (self.concept_ids(entries.concept), *self.describe(entries.address), entries.preferred.tolist())
+        return [NameEntry(*values) for values in zip(*columns, strict=True)]
 
     def select(self, wanted: Filter) -> Selections | None:
-        """Work out a filter once and keep it; ``None`` when it restricts nothing.
+        """Resolve a filter, and cache the result; ``None`` if it restricts nothing.
 
         Raises:
-            ConfigError: a language, source or semantic type that no name of the index has.
+            ConfigError: no name of the index has the language, source or semantic type.
         """
         if wanted == Filter():
             return None
         if wanted in self._selections:
             return self._selections[wanted]
         of_language = {v for v in wanted.languages if any(is_wanted(tag, tags_of([v])) for tag in self.languages)}
-        for kind, values, known, shown in (
+        for kind, values, known, listed in (
             ("source", wanted.sources, self.sources, self.sources),
             ("semantic type", wanted.semantic_types, self.semantic_types, self.semantic_types),
             ("language", wanted.languages, of_language, self.languages),
@@ -259,144 +258,150 @@ class ConceptIndex:
             for value in values:
                 if value not in known:
                     without = f"the bundle has none at all, leave {kind.replace(' ', '_')}s out"
-                    remedy = f"known: {', '.join(shown[:12])}" if shown else without
+                    remedy = f"known: {', '.join(listed[:12])}" if listed else without
                     raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
-        typed = [part.names.typed(wanted.semantic_types) for part in self.parts]
-        for part, mask in zip(self.parts[1:], typed[1:], strict=True):
-            # what came later knows all types of its concepts
-            numbers = self.parts[0].concepts.numbers(part.concepts.keys(np.arange(part.concepts.count)))
+        typed = [segment.names.typed(wanted.semantic_types) for segment in self.segments]
+        for segment, mask in zip(self.segments[1:], typed[1:], strict=True):
+            # the segment of later names has all semantic types of its concepts
+            numbers = self.segments[0].concepts.numbers(segment.concepts.keys(np.arange(segment.concepts.count)))
             typed[0][numbers[numbers >= 0]] = mask[numbers >= 0]
-        found = tuple(part.names.select(wanted, mask) for part, mask in zip(self.parts, typed, strict=True))
-        self._selections[wanted] = found
-        return found
+        pairs = zip(self.segments, typed, strict=True)
+        selections = self._selections[wanted] = tuple(segment.names.select(wanted, mask) for segment, mask in pairs)
+        return selections
 
     def lookup(
         self, text: str, language: str | None = None, selection: Selections | None = None, *, norm: str | None = None
     ) -> dict[int, str]:
-        """Names of the selection that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in
-        its own, a BCP 47 tag; in every one without it). ``norm`` is its exact form, where the caller has it."""
-        found: dict[int, str] = {}
-        norm, inflector = normalise(text) if norm is None else norm, shared_reader(self.forms).inflector
-        for part, selected in self._with(selection):
-            for row, route in part.dictionary.lookup(text, language, norm, inflector).items():
-                key = part.rows.key(row)
-                # to the letter goes before another inflection
-                if (selected is None or selected.rows[row]) and found.get(key) != "exact":
-                    found[key] = route
-        return found
+        """Look up a mention among the names of the selection: keys to ``exact`` or ``inflected``.
+
+        Exact matches count in any language; inflected ones in the mention's own (BCP 47), or in all without one.
+        ``norm`` is the exact form of the text, if the caller has it.
+        """
+        routes: dict[int, str] = {}
+        norm, inflector = normalise(text) if norm is None else norm, shared_analyser(self.forms).inflector
+        for segment, selected in self._with(selection):
+            for row, route in segment.dictionary.lookup(text, language, norm, inflector).items():
+                key = segment.rows.key(row)
+                if (selected is None or selected.rows[row]) and routes.get(key) != "exact":
+                    routes[key] = route
+        return routes
 
     def selected(self, name: int, selection: Selections) -> bool:
-        """Whether a name may come back."""
-        for part, selected in zip(self.parts, selection, strict=True):
-            row = int(part.rows.numbers(np.array([name]))[0])
+        for segment, selected in zip(self.segments, selection, strict=True):
+            row = int(segment.rows.numbers(np.array([name]))[0])
             if row >= 0 and selected.rows[row]:
                 return True
         return False
 
     def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
-        """Every name in a running text: at each word the longest of each part and language. They may overlap.
+        """Find the names in a running text: at each word the longest of each segment and language. Spans may overlap.
 
-        A name does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words may
-        be inflected, not derived (:func:`medlink.language.text.is_inflection`). The names of a ``language``, a BCP 47
-        tag, are those of its regions as well, and those without a language; without it those of all languages.
+        A name does not cross a punctuation mark, except a comma before a word such as *type* or *Stadium*. Words may
+        be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) stands for its
+        regions and for names without a language; without it the names of all languages count.
         """
         return [
             span
-            for number, part in enumerate(self.parts)
-            for tag in part.dictionary.tags(language)
+            for number, segment in enumerate(self.segments)
+            for tag in segment.dictionary.tags(language)
             for span in self._scanner(number, tag).find(text)
         ]
 
-    def _scanner(self, part: int, tag: str) -> NameScanner:
-        if (part, tag) not in self._scanners:
-            self._scanners[part, tag] = NameScanner(self.parts[part], tag, shared_reader(self.forms).inflector(tag))
-        return self._scanners[part, tag]
+    def _scanner(self, number: int, tag: str) -> NameScanner:
+        if (number, tag) not in self._scanners:
+            inflector = shared_analyser(self.forms).inflector(tag)
+            self._scanners[number, tag] = NameScanner(self.segments[number], tag, inflector)
+        return self._scanners[number, tag]
 
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
-        """The spans of each of n texts that are names of the selection by their word families."""
+        """The spans of each of n texts that match names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
-        found: list[set[Place]] = [set() for _ in texts]
-        for part, selected in self._with(selection):
-            matched = part.families.match(texts, columns, None if selected is None else selected.rows)
-            for spans, more in zip(found, matched, strict=True):
-                spans.update(more)
-        return found
+        spans: list[set[Place]] = [set() for _ in texts]
+        for segment, selected in self._with(selection):
+            matched = segment.families.match(texts, columns, None if selected is None else selected.rows)
+            for own, more in zip(spans, matched, strict=True):
+                own.update(more)
+        return spans
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
-        """Mentions word by word."""
-        return self.parts[0].words.read(texts, languages)
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> WordFeatures:
+        """Features of the words of mentions."""
+        return self.segments[0].words.read(texts, languages)
 
-    def overlap(self, mentions: Slots, mention: Positions, names: Keys, name: Positions | None = None) -> Overlap:
-        """How much mentions and names have of each other, for pairs of mentions and names given by number ``(p,)``;
-        pair i has the i-th name when left out."""
+    def overlap(
+        self, mentions: WordFeatures, mention: Positions, names: Keys, name: Positions | None = None
+    ) -> Overlap:
+        """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name`` pair i has name i."""
         name = np.arange(len(names)) if name is None else name
         columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
         left = np.ones(len(names), dtype=bool)
-        for part in self.parts:
-            rows = part.rows.numbers(names)
+        for segment in self.segments:
+            rows = segment.rows.numbers(names)
             here = left & (rows >= 0)
             number, pairs = np.cumsum(here) - 1, np.flatnonzero(here[name])
-            slots = part.words.of(rows[here])
-            found = self.parts[0].words.overlap(mentions, mention[pairs], slots, number[name[pairs]])
-            for column, values in zip(columns, found, strict=True):
+            features = segment.words.of(rows[here])
+            overlap = self.segments[0].words.overlap(mentions, mention[pairs], features, number[name[pairs]])
+            for column, values in zip(columns, overlap, strict=True):
                 column[pairs] = values
             left &= ~here
         return Overlap(*columns)
 
     def by_words(
-        self, mentions: Slots, wanted: Positions, k: int, selection: Selections | None = None
+        self, mentions: WordFeatures, wanted: Positions, k: int, selection: Selections | None = None
     ) -> tuple[Positions, Keys]:
-        """The k names of each part that share most words with mentions: ``position (m,)`` in ``wanted``, and name."""
+        """The k names of each segment that share most words with the mentions ``wanted``: ``position (m,)`` in
+        ``wanted``, and name."""
         positions, names = [], []
-        for part, selected in self._with(selection):
-            position, rows, _ = part.postings.search(mentions, wanted, k, None if selected is None else selected.rows)
+        for segment, selected in self._with(selection):
+            position, rows, _ = segment.postings.search(
+                mentions, wanted, k, None if selected is None else selected.rows
+            )
             positions.append(position)
-            names.append(part.rows.keys(rows))
+            names.append(segment.rows.keys(rows))
         return np.concatenate(positions), np.concatenate(names)
 
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | Selections | None = None
     ) -> tuple[Keys, NDArray[np.float32]]:
-        """The k names nearest to each of n unit vectors ``(n, dimension)``, of those that are ``wanted``.
+        """The k names of the selection nearest to each of n unit vectors ``(n, dimension)``.
 
         Returns:
-            ``(n, k)`` names (-1 where there are fewer) and ``(n, k)`` inner products, best first. Fewer columns where
+            Names ``(n, k)``, -1 where there are fewer, and inner products ``(n, k)``, best first; fewer columns where
             the index has fewer names.
         """
         selection = self.select(wanted) if isinstance(wanted, Filter) else wanted
         names, scores = [], []
-        for part, selected in self._with(selection):
-            rows, score = part.vectors.search(vectors, k, None if selected is None else selected.rows)
-            names.append(np.where(rows < 0, -1, part.rows.keys(rows)) if len(part.names) else rows)
+        for segment, selected in self._with(selection):
+            rows, score = segment.vectors.search(vectors, k, None if selected is None else selected.rows)
+            names.append(np.where(rows < 0, -1, segment.rows.keys(rows)) if len(segment.names) else rows)
             scores.append(score)
-        if len(self.parts) == 1:
+        if len(self.segments) == 1:
             return names[0], scores[0]
-        every, score = np.concatenate(names, axis=1), np.concatenate(scores, axis=1)
-        # a name that both parts have comes once
-        order = np.lexsort((-score, every), axis=1)
-        every, score = np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
-        every[:, 1:][every[:, 1:] == every[:, :-1]] = -1
-        order = np.lexsort((every, -score, every < 0), axis=1)[:, : min(k, len(self))]
-        return np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
+        name, score = np.concatenate(names, axis=1), np.concatenate(scores, axis=1)
+        # a name in both segments counts once
+        order = np.lexsort((-score, name), axis=1)
+        name, score = np.take_along_axis(name, order, axis=1), np.take_along_axis(score, order, axis=1)
+        name[:, 1:][name[:, 1:] == name[:, :-1]] = -1
+        order = np.lexsort((name, -score, name < 0), axis=1)[:, : min(k, len(self))]
+        return np.take_along_axis(name, order, axis=1), np.take_along_axis(score, order, axis=1)
 
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
         """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
-        Each part gives k for each name: those that it keeps of its names where they are enough, else what a search
-        among the selection finds, the name itself included. Kinds for very many names keep none.
+        Each segment contributes the k stored neighbours of its own names. For other names, with a selection, or for a
+        larger k than is stored, it searches for k + 1, the name itself included.
         """
-        positions, found = [], []
-        for part, selected in self._with(selection):
-            rows = part.rows.numbers(names)
-            kept = (rows >= 0) & (selected is None and k <= part.near.shape[1])
+        positions, neighbours = [], []
+        for segment, selected in self._with(selection):
+            rows = segment.rows.numbers(names)
+            stored = (rows >= 0) & (selected is None and k <= segment.near.shape[1])
             near = np.full((len(names), k + 1), -1, dtype=np.int64)
-            if kept.any():
-                near[kept, :k] = part.near[rows[kept], :k]
-            if not kept.all():
-                asked = self.vectors(names[~kept])
-                other = part.vectors.search(asked, k + 1, None if selected is None else selected.rows)[0]
-                near[~kept, : other.shape[1]] = other
+            if stored.any():
+                near[stored, :k] = segment.near[rows[stored], :k]
+            if not stored.all():
+                queries = self.vectors(names[~stored])
+                searched = segment.vectors.search(queries, k + 1, None if selected is None else selected.rows)[0]
+                near[~stored, : searched.shape[1]] = searched
             position, column = np.nonzero(near >= 0)
             positions.append(position)
-            found.append(part.rows.keys(near[position, column]))
-        return np.concatenate(positions), np.concatenate(found)
+            neighbours.append(segment.rows.keys(near[position, column]))
+        return np.concatenate(positions), np.concatenate(neighbours)

@@ -12,20 +12,20 @@ import numpy as np
 
 from medlink.errors import BundleError
 from medlink.files.folders import remove
-from medlink.index.arrays import REBUILD, Groups, Strings, StringsWriter, save_array
+from medlink.index.arrays import REBUILD, RaggedArray, StringArray, StringWriter, save_array
 from medlink.index.names import NameTable
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_inflection, normalise
 
 _TRIE = "forms.marisa"
-_WAITING = "forms"  # folder of the forms that wait for the trie
-_EXACT = "=:"  # begins the key of an exact form, which has no language
+_DRAFT = "forms"  # folder of the forms while the trie is built
+_EXACT = "=:"  # prefix of the key of an exact form, which has no language
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A span of text, by character offsets, that is a name in its inflected form; ``rows`` are the keys of the names,
-    of that ``language``, with their routes, ``exact`` or ``inflected``."""
+    """A span of text, by character offsets, that is a name of ``language``; ``rows`` maps the keys of the names to
+    ``exact`` or ``inflected``."""
 
     start: int
     end: int
@@ -37,33 +37,30 @@ class Match:
 class NameDictionary:
     """Inflected forms of all names, each language by its own rules.
 
-    The key of an inflected form is ``language:form `` with a blank behind every word, so that a prefix of the key
-    always ends with a word; that of an exact form is ``=:form``. A region speaks as its language does, and a name
-    without a language is of every language.
+    The key of an inflected form is ``language:form `` with a blank behind every word: a prefix that is a key thus ends
+    with a word. The key of an exact form is ``=:form``. A region counts as its language, and a name without a language
+    belongs to every language.
     """
 
     def __init__(self, folder: Path, names: NameTable) -> None:
-        self._trie, self._rows, self._names = _open_trie(folder), Groups.open(folder, "form_rows"), names
+        self._trie, self._rows, self._names = _open_trie(folder), RaggedArray.open(folder, "form_rows"), names
         self._tags: dict[str | None, list[str]] = {}
 
     @classmethod
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
-        """Fill a folder from a table of names.
-
-        Each form is worked out once, and waits in a file until the trie has numbers for all of them.
-        """
-        (folder / _WAITING).mkdir()
+        """Fill a folder from a table of names; a file holds the forms until the trie numbers them."""
+        (folder / _DRAFT).mkdir()
         owner = array("i")
-        with StringsWriter(folder / _WAITING, "forms") as waiting:
-            for row, form in _forms(names):
-                waiting.append(form)
+        with StringWriter(folder / _DRAFT, "forms") as writer:
+            for row, form in _iter_keys(names):
+                writer.append(form)
                 owner.append(row)
-        forms = Strings(folder / _WAITING, "forms")
+        forms = StringArray(folder / _DRAFT, "forms")
         trie = marisa_trie.Trie(forms)
         (folder / _TRIE).write_bytes(trie.tobytes())
         number = np.fromiter(map(trie.key_id, forms), np.int32, len(forms))
         del forms
-        remove(folder / _WAITING)
+        remove(folder / _DRAFT)
         pairs = np.unique(number.astype(np.int64) * max(len(names), 1) + np.array(owner, np.int64))
         number, rows = np.divmod(pairs, max(len(names), 1))
         save_array(folder, "form_rows.ends", np.searchsorted(number, np.arange(len(trie) + 1)))
@@ -71,7 +68,7 @@ class NameDictionary:
         return cls(folder, names)
 
     def tags(self, language: str | None) -> list[str]:
-        """The languages, as names state them, that a language speaks for; all of them for none."""
+        """The tags of names that count as names of a language; all tags without a language."""
         if language not in self._tags:
             known = self._names.languages
             self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]
@@ -80,13 +77,13 @@ class NameDictionary:
     def lookup(
         self, text: str, language: str | None, norm: str, inflector: Callable[[str], Inflector]
     ) -> dict[int, str]:
-        """Rows of a mention and their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
-        found = dict.fromkeys(self._rows_of(_EXACT + norm), "exact")
+        """Rows of a mention with their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
+        routes = dict.fromkeys(self._rows_of(_EXACT + norm), "exact")
         for tag in self.tags(language):
             for row in self._rows_of(f"{tag}:{inflector(tag).form(text)} "):
-                if row not in found and self._is_inflected(text, row, tag):
-                    found[row] = "inflected"
-        return found
+                if row not in routes and self._is_inflected(text, row, tag):
+                    routes[row] = "inflected"
+        return routes
 
     def _rows_of(self, key: str) -> Sequence[int]:
         number = self._trie.get(key)
@@ -96,29 +93,28 @@ class NameDictionary:
         return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
     def begins(self, tag: str, forms: Sequence[str]) -> bool:
-        """Whether a name of a language begins with some words in their inflected form."""
+        """Whether a name of a language begins with these inflected words."""
         return next(self._trie.iterkeys(f"{tag}:{' '.join(forms)} "), None) is not None
 
     def has(self, tag: str, form: str) -> bool:
-        """Whether a name of a language has an inflected form."""
+        """Whether a name of a language has this inflected form."""
         return f"{tag}:{form} " in self._trie
 
     def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:
-        """How many of some words, in their inflected form, are the form of a name: all that are, the most first."""
+        """Numbers of leading words that together are the inflected form of a name, largest first."""
         prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{form} " for form in forms]))
         return [key.count(" ") for key in reversed(prefixes)]
 
     def named(self, tag: str, form: str, text: str) -> dict[int, str]:
-        """The rows, with their routes, that a text with an inflected form names, to the letter or inflected; with them
-        the name to the letter, in whatever language it is."""
+        """Look up a text by its inflected form: rows with their routes, exact matches in any language included."""
         rows = self._rows_of(f"{tag}:{form} ")
         exact = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
         named = {row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)}
         return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
 
 
-def _forms(names: NameTable) -> Iterator[tuple[int, str]]:
-    """Rows and the keys of their forms; some come twice."""
+def _iter_keys(names: NameTable) -> Iterator[tuple[int, str]]:
+    """Rows and the keys of their forms, some twice."""
     inflectors = {language: Inflector(language) for language in names.languages}
     languages = [names.languages[code] for code in names.language.tolist()]
     for row, norm in enumerate(names.norms):

@@ -1,12 +1,11 @@
-"""The nearest other vectors of each vector of a set, by Faiss: what clustering and its evaluation start from.
+"""The k nearest neighbours of each vector of a set, by Faiss: the first step of clustering.
 
-Up to 50,000 distinct vectors every pair is compared. Above, vectors lie in cells of about 256 around k-means centres
-(IVF; Jégou et al. 2011, section IV), are scanned there as codes of four bits per two dimensions (product quantisation,
-section II of the same paper; André et al. 2015 for the scan in registers), and several times as many as asked for are
-compared again with the vectors themselves. Cells keep their size as the set grows and the number of cells that are
-scanned grows with its fourth root, so the time per vector does nearly so, too. What that finds is measured on a sample:
-where it is less than .96 of the nearest, twice as many cells and candidates are looked at, and so on up to eight times
-as many. What is found then may still be less.
+Compares all pairs of up to 50,000 distinct vectors, and divides larger sets into cells of about 256 vectors around
+k-means centres (IVF; Jégou et al. 2011, section IV). A search scans the near cells by codes of four bits per two
+dimensions (product quantisation, section II of the same paper; André et al. 2015 for the scan in registers), and
+compares several times k candidates again by the vectors themselves. Cells keep their size as the set grows; the number
+of scanned cells, and nearly the time per vector, grow with its fourth root. It measures the recall on a sample and,
+below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even then.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from medlink.index.vectors.library import faiss
 
 KINDS = ("flat", "cells")
 NONE = -1
-"""Row, and cosine, where a vector has fewer neighbours than asked for."""
-MOST = 10_000
-"""Neighbours that can be asked for: the arrays have as many columns, however few vectors there are."""
+"""Row, and cosine, where a vector has fewer than k neighbours."""
+MAX_NEIGHBOURS = 10_000
+"""Largest k: the arrays have k columns, however few vectors there are."""
 _NORM_TOLERANCE = 1e-3
 _CHUNK = 4096
-_SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the wrong place
-_FEWEST = 1024  # fewer vectors do not train a quantiser and take no time
-_CELL = 256
-_SCANNED = 128  # cells for each vector of a set of 100,000
-_RESCORED = 4  # codes compared again for each neighbour asked for
-_SAMPLE = 256  # vectors whose nearest are found exactly, to see how many of them a scan finds
+_SPARE = 8  # candidates beyond k: rounding in a matrix product could cut a tie in the wrong place
+_MIN_FOR_CELLS = 1024  # fewer vectors do not train a quantiser and take no time
+_CELL = 256  # vectors of a cell
+_SCANNED = 128  # cells scanned for each vector of a set of 100,000
+_RESCORED = 4  # candidates compared again for each neighbour
+_SAMPLE = 256  # vectors on which the recall is measured
 _RECALL = 0.96
-_WIDENED = 8  # times as many cells and candidates, at most, to find as many
-_TRAINED = 20_000  # vectors that cells and codes are trained on, or 64 for each cell where that is more
+_MAX_WIDENING = 8  # factor of cells and candidates
+_TRAINED = 20_000  # vectors that cells and codes are trained on, at least; 64 for each cell
 _SEED = 1
 
 Neighbours = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -51,49 +50,46 @@ def nearest(
     kind: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Neighbours:
-    """The k nearest other vectors of each vector by cosine.
+    """Find the k nearest other vectors of each vector by cosine.
 
-    Equal input gives equal output, run after run, with the same number of threads. Cosines are computed from the
-    vectors themselves, ties go to the lower row, and equal vectors are found, whatever the kind. A zero vector has no
-    neighbour and is nobody's.
+    Equal input gives equal output with the same number of threads. Both kinds compute cosines from the vectors
+    themselves. Ties go to the lower row, and equal vectors are neighbours. A zero vector has no neighbour and is the
+    neighbour of none.
 
     Args:
         vectors: ``(n, d)`` float32 or float16, each of length 1 or 0; a float16 array may be memory-mapped.
-        k: neighbours for each, from 1 to ``MOST``.
-        kind: ``flat`` compares all pairs, ``cells`` those of near cells (fewer than 1,024 distinct vectors are compared
-            pair by pair whatever the kind); chosen by size (50,000 distinct vectors) when left out.
+        k: neighbours for each, from 1 to ``MAX_NEIGHBOURS``.
+        kind: ``flat`` compares all pairs, ``cells`` only those in near cells; chosen by size (50,000 distinct vectors)
+            when left out. Fewer than 1,024 distinct vectors are always ``flat``.
         progress: called with the number of distinct vectors done and their total.
 
     Returns:
         ``(n, k)`` rows and ``(n, k)`` cosines, best first; -1 in both where there are fewer neighbours.
 
     Raises:
-        ConfigError: a vector is not of length 1 or 0, or k or the kind is out of range.
+        ConfigError: a vector is not of length 1 or 0, or k or the kind is not allowed.
 
     >>> rows, cosines = nearest(np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), 2)
     >>> rows.tolist(), np.rint(10 * cosines).tolist()
     ([[1, 2], [2, 0], [1, 0]], [[6.0, 0.0], [8.0, 6.0], [8.0, 0.0]])
     """
     if kind is not None and kind not in KINDS:
-        raise ConfigError(f"unknown kind of self-join {kind!r}", remedy=f"one of {', '.join(KINDS)}")
-    if k < 1:
-        raise ConfigError(f"{k} neighbours asked for, 1 or more expected")
-    if k > MOST:
-        raise ConfigError(f"{k} neighbours asked for, at most {MOST} can be looked at", remedy="ask for fewer")
-    used = _checked(vectors)
-    groups = _Groups.of(vectors, used)
+        raise ConfigError(f"unknown kind of neighbour search {kind!r}", remedy=f"one of {', '.join(KINDS)}")
+    if not 1 <= k <= MAX_NEIGHBOURS:
+        raise ConfigError(f"{k} neighbours requested", remedy=f"request 1 to {MAX_NEIGHBOURS}")
+    groups = _EqualVectors.of(vectors, _check_norms(vectors))
     distinct = _Vectors(vectors, None if len(groups) == len(vectors) else groups.first)
     if kind is None:
         kind = "flat" if len(distinct) <= FLAT_LIMIT else "cells"
-    if len(distinct) < _FEWEST:
+    if len(distinct) < _MIN_FOR_CELLS:
         kind = "flat"
     wanted = max(0, min(k, len(distinct) - 1))
-    search = _flat(distinct, wanted) if kind == "flat" else _cells(distinct, wanted)
+    search = _search_flat(distinct, wanted) if kind == "flat" else _search_cells(distinct, wanted)
     rows = np.full((len(vectors), k), NONE, dtype=np.int64)
     cosines = np.full((len(vectors), k), NONE, dtype=np.float32)
     done = 0
-    for queries, found in search:
-        near, close = _ranked(distinct, queries, found, wanted)
+    for queries, candidates in search:
+        near, close = _rank(distinct, queries, candidates, wanted)
         if len(groups) == len(vectors):
             rows[queries, :wanted], cosines[queries, :wanted] = near, close
         else:
@@ -105,7 +101,7 @@ def nearest(
 
 
 class _Vectors:
-    """Rows of an array, or those of them that are named, as float32; nothing is copied before it is read."""
+    """Rows of an array, or some of them, as float32; copied only as they are read."""
 
     def __init__(self, array: NDArray[Any], rows: NDArray[np.int64] | None) -> None:
         self._array, self._rows = array, rows
@@ -115,12 +111,12 @@ class _Vectors:
         return len(self._array if self._rows is None else self._rows)
 
     def __getitem__(self, at: slice | NDArray[np.int64]) -> NDArray[np.float32]:
-        found = self._array[at if self._rows is None else self._rows[at]]
-        return np.ascontiguousarray(found, dtype=np.float32)
+        rows = self._array[at if self._rows is None else self._rows[at]]
+        return np.ascontiguousarray(rows, dtype=np.float32)
 
 
-def _checked(vectors: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which vectors are not zero; refuses those whose length is neither 1 nor 0."""
+def _check_norms(vectors: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the vectors that are not zero; refuse those whose length is neither 1 nor 0."""
     if vectors.ndim != 2:
         raise ConfigError(f"vectors of shape {vectors.shape}, (n, d) expected")
     used = np.empty(len(vectors), dtype=bool)
@@ -128,7 +124,7 @@ def _checked(vectors: NDArray[Any]) -> NDArray[np.bool_]:
         chunk = vectors[start : start + _CHUNK].astype(np.float32, copy=False)
         lengths = np.sqrt(np.einsum("nd,nd->n", chunk, chunk))
         used[start : start + _CHUNK] = lengths > 0
-        # Written so that NaN is refused as well.
+        # a comparison with NaN is false: it is refused as well
         bad = ~((np.abs(lengths - 1) <= _NORM_TOLERANCE) | (lengths == 0))
         if bad.any():
             at = int(np.argmax(bad))
@@ -138,9 +134,11 @@ def _checked(vectors: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
-    """Equal vectors, as one: ``members[starts[g]:starts[g + 1]]`` are the rows of group g, ascending. Many of them
-    would otherwise fill one cell and each other's lists."""
+class _EqualVectors:
+    """Groups of equal vectors: ``members[starts[g]:starts[g + 1]]`` are the rows of group g, ascending.
+
+    Many equal vectors would fill one cell, and each other's lists.
+    """
 
     first: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -150,11 +148,11 @@ class _Groups:
         return len(self.first)
 
     @classmethod
-    def of(cls, vectors: NDArray[Any], used: NDArray[np.bool_]) -> _Groups:
-        kept = np.flatnonzero(used)
-        # Adding zero makes -0.0 and 0.0 one.
+    def of(cls, vectors: NDArray[Any], used: NDArray[np.bool_]) -> _EqualVectors:
+        nonzero = np.flatnonzero(used)
+        # adding zero makes -0.0 equal to 0.0
         digests = b"".join(
-            blake2b((vectors[i] + vectors.dtype.type(0)).tobytes(), digest_size=16).digest() for i in kept
+            blake2b((vectors[i] + vectors.dtype.type(0)).tobytes(), digest_size=16).digest() for i in nonzero
         )
         _, first, group = np.unique(np.frombuffer(digests, dtype="V16"), return_index=True, return_inverse=True)
         order = np.argsort(first)
@@ -163,28 +161,29 @@ class _Groups:
         group = number[group]
         by_group = np.argsort(group, kind="stable")
         starts = np.searchsorted(group[by_group], np.arange(len(first) + 1))
-        return cls(kept[first[order]], kept[by_group], starts)
+        return cls(nonzero[first[order]], nonzero[by_group], starts)
 
     def expand(
         self, distinct: _Vectors, queries: NDArray[np.int64], near: NDArray[np.int64], close: NDArray[np.float32],
         rows: NDArray[np.int64], cosines: NDArray[np.float32],
     ) -> None:  # fmt: skip
-        """Write the lists of the members of groups ``queries``, whose neighbour groups are ``near`` and ``close``."""
+        """Write the lists of the members of the groups ``queries``, from the neighbour groups ``near`` with their
+        cosines ``close``."""
         k = rows.shape[1]
-        asked = distinct[queries]
-        own = np.minimum(np.einsum("nd,nd->n", asked, asked), 1)
+        vectors = distinct[queries]
+        own = np.minimum(np.einsum("nd,nd->n", vectors, vectors), 1)
         near = np.concatenate([queries[:, None], near], axis=1)
         close = np.concatenate([own[:, None], close], axis=1)
-        # k + 1 of the own group, because a member is not its own neighbour.
+        # k + 1 of the own group: a member is not its own neighbour
         sizes = np.where(near >= 0, np.minimum(np.diff(self.starts)[near], k + 1), 0)
         counts = np.diff(self.starts)[queries]
-        part = max(1, _CHUNK * 64 // (k + 1))
-        for start in range(0, int(counts.sum()), part):
-            # Members of the queries, one after the other, each with the candidates of its group.
-            stop = min(start + part, int(counts.sum()))
+        batch = max(1, _CHUNK * 64 // (k + 1))
+        for start in range(0, int(counts.sum()), batch):
+            # members of the queries, one after the other, each with the candidates of its group
+            stop = min(start + batch, int(counts.sum()))
             query = np.searchsorted(np.cumsum(counts), np.arange(start, stop), side="right")
-            place = np.arange(start, stop) - (np.cumsum(counts) - counts)[query]
-            member = self.members[self.starts[queries[query]] + place]
+            offset = np.arange(start, stop) - (np.cumsum(counts) - counts)[query]
+            member = self.members[self.starts[queries[query]] + offset]
             flat = sizes[query].ravel()
             offsets = np.arange(flat.sum()) - np.repeat(np.cumsum(flat) - flat, flat)
             candidate = self.members[np.repeat(self.starts[near[query]].ravel(), flat) + offsets]
@@ -194,17 +193,18 @@ class _Groups:
             candidate, cosine, owner = candidate[keep], cosine[keep], owner[keep]
             order = np.lexsort((candidate, -cosine, owner))
             owner = owner[order]
-            place = np.arange(len(owner)) - np.searchsorted(owner, owner)
-            top = place < k
-            at = (member[owner[top]], place[top])
+            rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+            top = rank < k
+            at = (member[owner[top]], rank[top])
             rows[at], cosines[at] = candidate[order][top], cosine[order][top]
 
 
-Found = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
+_Batches = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Batches of rows ``(q,)`` and their candidates ``(q, w)``, the row itself among them."""
 
 
-def _flat(vectors: _Vectors, k: int) -> Found:
-    """Rows and their candidates, itself among them, from all pairs."""
+def _search_flat(vectors: _Vectors, k: int) -> _Batches:
+    """Compare all pairs."""
     whole = vectors[:]
     for start in range(0, len(vectors), _CHUNK):
         queries = np.arange(start, min(start + _CHUNK, len(vectors)))
@@ -212,46 +212,46 @@ def _flat(vectors: _Vectors, k: int) -> Found:
         yield queries, faiss().knn(whole[queries], whole, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1]
 
 
-def _cells(vectors: _Vectors, k: int) -> Found:
-    """Rows and their candidates, itself among them, from near cells; rows come cell by cell."""
+def _search_cells(vectors: _Vectors, k: int) -> _Batches:
+    """Compare the vectors in near cells; rows come cell by cell."""
     n = len(vectors)
-    index = _trained(vectors)
+    index = _train(vectors)
     index.nprobe = min(index.nlist, round(_SCANNED * max(1.0, n / 100_000) ** 0.25))
     for start in range(0, n, _CHUNK):
         index.add(vectors[start : start + _CHUNK])
-    # Neighbours in the queue scan the same cells: those stay in the processor's cache.
+    # successive rows scan the same cells, which stay in the processor's cache
     lists = index.invlists
     sizes = map(lists.list_size, range(index.nlist))
     order = np.concatenate([faiss().rev_swig_ptr(lists.get_ids(c), size) for c, size in enumerate(sizes) if size])
     first = wanted = min(_RESCORED * k + 1 + _SPARE, n)
-    most, cells = min(n, _WIDENED * first), min(index.nlist, _WIDENED * index.nprobe)
+    most, cells = min(n, _MAX_WIDENING * first), min(index.nlist, _MAX_WIDENING * index.nprobe)
     sample = np.linspace(0, n - 1, num=min(n, _SAMPLE), dtype=np.int64)
-    asked, best = vectors[sample], _exact(vectors, sample, k)
+    queries, best = vectors[sample], _exact_neighbours(vectors, sample, k)
     while index.nprobe < cells or wanted < most:
-        found = index.search(asked, wanted)[1]
-        if np.mean([np.isin(some, there).mean() for some, there in zip(best, found, strict=True)]) >= _RECALL:
+        approximate = index.search(queries, wanted)[1]
+        if np.mean([np.isin(some, there).mean() for some, there in zip(best, approximate, strict=True)]) >= _RECALL:
             break
         index.nprobe, wanted = min(2 * index.nprobe, cells), min(2 * wanted, most)
-    # The more candidates a vector has, the fewer vectors at a time: what is read to compare them stays as much.
+    # fewer vectors at a time with more candidates: a batch reads as much
     step = max(1, _CHUNK * first // wanted)
     for start in range(0, n, step):
-        queries = order[start : start + step]
-        yield queries, index.search(vectors[queries], wanted)[1]
+        rows = order[start : start + step]
+        yield rows, index.search(vectors[rows], wanted)[1]
 
 
-def _exact(vectors: _Vectors, queries: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """The k rows nearest to each of a few, itself left out, from all pairs, block by block."""
-    asked, n = vectors[queries], len(vectors)
+def _exact_neighbours(vectors: _Vectors, queries: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The k rows nearest to each of a few ``queries``; compares all pairs, block by block."""
+    own, n = vectors[queries], len(vectors)
     rows, cosines = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
     for start in range(0, n, 16 * _CHUNK):
         block = vectors[start : start + 16 * _CHUNK]
-        close, near = faiss().knn(asked, block, min(k + 1, len(block)), metric=faiss().METRIC_INNER_PRODUCT)
+        close, near = faiss().knn(own, block, min(k + 1, len(block)), metric=faiss().METRIC_INNER_PRODUCT)
         close[near + start == queries[:, None]] = -np.inf
         rows, cosines = best_first(np.hstack([rows, near + start]), np.hstack([cosines, close]), k)
     return rows
 
 
-def _trained(vectors: _Vectors) -> Any:
+def _train(vectors: _Vectors) -> Any:
     n, d = len(vectors), vectors.dimension
     cells, parts = max(1, n // _CELL), d // 2 if d % 2 == 0 else d
     index = faiss().index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss().METRIC_INNER_PRODUCT)
@@ -262,23 +262,25 @@ def _trained(vectors: _Vectors) -> Any:
     return index
 
 
-def _ranked(vectors: _Vectors, queries: NDArray[np.int64], found: NDArray[np.int64], k: int) -> Neighbours:
-    """The best k of the candidates ``found (q, w)`` without the queries themselves, by cosine, then by row."""
-    found = np.where(found == queries[:, None], NONE, found)
-    rows, places = np.unique(found, return_inverse=True)
-    # What is no row has the cosine of the last one, until it is left out. Rounding lifts some cosines above 1.
-    cosines = np.minimum(exact_cosines(vectors[queries], vectors[rows], places.reshape(found.shape)), 1)
-    cosines[found < 0] = -np.inf
-    found, cosines = best_first(found, cosines, k)
-    cosines[found < 0] = NONE
-    return found, cosines
+def _rank(vectors: _Vectors, queries: NDArray[np.int64], candidates: NDArray[np.int64], k: int) -> Neighbours:
+    """The best k of the ``candidates (q, w)`` without the queries themselves, by cosine, then by row."""
+    candidates = np.where(candidates == queries[:, None], NONE, candidates)
+    rows, positions = np.unique(candidates, return_inverse=True)
+    # rounding lifts some cosines above 1
+    cosines = np.minimum(exact_cosines(vectors[queries], vectors[rows], positions.reshape(candidates.shape)), 1)
+    cosines[candidates < 0] = -np.inf
+    candidates, cosines = best_first(candidates, cosines, k)
+    cosines[candidates < 0] = NONE
+    return candidates, cosines
 
 
 def exact_cosines(
     queries: NDArray[np.float32], vectors: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """``(q, w)`` cosines of ``(q, d)`` queries with the vectors at ``rows (q, w)``, all of them contiguous; each is one
-    sum, always in one order: equal pairs have equal cosines, in both directions."""
+    """Cosines ``(q, w)`` of queries ``(q, d)`` with the vectors at ``rows (q, w)``; all arrays are contiguous.
+
+    Each cosine is one sum in a fixed order: equal pairs have equal cosines, in both directions.
+    """
     cosines = np.empty(rows.shape, dtype=np.float32)
     pointers = map(faiss().swig_ptr, (cosines, queries, vectors, rows))
     faiss().fvec_inner_products_by_idx(*pointers, vectors.shape[1], len(queries), rows.shape[1])
@@ -286,6 +288,6 @@ def exact_cosines(
 
 
 def best_first(rows: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbours:
-    """The k rows of each query with the highest cosines, and these; of equal ones the lower row first."""
+    """The k rows of each query with the highest cosines, and the cosines; ties go to the lower row."""
     order = np.lexsort((rows, -cosines), axis=1)[:, :k]
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)

@@ -1,4 +1,4 @@
-"""The table of names behind the index: rows (distinct normalised names) and entries (a row as name of a concept)."""
+"""The table of names: a row is a distinct exact form, an entry is a row as the name of a concept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
@@ -15,15 +14,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.files.atomic import room_for
-from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
+from medlink.files.atomic import wrap_disk_full
+from medlink.index.arrays import Array, ArrayWriter, RaggedArray, StringArray, StringWriter, open_array, save_array
 from medlink.language.exact import normalise_all
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
-from medlink.language.text import may_speak_of_numbers
+from medlink.language.text import has_number
 from medlink.records import Name, SemanticType
 
-_TOGETHER = 1 << 14  # entries that are written at a time
+_BATCH = 1 << 14  # entries written at a time
 _COLUMNS = (
     ("row_ends", np.int64),
     ("entry_concept", np.int32),
@@ -36,7 +35,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which names may be candidates; an empty field does not restrict."""
+    """The names that may be candidates; an empty field does not restrict."""
 
     languages: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -47,24 +46,22 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filter worked out: which entries, and which rows have at least one of them."""
+    """A resolved filter: its entries, and the rows that have at least one of them."""
 
     entries: NDArray[np.bool_]
     rows: NDArray[np.bool_]
 
 
 Keys = NDArray[np.int64]
-"""Numbers of names, or of concepts, that mean the same in both parts of an index, see
-:class:`medlink.index.segment.Numbering`; they ascend with exact forms, or with concept ids."""
+"""Integer ids of names, or of concepts, shared by both segments of an index
+(:class:`medlink.index.segment.Numbering`); they ascend with exact forms, or with concept ids."""
 Positions = NDArray[np.int64]
 Selections = tuple[Selection, ...]
-"""A filter worked out, for each part of an index."""
+"""A resolved filter for each segment of an index."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One name of one concept."""
-
+class NameEntry:
     concept_id: str
     text: str
     language: str
@@ -73,9 +70,9 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """Names of concepts ``(m,)``: position in the query, address, concept, language as a number in
-    :attr:`ConceptIndex.languages`, and whether the concept prefers it."""
+class NameEntries:
+    """Names of concepts, by columns ``(m,)``: ``position`` in the query, ``address``, ``concept``, ``language`` as a
+    position in :attr:`ConceptIndex.languages`, and whether it is ``preferred``."""
 
     position: Positions
     address: NDArray[np.int64]
@@ -87,34 +84,31 @@ class Entries:
 class NameTable:
     """Names, memory-mapped from a folder that :meth:`build` filled.
 
-    ``numbered (rows,)`` marks the names whose numbers have to be looked at when a mention is compared with them.
-    ``concept``, ``language``, ``source`` and ``preferred`` are columns ``(entries,)``, ``rows`` and ``types`` list the
-    entries of each row and the semantic types of each concept.
+    ``numbered (rows,)`` marks the names that may contain a number. ``concept``, ``language``, ``source`` and
+    ``preferred`` are columns ``(entries,)``. ``rows`` lists the entries of each row, ``types`` the semantic types of
+    each concept.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.norms, self.texts, self.concept_ids = (Strings(folder, name) for name in ("norms", "texts", "concepts"))
+        self.norms, self.texts, self.concept_ids = (
+            StringArray(folder, name) for name in ("norms", "texts", "concepts")
+        )
         self.concept, self.language, self.source, self.preferred, self.numbered = (
             open_array(folder, name)
             for name in ("entry_concept", "entry_language", "entry_source", "entry_preferred", "row_numbered")
         )
         self.languages, self.sources, self.semantic_types = (
-            [*Strings(folder, name)] for name in ("languages", "sources", "semantic_types")
+            [*StringArray(folder, name)] for name in ("languages", "sources", "semantic_types")
         )
-        self.rows = Groups(open_array(folder, "row_ends"))
-        self.types = Groups.open(folder, "concept_types")
+        self.rows = RaggedArray(open_array(folder, "row_ends"))
+        self.types = RaggedArray.open(folder, "concept_types")
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """How many entries each concept has ``(concepts,)``."""
-        return np.bincount(self.concept, minlength=len(self.concept_ids))
-
     def shared(self) -> dict[str, int]:
-        """How many names are of several concepts, and how many concepts of two sources both prefer in one language."""
-        row = np.repeat(np.arange(len(self)), np.diff(self.rows.ends))
+        """Count the names of several concepts, and those that concepts of two sources prefer in one language."""
+        row = np.repeat(np.arange(len(self)), np.diff(self.rows.offsets))
         concepts = np.unique(row * len(self.concept_ids) + self.concept)
         several = np.bincount(concepts // len(self.concept_ids), minlength=len(self)) > 1
         preferred = np.asarray(self.preferred) & several[row]
@@ -130,41 +124,41 @@ class NameTable:
         }
 
     def concept_types(self, concept: int) -> tuple[str, ...]:
-        """Semantic types of a concept, by its number."""
+        """Semantic types of a concept, by its row."""
         return tuple(self.semantic_types[i] for i in self.types[concept])
 
     def spellings(self, row: int, tag: str) -> list[str]:
-        """The name of a row as its entries of one language write it."""
+        """Spellings of a row's name among its entries of one language."""
         return [self.texts[i] for i in self.rows[row] if self.languages[self.language[i]] == tag]
 
     def entries_of(self, rows: Array, selection: Selection | None = None) -> tuple[Array, Array]:
         """Entries of many rows: ``position (m,)`` in ``rows`` and number of the entry ``(m,)``."""
-        position, entry = self.rows.many(rows)
+        position, entry = self.rows.take(rows)
         kept = slice(None) if selection is None else selection.entries[entry]
         return position[kept], entry[kept]
 
     def rows_of(self, concepts: Array) -> tuple[Array, Array]:
-        """Names of concepts, given by number: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
+        """Names of concepts: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
         wanted = np.zeros(len(self.concept_ids), dtype=bool)
         wanted[concepts] = True
         entry = np.flatnonzero(wanted[self.concept])
-        row = np.searchsorted(self.rows.ends, entry, side="right") - 1
+        row = np.searchsorted(self.rows.offsets, entry, side="right") - 1
         pairs = np.unique(self.concept[entry].astype(np.int64) * max(len(self), 1) + row)
         concept, row = np.divmod(pairs, max(len(self), 1))
         return concept, row
 
     def typed(self, semantic_types: Collection[str]) -> NDArray[np.bool_]:
-        """Which concepts ``(concepts,)`` have one of these semantic types; all of them where none is named."""
+        """Mark the concepts ``(concepts,)`` with one of these semantic types; all concepts without types."""
         if not semantic_types:
             return np.ones(len(self.concept_ids), dtype=bool)
         return self.types.holding(np.isin(np.array(self.semantic_types, dtype=str), list(semantic_types)))
 
     def select(self, wanted: Filter, typed: NDArray[np.bool_]) -> Selection:
-        """Work out a filter, with the concepts ``(concepts,)`` of its types; what no name has selects nothing."""
+        """Resolve a filter, given the concepts ``(concepts,)`` of its semantic types."""
         mask = typed[self.concept]
         if wanted.concepts is not None:
-            held = (concept_id in wanted.concepts for concept_id in self.concept_ids)
-            mask &= np.fromiter(held, bool, len(self.concept_ids))[self.concept]
+            is_wanted_concept = (concept_id in wanted.concepts for concept_id in self.concept_ids)
+            mask &= np.fromiter(is_wanted_concept, bool, len(self.concept_ids))[self.concept]
         if wanted.languages:
             tags = tags_of(wanted.languages)
             mask &= np.isin(self.language, [i for i, tag in enumerate(self.languages) if is_wanted(tag, tags)])
@@ -176,42 +170,42 @@ class NameTable:
     def build(
         cls, folder: Path, names: Iterable[Name], types: Iterable[SemanticType], also: Collection[str] = ()
     ) -> NameTable:
-        """Fill a folder from names and semantic types; rows are in the order of their normalised names.
+        """Fill a folder from names and semantic types, rows in the order of their exact forms.
 
-        Names wait in a file and are sorted there; memory grows with the number of concepts. Semantic types of
-        concepts without a name are left out, but for those of the concepts in ``also``.
+        A temporary database sorts the names: memory grows with the number of concepts only. Semantic types count for
+        concepts with a name and for those in ``also``.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        with _Sorted(folder) as waiting:
-            waiting.take(names)
-            concepts = sorted({*waiting.values("concept_id"), *also})
+        with _NameSorter(folder) as sorter:
+            sorter.add(names)
+            concepts = sorted({*sorter.values("concept_id"), *also})
             number = {concept: i for i, concept in enumerate(concepts)}
             _save_types(folder, number, types)
             codes = {}
             for title, values in (
-                ("languages", sorted(waiting.values("language"))),
-                ("sources", sorted(waiting.values("source"))),
+                ("languages", sorted(sorter.values("language"))),
+                ("sources", sorted(sorter.values("source"))),
             ):
                 codes[title] = {value: i for i, value in enumerate(values)}
-                Strings.save(folder, title, values)
-            _save_entries(folder, waiting, number, codes["languages"], codes["sources"])
-        Strings.save(folder, "concepts", concepts)
+                StringArray.save(folder, title, values)
+            _save_entries(folder, sorter, number, codes["languages"], codes["sources"])
+        StringArray.save(folder, "concepts", concepts)
         return cls(folder)
 
 
-class _Sorted:
-    """Names that wait in a file to be sorted; it is removed when the ``with`` in which it is used is left.
+class _NameSorter:
+    """Sort names in a temporary database; a context manager.
 
     SQLite compares bytes of UTF-8, whose order is that of the characters.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "waiting.sqlite"
+        self._path = folder / "sorting.sqlite"
         self._path.unlink(missing_ok=True)
         self._file = sqlite3.connect(self._path, isolation_level=None)
         for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
             self._file.execute(f"PRAGMA {setting}")
-        with room_for(self._path):
+        with wrap_disk_full(self._path):
             self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
 
     def __enter__(self) -> Self:
@@ -221,66 +215,66 @@ class _Sorted:
         self._file.close()
         self._path.unlink()
 
-    def take(self, names: Iterable[Name]) -> None:
-        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _formed(names) if n)
-        with room_for(self._path):
+    def add(self, names: Iterable[Name]) -> None:
+        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _normalised(names) if n)
+        with wrap_disk_full(self._path):
             self._file.execute("BEGIN")
             self._file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._file.execute("COMMIT")
 
     def values(self, column: Literal["concept_id", "language", "source"]) -> Iterator[str]:
-        query = f"SELECT DISTINCT {column} FROM entry"  # noqa: S608  # one of three names of this file
+        query = f"SELECT DISTINCT {column} FROM entry"  # noqa: S608  # one of three literals
         return (value for (value,) in self._file.execute(query))
 
     def entries(self) -> Iterator[tuple[str, str, str, str, str, int]]:
         """Each entry once, in the order of exact form, concept id, language, text, source, preferred."""
-        with room_for(self._path):
+        with wrap_disk_full(self._path):
             yield from self._file.execute("SELECT DISTINCT * FROM entry ORDER BY 1, 2, 3, 4, 5, 6")
 
 
-def _formed(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:
-    left = iter(names)
-    while some := list(islice(left, _TOGETHER)):
-        yield from zip(normalise_all([name.text for name in some]), some, strict=True)
+def _normalised(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:
+    remaining = iter(names)
+    while batch := list(islice(remaining, _BATCH)):
+        yield from zip(normalise_all([name.text for name in batch]), batch, strict=True)
 
 
 def _save_types(folder: Path, number: Mapping[str, int], types: Iterable[SemanticType]) -> None:
     codes: dict[str, int] = {}
     pairs = array("q")
-    for one in types:
-        concept = number.get(one.concept_id)
+    for typed in types:
+        concept = number.get(typed.concept_id)
         if concept is not None:
-            pairs.extend((concept, codes.setdefault(one.semantic_type, len(codes))))
+            pairs.extend((concept, codes.setdefault(typed.semantic_type, len(codes))))
     labels = {label: i for i, label in enumerate(sorted(codes))}
-    place = np.fromiter((labels[label] for label in codes), np.int64, len(codes))
+    rank = np.fromiter((labels[label] for label in codes), np.int64, len(codes))
     concepts, code = np.array(pairs, np.int64).reshape(-1, 2).T
     width = max(len(labels), 1)
-    concepts, code = np.divmod(np.unique(concepts * width + place[code]), width)
-    Strings.save(folder, "semantic_types", labels)
+    concepts, code = np.divmod(np.unique(concepts * width + rank[code]), width)
+    StringArray.save(folder, "semantic_types", labels)
     save_array(folder, "concept_types.ends", np.searchsorted(concepts, np.arange(len(number) + 1)))
     save_array(folder, "concept_types.values", code.astype(np.int32))
 
 
 def _save_entries(
     folder: Path,
-    waiting: _Sorted,
+    sorter: _NameSorter,
     concepts: Mapping[str, int],
     languages: Mapping[str, int],
     sources: Mapping[str, int],
 ) -> None:
-    """Write entries, and a row for each of their exact forms."""
+    """Write the entries, and a row for each exact form."""
     before, count = None, 0
     with ExitStack() as files:
-        texts, norms = (files.enter_context(StringsWriter(folder, name)) for name in ("texts", "norms"))
+        texts, norms = (files.enter_context(StringWriter(folder, name)) for name in ("texts", "norms"))
         ends, *columns = (files.enter_context(ArrayWriter(folder, *column)) for column in _COLUMNS)
-        entries = waiting.entries()
-        while some := list(islice(entries, _TOGETHER)):
+        entries = sorter.entries()
+        while batch := list(islice(entries, _BATCH)):
             starts, numbered, rows = list[int](), list[bool](), list[tuple[int, int, int, int]]()
-            for norm, concept, language, text, source, preferred in some:
+            for norm, concept, language, text, source, preferred in batch:
                 if norm != before:
                     norms.append(norm)
                     starts.append(count)
-                    numbered.append(may_speak_of_numbers(norm))
+                    numbered.append(has_number(norm))
                     before = norm
                 texts.append(text)
                 rows.append((concepts[concept], languages[language], sources[source], preferred))
@@ -293,5 +287,5 @@ def _save_entries(
 
 
 def tags_of(languages: Iterable[str]) -> list[str]:
-    """Languages of a filter as names state them: ``de`` for ``ger``."""
+    """BCP 47 tags of a filter's languages: ``de`` for ``ger``."""
     return [language_tag(language) or language for language in languages]

@@ -1,4 +1,4 @@
-"""One part of an index, opened: names by form, by words and by embedding, complete in one folder."""
+"""An opened segment of an index: names by form, by words and by embedding, complete in one folder."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.bundles.parts import Checked, read_checked
+from medlink.bundles.parts import StrictModel, read_manifest_file
 from medlink.errors import BundleError
-from medlink.index.arrays import REBUILD, Strings, open_array
+from medlink.index.arrays import REBUILD, StringArray, open_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.family_match import FamilyMatcher
 from medlink.index.names import Keys, NameTable
 from medlink.index.postings import Postings
 from medlink.index.vectors import vector_index
-from medlink.index.word_overlap import NameWords
+from medlink.index.word_overlap import NameFeatures
 
 FORMAT = 5
 """Version of the folder layout."""
 MANIFEST = "index.json"
 
 
-class _Manifest(Checked):
+class _Manifest(StrictModel):
     kind: str
     memory: int | None = None
     bytes_per_name: int = 0
@@ -39,30 +39,30 @@ class _Manifest(Checked):
     files: dict[str, int]
 
 
-class Part:
-    """A saved part, opened by memory-mapping: nothing is parsed, and processes share its pages.
+class Segment:
+    """A saved segment, opened by memory-mapping: nothing is parsed, and processes share its pages.
 
-    One row per distinct name (after :func:`medlink.language.text.normalise`); a row belongs to one or more concepts.
-    ``near (rows, k)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer
-    (it has no columns where the kind of index leaves them to a search); ``means (concepts, dimension)`` the unit mean
-    of the embeddings of each concept's names. ``rows`` and ``concepts`` give the keys of both. What came later has
-    ``places`` of its rows and concepts in the main part (:func:`places_among`).
+    Each distinct name (after :func:`medlink.language.text.normalise`) has one row, which belongs to one or more
+    concepts. ``near (rows, k)`` holds the nearest other names of each name by embedding, best first, -1 where there are
+    fewer; it has no columns where the kind of index searches for them instead. ``means (concepts, dimension)`` holds
+    the unit mean of the embeddings of each concept's names. ``rows`` and ``concepts`` map row numbers to keys. A
+    segment of later names has the ``places`` of its rows and concepts in the main segment (:func:`find_positions`).
 
     Raises:
-        BundleError: a file is missing, of another size than when it was written, or of another format version.
+        BundleError: a file is missing, has changed in size, or is of another format version.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manifest = read_checked(folder / MANIFEST, "index", FORMAT, REBUILD, _Manifest)
+        self.manifest = read_manifest_file(folder / MANIFEST, "index", FORMAT, REBUILD, _Manifest)
         for name, size in self.manifest["files"].items():
-            found = (folder / name).stat().st_size if (folder / name).exists() else None
-            if found != size:
-                what = "is missing" if found is None else f"has {found} bytes, {size} were written"
-                raise BundleError(f"a file of the index {what}", path=folder / name, remedy=REBUILD)
+            actual = (folder / name).stat().st_size if (folder / name).exists() else None
+            if actual != size:
+                problem = "is missing" if actual is None else f"has {actual} bytes, {size} were written"
+                raise BundleError(f"a file of the index {problem}", path=folder / name, remedy=REBUILD)
         self.names = NameTable(folder)
         self.dictionary = NameDictionary(folder, self.names)
-        self.words = NameWords(folder)
+        self.words = NameFeatures(folder)
         self.postings = Postings(folder, self.words)
         self.families = FamilyMatcher(folder, self.words, len(self.names))
         self.vectors = vector_index(self.manifest["kind"]).load(folder)
@@ -77,12 +77,12 @@ class Part:
 
 
 class Numbering:
-    """What is numbered in one part, by keys that mean the same in both parts of an index, and sort alike.
+    """Map the row numbers of one segment to keys, which both segments of an index share, and back.
 
     Args:
-        count: how many there are.
-        keys: ``(count,)`` their keys, ascending; without them the number is the key.
-        new: how many the main part has not; all when left out.
+        count: number of rows.
+        keys: ``(count,)`` their keys, ascending; by default a row number is its own key.
+        new: number of rows that the main segment lacks; by default all.
     """
 
     def __init__(self, count: int, keys: Keys | None = None, new: int | None = None) -> None:
@@ -92,7 +92,7 @@ class Numbering:
         return numbers if self._keys is None else self._keys[numbers]
 
     def numbers(self, keys: Keys) -> NDArray[np.int64]:
-        """Numbers of keys, -1 where this part does not have them."""
+        """Row numbers of keys, -1 where this segment lacks the key."""
         keys = np.asarray(keys, np.int64)
         if not self.count:
             return np.full(len(keys), -1)
@@ -105,23 +105,27 @@ class Numbering:
         return number if self._keys is None else int(self._keys[number])
 
 
-def places_among(strings: Sequence[str] | Strings, main: Sequence[str] | Strings) -> NDArray[np.int64]:
-    """Places ``(n,)`` of sorted strings among those, sorted as well, of the main part; ``~place`` where it has not the
-    string, which belongs before the one at that place.
+def find_positions(strings: Sequence[str] | StringArray, main: Sequence[str] | StringArray) -> NDArray[np.int64]:
+    """Positions ``(n,)`` of sorted strings among the sorted strings of the main segment.
 
-    >>> places_among(["a", "b", "c"], ["b"]).tolist()
+    A missing string gets ``~position``, with the position at which to insert it.
+
+    >>> find_positions(["a", "b", "c"], ["b"]).tolist()
     [-1, 0, -2]
     """
-    found = [bisect_left(main, string) for string in strings]
-    known = (place < len(main) and main[place] == one for place, one in zip(found, strings, strict=True))
-    return np.array([place if is_known else ~place for place, is_known in zip(found, known, strict=True)], np.int64)
+    positions = []
+    for string in strings:
+        at = bisect_left(main, string)
+        positions.append(at if at < len(main) and main[at] == string else ~at)
+    return np.array(positions, np.int64)
 
 
 def number_both(count: int, places: NDArray[np.int64]) -> tuple[Numbering, Numbering]:
-    """The numberings of ``count`` things of a main part, and of what came later with these ``places``: keys count up
-    over both, in the order of their strings, and what both have has one key.
+    """Number the ``count`` rows of a main segment and the later rows with these ``places`` together.
 
-    >>> main, later = number_both(1, places_among(["a", "b", "c"], ["b"]))
+    Keys ascend over both in the order of the strings; a string in both has one key.
+
+    >>> main, later = number_both(1, find_positions(["a", "b", "c"], ["b"]))
     >>> main.keys(np.arange(1)).tolist(), later.keys(np.arange(3)).tolist(), later.numbers(np.array([2, 7])).tolist()
     ([1], [0, 1, 2], [2, -1])
     """

@@ -1,12 +1,12 @@
-"""Names that say another concept: slips of translation that a terminology ships.
+"""Suspect translations: names that mean another concept, by an error of the terminology.
 
-The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish ones *Apatía* to cold skin. With them
-the plainest word of a note is linked wrongly, and surely. A name is doubted where all of this holds:
+The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish ones *Apatía* to cold skin. Such a
+name links a common word of notes to the wrong concept, with certainty. A name is suspect if all of this holds:
 
-- it is in another language than English, and the lexicon reads it, as a whole, as one finding;
-- the English headword of that finding is a name of other concepts, and no English name of its own concept says it;
-- for the built-in encoder it is nearer to the headword than to each English name of its concept, by :data:`NEARER`,
-  or by :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
+- it is not English, and the whole name is one finding of the lexicon;
+- the English headword of that finding is a name of other concepts, and no English name of its own concept means it;
+- the built-in encoder has it nearer to the headword than to each English name of its concept, by :data:`NEARER`, or by
+  :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from itertools import islice
 import numpy as np
 
 from medlink.kb import KnowledgeBase
-from medlink.language.lexicon.batch_analysis import BulkReader
-from medlink.language.lexicon.forms import AMBIGUOUS, WORD, Forms
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.batch_analysis import BatchAnalyser
+from medlink.language.lexicon.forms import AMBIGUOUS, WORD, LexiconForms
+from medlink.language.lexicon.name_analysis import LexicalAnalyser
 from medlink.language.lexicon.tables import HEADWORDS
 from medlink.language.tags import base
 from medlink.language.text import normalise
@@ -27,59 +27,60 @@ from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
 NEARER, NEARER_AMBIGUOUS = 0.17, 0.3
-"""By how much a cosine has to be higher. Of 150 names of HPO whose headword is another concept's name 36 pass; nearly
-all of them are wrong where they stand, or belong to a retired concept."""
-_TOGETHER = 1 << 14  # names that are read at a time
-_LONGEST = 40  # characters of a name that is looked at: the fixed phrases of the lexicon are short
+"""Margins of the cosine. Of 150 names of HPO whose headword names another concept, 36 exceed them; nearly all are
+wrong, or of a retired concept."""
+_BATCH = 1 << 14  # names analysed at a time
+_LONGEST = 40  # characters of the longest name examined: the fixed phrases of the lexicon are short
 
 
-def doubted_names(store: KnowledgeBase, forms: Forms) -> list[tuple[Name, str]]:
-    """Names of a knowledge base that say another concept, with the English headword of what they say, in its order."""
-    bulk, found = BulkReader(FamilyReader(forms)), list[tuple[Name, str]]()
+def find_suspect_translations(store: KnowledgeBase, forms: LexiconForms) -> list[tuple[Name, str]]:
+    """Find the suspect names of a knowledge base, in its order, each with the English headword of its meaning."""
+    analyser, suspects = BatchAnalyser(LexicalAnalyser(forms)), list[tuple[Name, str]]()
     encoder: Encoder | None = None
-    for name, headword in _foreign_findings(store.iter_names(), bulk):
-        if any(one.concept_id == name.concept_id for one in store.lookup(name.text, HEADWORDS)):
+    for name, headword in _foreign_findings(store.iter_names(), analyser):
+        if any(match.concept_id == name.concept_id for match in store.lookup(name.text, HEADWORDS)):
             continue
-        others = {one.concept_id for one in store.lookup(headword, HEADWORDS)}
-        own = [one.text for one in store.names(name.concept_id) if base(one.language) == HEADWORDS and one.type != FSN]
+        others = {match.concept_id for match in store.lookup(headword, HEADWORDS)}
+        names = store.names(name.concept_id)
+        own = [match.text for match in names if base(match.language) == HEADWORDS and match.type != FSN]
         if not others or not own or name.concept_id in others:
             continue
-        if headword in _findings(own, [HEADWORDS] * len(own), bulk).values():
+        if headword in _findings(own, [HEADWORDS] * len(own), analyser).values():
             continue
         encoder = encoder or load_encoder("builtin")
         vectors = encoder.encode([name.text, headword, *own])
         cosines = vectors[1:] @ vectors[0]
-        if cosines[0] - np.max(cosines[1:]) >= (NEARER_AMBIGUOUS if _ambiguous(name, forms) else NEARER):
-            found.append((name, headword))
-    return found
+        if cosines[0] - np.max(cosines[1:]) >= (NEARER_AMBIGUOUS if _is_ambiguous(name, forms) else NEARER):
+            suspects.append((name, headword))
+    return suspects
 
 
-def _foreign_findings(names: Iterable[Name], bulk: BulkReader) -> Iterator[tuple[Name, str]]:
-    """Names in other languages than English that are one finding of the lexicon, with its headword."""
-    left = (name for name in names if _is_looked_at(name))
-    while some := list(islice(left, _TOGETHER)):
-        found = _findings([name.text for name in some], [name.language for name in some], bulk)
-        yield from ((some[at], headword) for at, headword in sorted(found.items()))
+def _foreign_findings(names: Iterable[Name], analyser: BatchAnalyser) -> Iterator[tuple[Name, str]]:
+    """Names not in English that are one finding of the lexicon, with its headword."""
+    candidates = (name for name in names if _is_candidate(name))
+    while batch := list(islice(candidates, _BATCH)):
+        headwords = _findings([name.text for name in batch], [name.language for name in batch], analyser)
+        yield from ((batch[at], headword) for at, headword in sorted(headwords.items()))
 
 
-def _is_looked_at(name: Name) -> bool:
+def _is_candidate(name: Name) -> bool:
     foreign = name.language and base(name.language) != HEADWORDS and name.type != FSN
     # an abbreviation means many things
     return bool(foreign) and len(name.text) <= _LONGEST and not name.text.isupper()
 
 
-def _ambiguous(name: Name, forms: Forms) -> bool:
+def _is_ambiguous(name: Name, forms: LexiconForms) -> bool:
     return any(form.marks & AMBIGUOUS for form in forms.find(WORD, base(name.language), normalise(name.text)))
 
 
-def _findings(texts: Sequence[str], languages: Sequence[str], bulk: BulkReader) -> dict[int, str]:
-    """The headwords of the texts that are one finding in whole, by a word or a fixed phrase; by their numbers."""
-    read = bulk.read(texts, languages)
-    counts = np.diff(read.ends)
-    meant = {at: read.words[read.word[read.ends[at]]].meanings for at in np.flatnonzero(counts == 1).tolist()}
-    meant |= {at: meanings for at, first, stop, meanings in read.phrases if stop - first == counts[at]}
-    forms, found = bulk.reader.forms, dict[int, str]()
-    for at, meanings in meant.items():
+def _findings(texts: Sequence[str], languages: Sequence[str], analyser: BatchAnalyser) -> dict[int, str]:
+    """Headwords, by position, of the texts that as a whole are one finding: a word or a fixed phrase."""
+    batch = analyser.read(texts, languages)
+    counts = np.diff(batch.ends)
+    whole = {at: batch.words[batch.word[batch.ends[at]]].meanings for at in np.flatnonzero(counts == 1).tolist()}
+    whole |= {at: meanings for at, first, stop, meanings in batch.phrases if stop - first == counts[at]}
+    forms, headwords = analyser.forms, dict[int, str]()
+    for at, meanings in whole.items():
         if len(meanings) == 1 and forms.kinds[meanings[0]] == "finding" and "(" not in forms.names[meanings[0]]:
-            found[at] = forms.names[meanings[0]]
-    return found
+            headwords[at] = forms.names[meanings[0]]
+    return headwords

@@ -1,4 +1,4 @@
-"""What the texts of a list say, in memory, and what each of two texts leaves unsaid of the other."""
+"""Compare pairs of texts in memory: how much each covers the other."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from medlink.index.word_overlap import (
     ARRAYS,
     UNKNOWN,
-    Expanded,
-    Slots,
+    FeatureExtractor,
+    FeatureStore,
+    PairWords,
     WordFeatures,
-    Words,
-    frequency,
-    marked,
-    rarity,
-    weighed,
-)  # fmt: skip
-from medlink.language.lexicon.batch_analysis import BulkReader
-from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader
+    any_of_group,
+    document_frequency,
+    smooth_idf,
+    with_weights,
+)
+from medlink.language.lexicon.batch_analysis import BatchAnalyser
+from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.name_analysis import LexicalAnalyser
 
 KINDS: dict[str, tuple[str, ...]] = {
     "finding": ("finding", "change"),
@@ -32,92 +32,102 @@ KINDS: dict[str, tuple[str, ...]] = {
     "setting": ("measure", "circumstance", "person", "procedure"),
     "unknown": (),
 }
-"""Kinds of words that :attr:`Side.left_kinds` tells apart, with the kinds of the lexicon that each stands for."""
-_NONE = len(KINDS)  # kind of a word that the lexicon has without a kind
+"""Kinds of words in :attr:`TextCoverage.uncovered_kinds`, each with the kinds of the lexicon that it stands for."""
+_NO_KIND = len(KINDS)  # kind of a word that is in the lexicon without a kind
 
 
-class Side(NamedTuple):
-    """How much of one text of each of p pairs the other text says.
+class TextCoverage(NamedTuple):
+    """How much of one text of each of p pairs the other covers.
 
-    ``said (p,)`` is the share of the words, by weight, that the other says, and ``first`` and ``last`` those of the
-    first and the last word; ``left`` is the greatest weight of a word that it does not say, 0 for none, and
-    ``left_kinds (p, len(KINDS))`` the weight of such words of each kind.
+    Attributes:
+        covered: ``(p,)`` share of the words, by weight.
+        max_uncovered: ``(p,)`` greatest weight of an uncovered word, 0 for none.
+        first_word: ``(p,)`` share of the first word.
+        last_word: ``(p,)`` share of the last word.
+        uncovered_kinds: ``(p, len(KINDS))`` weight of the uncovered words of each kind.
     """
 
-    said: NDArray[np.float32]
-    left: NDArray[np.float32]
-    first: NDArray[np.float32]
-    last: NDArray[np.float32]
-    left_kinds: NDArray[np.float32]
+    covered: NDArray[np.float32]
+    max_uncovered: NDArray[np.float32]
+    first_word: NDArray[np.float32]
+    last_word: NDArray[np.float32]
+    uncovered_kinds: NDArray[np.float32]
 
 
-class SaidTexts(Words):
-    """What n texts say; ``languages`` are BCP 47 or ``None``.
+class TextFeatures(FeatureStore):
+    """The word features of n texts; ``languages`` are BCP 47 or ``None``.
 
-    A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in scikit-learn's
-    ``TfidfTransformer``.
+    A feature weighs :func:`medlink.index.word_overlap.smooth_idf` of the texts that have it.
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
-        is_finding: ``(n,)`` whether a word of each text is of a finding, or of what makes one.
-        is_thing: ``(n,)`` whether a word of each text is more than a quality, a measure or the like.
+        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes one.
+        is_thing: ``(n,)`` whether a text has a word that is more than a quality, a measure or the like.
     """
 
-    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:
-        lacking = len(forms.names)
-        slots = WordFeatures(lacking).slots(BulkReader(FamilyReader(forms)).read(texts, languages), None)
-        weights = rarity(frequency(slots, lacking + UNKNOWN), len(texts))
-        ends = np.searchsorted(slots.owner, np.arange(len(texts) + 1))
-        feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
-        slots = weighed(slots, weights)
-        arrays = (ends, feature_ends, slots.weight, slots.feature, slots.share, weights)
+    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: LexiconForms) -> None:
+        lexicon = len(forms.names)
+        features = FeatureExtractor(lexicon).extract(BatchAnalyser(LexicalAnalyser(forms)).read(texts, languages))
+        weights = smooth_idf(document_frequency(features, lexicon + UNKNOWN), len(texts))
+        ends = np.searchsorted(features.text, np.arange(len(texts) + 1))
+        feature_ends = np.searchsorted(features.word, np.arange(len(features.text) + 1))
+        features = with_weights(features, weights)
+        arrays = (ends, feature_ends, features.weight, features.feature, features.share, weights)
         super().__init__(lambda: forms, dict(zip(ARRAYS, arrays, strict=True)))
-        kind = np.full(lacking + UNKNOWN, _NONE, dtype=np.int8)
-        for place, some_kinds in enumerate(KINDS.values()):
-            kind[np.flatnonzero([one in some_kinds for one in forms.kinds])] = place
-        kind[lacking:] = _NONE - 1
+        kind = np.full(lexicon + UNKNOWN, _NO_KIND, dtype=np.int8)
+        for number, lexicon_kinds in enumerate(KINDS.values()):
+            kind[np.flatnonzero([own in lexicon_kinds for own in forms.kinds])] = number
+        kind[lexicon:] = _NO_KIND - 1
         self._kind = kind
-        lacking_too = self._kind_of(slots) == _NONE - 1
-        lacked = np.bincount(slots.owner[lacking_too], slots.weight[lacking_too], len(texts))
-        every, owner = [*KINDS, ""], slots.owner[slots.slot]
+        is_unknown = self._kind_of(features) == _NO_KIND - 1
+        unknown = np.bincount(features.text[is_unknown], features.weight[is_unknown], len(texts))
+        names, owner = [*KINDS, ""], features.text[features.word]
         self.is_finding, self.is_thing = (
-            marked(owner, np.isin(kind[slots.feature], [every.index(one) for one in some]), len(texts))
-            for some in (("finding",), ("finding", "body", "substance", "unknown", ""))
+            any_of_group(owner, np.isin(kind[features.feature], [names.index(name) for name in wanted]), len(texts))
+            for wanted in (("finding",), ("finding", "body", "substance", "unknown", ""))
         )
-        total = np.bincount(slots.owner, slots.weight, len(texts))
-        self.unknown: NDArray[np.float32] = (lacked / np.maximum(total, 1e-9)).astype(np.float32)
+        total = np.bincount(features.text, features.weight, len(texts))
+        self.unknown: NDArray[np.float32] = (unknown / np.maximum(total, 1e-9)).astype(np.float32)
 
-    def sides(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[Side, Side, NDArray[np.bool_]]:
-        """Both sides of pairs of texts ``(p,)``, and whether a word of the one is the opposite of one of the other."""
-        (firsts, first), (seconds, second) = (np.unique(ends, return_inverse=True) for ends in (one, other))
-        mine, theirs = self.of(firsts), self.of(seconds)
-        own, far, in_other, in_one, opposed = self.compare(mine, first, theirs, second)
-        return self._side(mine, own, first, in_other), self._side(theirs, far, second, in_one), opposed
+    def compare_pairs(
+        self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]
+    ) -> tuple[TextCoverage, TextCoverage, NDArray[np.bool_]]:
+        """Coverage of both texts of each pair ``(p,)``, and whether their words include opposites."""
+        firsts, first = np.unique(first_texts, return_inverse=True)
+        seconds, second = np.unique(second_texts, return_inverse=True)
+        left, right = self.of(firsts), self.of(seconds)
+        left_words, right_words, in_right, in_left, opposed = self.compare(left, first, right, second)
+        coverages = (
+            self._coverage(left, left_words, first, in_right),
+            self._coverage(right, right_words, second, in_left),
+        )
+        return *coverages, opposed
 
-    def _kind_of(self, slots: Slots) -> NDArray[np.int8]:
-        """``(slots,)`` kind of each slot: the first of :data:`KINDS` that a feature of it has."""
-        found = np.full(len(slots.owner), _NONE, dtype=np.int8)
-        np.minimum.at(found, slots.slot, self._kind[slots.feature])
-        return found
+    def _kind_of(self, features: WordFeatures) -> NDArray[np.int8]:
+        """Kind ``(words,)`` of each word: the first of :data:`KINDS` that a feature of it has."""
+        kind = np.full(len(features.text), _NO_KIND, dtype=np.int8)
+        np.minimum.at(kind, features.word, self._kind[features.feature])
+        return kind
 
-    def _side(self, slots: Slots, expanded: Expanded, text: NDArray[np.int64], shared: NDArray[np.bool_]) -> Side:
+    def _coverage(
+        self, features: WordFeatures, words: PairWords, text: NDArray[np.int64], shared: NDArray[np.bool_]
+    ) -> TextCoverage:
         pairs = len(text)
-        covered = expanded.covered(slots, shared)
-        said, left = expanded.weighed(slots, text, covered)
+        covered = words.covered(features, shared)
+        share, max_uncovered = words.coverage(features, text, covered)
         texts = np.arange(int(text.max(initial=-1)) + 1)
-        first = self._at(np.searchsorted(slots.owner, texts), expanded, text, covered)
-        last = self._at(np.searchsorted(slots.owner, texts, side="right") - 1, expanded, text, covered)
-        kind = self._kind_of(slots)[expanded.slot]
-        lost = slots.weight[expanded.slot] * (1 - covered)
-        kinds = np.bincount(expanded.owner * (_NONE + 1) + kind, lost, pairs * (_NONE + 1))
-        return Side(said, left, first, last, kinds.reshape(pairs, _NONE + 1)[:, :_NONE].astype(np.float32))
+        ends = (np.searchsorted(features.text, texts), np.searchsorted(features.text, texts, side="right") - 1)
+        first, last = (self._at(word[text], words, covered) for word in ends)
+        kind = self._kind_of(features)[words.word]
+        uncovered = features.weight[words.word] * (1 - covered)
+        kinds = np.bincount(words.owner * (_NO_KIND + 1) + kind, uncovered, pairs * (_NO_KIND + 1))
+        by_kind = kinds.reshape(pairs, _NO_KIND + 1)[:, :_NO_KIND].astype(np.float32)
+        return TextCoverage(share, max_uncovered, first, last, by_kind)
 
     @staticmethod
-    def _at(
-        slot: NDArray[np.int64], expanded: Expanded, text: NDArray[np.int64], covered: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """``(p,)`` how much is covered of one slot of the text of each pair."""
-        here = expanded.slot == slot[text][expanded.owner]
-        found = np.zeros(len(text), dtype=np.float32)
-        found[expanded.owner[here]] = covered[here]
-        return found
+    def _at(word: NDArray[np.int64], words: PairWords, covered: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Covered share of the ``word (p,)`` of each pair."""
+        here = words.word == word[words.owner]
+        share = np.zeros(len(word), dtype=np.float32)
+        share[words.owner[here]] = covered[here]
+        return share

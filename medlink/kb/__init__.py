@@ -1,15 +1,15 @@
-"""The knowledge base: release files in, records out, stored in one SQLite file.
+"""The knowledge base: terminology releases in one SQLite file.
 
-:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :func:`update_kb` replaces one by a new
-release, :func:`compare_kbs` says what differs, :class:`KnowledgeBase` reads it; each reader
-(``medlink.kb.readers.rrf.read_rrf`` and so on) can also be used alone.
+:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :func:`update_kb` replaces one by a new release,
+:func:`compare_kbs` lists differences, and :class:`KnowledgeBase` reads it. The readers in :mod:`medlink.kb.readers` can
+be used on their own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from medlink.kb.build import build_kb, extend_kb
@@ -22,7 +22,7 @@ __all__ = [
     "BuildReport", "Change", "ChangeReport", "ConceptView", "ExtendReport", "Input", "InputReport", "KnowledgeBase",
     "SourceCounts", "build_kb", "compare_kbs", "extend_kb", "iter_changes", "update_kb",
 ]  # fmt: skip
-# The readers alone, of which the command line lists the formats, need no SQLAlchemy.
+# lazy, since the command line lists the formats without importing SQLAlchemy
 _MODULES = {
     "build": "build_kb extend_kb",
     "changes": "Change ChangeReport compare_kbs iter_changes update_kb",
@@ -30,4 +30,4 @@ _MODULES = {
     "store": "KnowledgeBase",
     "views": "ConceptView",
 }
-__getattr__ = lazily(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

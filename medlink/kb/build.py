@@ -1,8 +1,7 @@
-"""Building a knowledge base file from release files, and adding to one without building it again.
+"""Building a knowledge base from release files, and extending one.
 
-Added rows are staged, sorted and moved as in any build (:mod:`medlink.kb.loader`), behind the rows of a copy of the
-file; its indexes and its search index take the new rows in and stay. The time grows with what is added, but for the
-copy.
+Both load the rows of all inputs (:mod:`medlink.kb.loader`). Extending appends them to a copy of the file and keeps its
+indexes: apart from copying, its time grows with the added rows only.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ from sqlalchemy import Connection, Table, create_engine, delete, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from medlink.bundles.paths import refuse_part
+from medlink.bundles.paths import check_not_in_bundle
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
-from medlink.files.atomic import put_in_place
+from medlink.files.atomic import replace_atomically
 from medlink.files.folders import scratch_folder
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.kb import schema
 from medlink.kb.decision_table import DECISIONS
-from medlink.kb.hierarchy import Subset, circle_notes
-from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
-from medlink.kb.readers import format_of
+from medlink.kb.hierarchy import HierarchyFilter, iter_cycle_notes
+from medlink.kb.loader import CONCEPT_WITHOUT_NAME, MAX_INPUTS, NAME_WITHOUT_CONCEPT, Loader
+from medlink.kb.readers import get_format
 from medlink.kb.readers.common import Batch
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
-from medlink.kb.staging import driver_rows
+from medlink.kb.staging import iter_driver_rows
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
-_NOTHING = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
-_BESIDE = ("definitions", "semantic_types", "relations", "mappings")
-_KINDS = ("concepts", *_BESIDE)
+_NO_COUNTS = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
+_FACT_KINDS = ("definitions", "semantic_types", "relations", "mappings")
+_KINDS = ("concepts", *_FACT_KINDS)
 
 
 def build_kb(
@@ -61,59 +60,53 @@ def build_kb(
     not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
     progress: bool | None = False,
-    before: Callable[[Path], object] | None = None,
+    before_replace: Callable[[Path], object] | None = None,
 ) -> BuildReport:
     """Build a knowledge base from release files.
 
-    ``out`` stays as it was until the new file is complete. Memory does not grow with the input, except for what a
-    reader says of itself.
-
-    Where two inputs disagree on a concept's preferred name or source, the earlier one wins. Translations,
-    relations and the like of concepts that no input brings are left out and counted.
+    Replaces ``out`` once the new file is complete. Memory does not grow with the input, unless a reader states it. If
+    two inputs disagree on the preferred name or source of a concept, the earlier input wins. Skips and counts facts
+    about concepts that no input defines, such as translations and relations.
 
     Args:
-        out: the file to write; an existing one is replaced only when it is a knowledge base.
-        inputs: what to take in, in order of precedence.
-        languages: keep names and definitions of these languages only (``de`` keeps ``de-at`` too); a concept
-            that is left without a name is dropped.
-        under: keep these concepts and those below them only; the inputs are then read twice.
-        not_under: leave out these concepts and those below them.
+        out: file to write; an existing file is only replaced if it is a knowledge base.
+        inputs: releases, in order of precedence.
+        languages: keep names and definitions of these languages only (``de`` keeps ``de-at`` too); a concept that is
+            left without a name is dropped.
+        under: keep these concepts and their descendants only; the inputs are then read twice.
+        not_under: leave out these concepts and their descendants.
         max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
-        progress: a progress bar on standard error: ``True`` always, ``False`` never, ``None`` on a terminal.
-        before: called with the new file, complete, before it takes its place; its error leaves ``out`` as it was.
+        progress: show a progress bar on standard error: always, never, or on a terminal (``None``).
+        before_replace: called with the complete new file; an error that it raises leaves ``out`` as it was.
 
     Raises:
-        ConfigError: an option, a format, a language or a concept of ``under`` is unknown, or the folder of ``out``
-            cannot be written to.
+        ConfigError: an option, format, language or concept is unknown, or the folder of ``out`` cannot be written.
         InputError: an input cannot be used.
-        KnowledgeBaseError: ``out`` is something else than a knowledge base, or the disk is full.
+        KnowledgeBaseError: ``out`` is not a knowledge base, or the disk is full.
         BundleError: ``out`` lies in a part of a bundle.
     """
     began = time.perf_counter()
     target = Path(out).absolute()
-    subset = Subset([*under], [*not_under])
-    chosen = subset if subset.under or subset.not_under else None
-    asked = language_filter(languages)
-    digest, sources, reports, _ = _load(target, inputs, None, asked, max_bad_share, progress, before, chosen)
+    included, excluded = [*under], [*not_under]
+    hierarchy = HierarchyFilter(included, excluded) if included or excluded else None
+    tags = language_filter(languages)
+    digest, sources, reports, _ = _load(target, inputs, None, tags, max_bad_share, progress, before_replace, hierarchy)
     return BuildReport(str(Path(out)), digest, sources, reports, round(time.perf_counter() - began, 3))
 
 
 def extend_kb(
     path: str | PathLike[str], out: str | PathLike[str], inputs: Sequence[Input], *, max_bad_share: float = 0.01
 ) -> ExtendReport:
-    """Add concepts, and what further names and the like the inputs bring for known concepts, to a knowledge base.
+    """Add concepts, and further names, definitions, relations and mappings of known concepts, to a knowledge base.
 
-    What is there stays as it is: a preferred name, a source's version, the source of a concept. A name, definition,
-    semantic type, relation or mapping that is there already is counted as given more than once; what belongs to a
-    concept that is neither there nor in the inputs is left out and counted.
-
-    The content hash becomes one of the old hash and the added names and semantic types, in order, so that the same
-    steps give the same hash; it stays as it is where there are none.
+    Existing preferred names, source versions and sources of concepts stay. Counts existing facts as duplicates; skips
+    and counts facts about unknown concepts. The new content hash covers the old hash, then the added names and semantic
+    types in order: the same steps give the same hash.
 
     Args:
         path: the knowledge base, which is only read, or a folder with ``kb.sqlite``.
-        out: the file to write, complete or not at all; may be ``path``.
-        inputs, max_bad_share: as for :func:`build_kb`, whose errors are raised.
+        out: file to write atomically; may be ``path``.
+        inputs, max_bad_share: as for :func:`build_kb`, with the same errors.
 
     Raises:
         KnowledgeBaseError: there is no knowledge base at ``path``.
@@ -123,8 +116,8 @@ def extend_kb(
         base = opened.path
     target = Path(out).absolute()
     digest, added, reports, marks = _load(target, inputs, base, None, max_bad_share, False)
-    brought = tuple(entry for entry in added if replace(entry, source=_NOTHING.source) != _NOTHING)
-    return ExtendReport(str(Path(out)), digest, brought, reports, marks, round(time.perf_counter() - began, 3))
+    contributing = tuple(counts for counts in added if replace(counts, source=_NO_COUNTS.source) != _NO_COUNTS)
+    return ExtendReport(str(Path(out)), digest, contributing, reports, marks, round(time.perf_counter() - began, 3))
 
 
 def _load(
@@ -134,15 +127,14 @@ def _load(
     languages: frozenset[str] | None,
     max_bad_share: float,
     progress: bool | None,
-    before: Callable[[Path], object] | None = None,
-    subset: Subset | None = None,
+    before_replace: Callable[[Path], object] | None = None,
+    hierarchy: HierarchyFilter | None = None,
 ) -> tuple[str, tuple[SourceCounts, ...], tuple[InputReport, ...], dict[str, int]]:
-    """Load into a file beside ``target``, a new one or a copy of ``base``, and rename it when it is complete.
+    """Load into a new file or a copy of ``base``, then rename it to ``target``.
 
-    Gives the content hash, what was brought of each source, what became of each input, and the highest row numbers of
-    before.
+    Returns the content hash, the counts of each source, a report of each input, and the highest old row numbers.
     """
-    records = [_reader(given, languages) for given in inputs]
+    readers = [_bind_reader(given, languages) for given in inputs]
     if not inputs or len(inputs) > MAX_INPUTS:
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
     _check_target(target)
@@ -152,29 +144,31 @@ def _load(
         try:
             if base is not None:
                 shutil.copyfile(base, new)
-            with _uncollected(), _connect(new, folder / "staging.sqlite") as connection:
+            with _gc_disabled(), _connect(new, folder / "staging.sqlite") as connection:
                 loader = Loader(connection, languages)
-                if subset is not None:
-                    for read, given in zip(records, inputs, strict=True):
+                if hierarchy is not None:
+                    for read, given in zip(readers, inputs, strict=True):
                         step(f"reading the hierarchy of {given.path}")
-                        subset.look(read(problems=Problems(1.0)))
-                    subset.choose()
-                for number, (read, found) in enumerate(zip(records, problems, strict=True)):
+                        hierarchy.add(read(problems=Problems(1.0)))
+                    hierarchy.resolve()
+                for number, (read, account) in enumerate(zip(readers, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
-                    taken = read(problems=found)
-                    loader.take(taken if subset is None else subset.of(taken, found.skipped), number, found)
-                digest = loader.finish([found.skipped for found in problems], step)
-                step("looking for circles of parents")
-                for number, note in circle_notes(connection, loader.marks.get("relation", 0), loader.shown):
+                    records = read(problems=account)
+                    if hierarchy is not None:
+                        records = hierarchy.apply(records, account.skipped)
+                    loader.add(records, number, account)
+                digest = loader.finish([account.skipped for account in problems], step)
+                step("looking for cycles of parents")
+                for number, note in iter_cycle_notes(connection, loader.marks.get("relation", 0), loader.with_location):
                     problems[number].notes.append(note)
-                _remark(inputs, problems, loader)
-                brought = _count_sources(connection, loader)
-                digest = _write_meta(connection, loader, digest, brought, inputs, problems)
+                _add_notes(inputs, problems, loader)
+                added = _count_sources(connection, loader)
+                digest = _write_meta(connection, loader, digest, added, inputs, problems)
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
-            if before is not None:
-                before(new)
-            put_in_place(new, target, "the knowledge base")
+            if before_replace is not None:
+                before_replace(new)
+            replace_atomically(new, target, "the knowledge base")
         except (OSError, sqlite3.Error, DatabaseError) as error:
             reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
             raise KnowledgeBaseError(
@@ -184,70 +178,70 @@ def _load(
         InputReport(
             given.format,
             str(given.path),
-            found.rows,
-            dict(sorted(found.bad.items())),
-            dict(sorted(found.skipped.items())),
-            {reason: first for (of, reason), first in loader.first.items() if of == number},
-            tuple(found.examples),
-            tuple(found.notes),
+            account.rows,
+            dict(sorted(account.bad.items())),
+            dict(sorted(account.skipped.items())),
+            {reason: first for (index, reason), first in loader.first_skipped.items() if index == number},
+            tuple(account.examples),
+            tuple(account.notes),
         )
-        for number, (given, found) in enumerate(zip(inputs, problems, strict=True))
+        for number, (given, account) in enumerate(zip(inputs, problems, strict=True))
     )
-    return digest, brought, reports, loader.marks
+    return digest, added, reports, loader.marks
 
 
-def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
+def _add_notes(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
     for number, (count, first) in sorted(loader.renamed.items()):
         concepts = "1 concept has" if count == 1 else f"{count:,} concepts have"
         note = f"{concepts} another preferred name already, which stays (the first: {first}); this one is a synonym"
         problems[number].notes.append(note)
-    for number, (count, first) in sorted(loader.alike.items()):
-        ids = "1 id is" if count == 1 else f"{count:,} ids are"
+    for number, (count, first) in sorted(loader.unicode_variants.items()):
+        ids = "1 id differs" if count == 1 else f"{count:,} ids differ"
         problems[number].notes.append(
-            f"{ids} another one but for the Unicode normal form, and a concept of its own (the first: {first})"
-            ". Remedy: write both in one form, such as NFC"
+            f"{ids} from another one in the Unicode normal form only, which makes them different concepts "
+            f"(the first: {first}). Remedy: write both in one form, such as NFC"
         )
-    for given, found in zip(inputs, problems, strict=True):
-        if not found.rows:
-            found.notes.append(f"{given.path}: has no rows")
-    before: dict[str, tuple[int, object]] = dict.fromkeys(loader.announced.pop(-1, ()), (-1, "the knowledge base"))
+    for given, account in zip(inputs, problems, strict=True):
+        if not account.rows:
+            account.notes.append(f"{given.path}: has no rows")
+    seen: dict[str, tuple[int, object]] = dict.fromkeys(loader.announced.pop(-1, ()), (-1, "the knowledge base"))
     for number, names in loader.announced.items():
         given = inputs[number]
         for name in dict.fromkeys(names):
-            earliest, other = before.setdefault(name, (number, given.path))
+            earliest, path = seen.setdefault(name, (number, given.path))
             if earliest != number and name != DECISIONS and "source" not in given.options:
-                said = f"its source is {name}, as that of {other}: what both bring is of one source"
+                shared = f"its source is {name}, like that of {path}, so both count as one source"
                 if given.format == "table":
-                    said += ", for a table is named by its file. Remedy: rename the file if it is another source"
-                problems[number].notes.append(f"{given.path}: {'is given twice' if other == given.path else said}")
+                    shared += "; a table is named by its file. Remedy: rename the file if it is another source"
+                problems[number].notes.append(f"{given.path}: {'is given twice' if path == given.path else shared}")
 
 
-def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record | Batch]]:
+def _bind_reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record | Batch]]:
     if not isinstance(given, Input):
         raise ConfigError(f"an Input is expected, not {type(given).__name__}", remedy='write Input("table", path)')
-    form = format_of(str(given.format))
-    reader = form.in_bulk or form.read
-    taken = list(inspect.signature(reader).parameters)[1:]
-    known = [name for name in taken if name not in ("problems", "languages")]
+    form = get_format(str(given.format))
+    reader = form.read_batches or form.read
+    parameters = list(inspect.signature(reader).parameters)[1:]
+    known = [name for name in parameters if name not in ("problems", "languages")]
     for option in given.options:
         if option not in known:
             remedy = f"use one of {', '.join(known)}"
             raise ConfigError(f"format {given.format} has no option {option!r}", remedy=remedy)
     if not form.folder:
-        existing_file(given.path)  # refused before anything is made
-    filters = {"languages": languages} if "languages" in taken else {}
+        existing_file(given.path)  # raises before any work
+    filters = {"languages": languages} if "languages" in parameters else {}
     return partial(reader, given.path, **given.options, **filters)
 
 
 def _check_target(target: Path) -> None:
-    """Refuse to write over anything else than a knowledge base, and into a part of a bundle."""
-    refuse_part(target)
+    """Raise unless ``target`` is free or a knowledge base, and outside any bundle part."""
+    check_not_in_bundle(target)
     if not target.exists():
         return
     if not target.is_file():
-        found = "folder" if target.is_dir() else "pipe or a device"
+        kind = "folder" if target.is_dir() else "pipe or a device"
         raise KnowledgeBaseError(
-            f"is a {found}, a knowledge base is a file", path=target, remedy="name a file, such as kb.sqlite"
+            f"is a {kind}, a knowledge base is a file", path=target, remedy="name a file, such as kb.sqlite"
         )
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE key = 'application'").fetchone()
@@ -261,8 +255,8 @@ def _check_target(target: Path) -> None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the search for reference cycles, which takes time, and of which millions of rows make none."""
+def _gc_disabled() -> Iterator[None]:
+    """Pause the cyclic garbage collector: it is slow here, and rows form no reference cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -275,7 +269,7 @@ def _uncollected() -> Iterator[None]:
 @contextmanager
 def _connect(new: Path, staging: Path) -> Iterator[Connection]:
     def connect() -> sqlite3.Connection:
-        # nothing here needs to survive a crash: the file counts only once it is renamed
+        # no journal: a file that a crash damages is never renamed
         connection = sqlite3.connect(new)
         connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
         for name in ("main", "staging"):
@@ -288,21 +282,21 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 
 
 def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
-    def counted(table: Table) -> Counter[int]:
+    def count_new(table: Table) -> Counter[int]:
         new = select(table.c.source_id).where(table.c.id > loader.marks.get(table.name, 0))
-        # SQLite would sort them
-        return Counter(map(itemgetter(0), driver_rows(connection, new)))
+        # counted here, since SQLite would sort the rows
+        return Counter(map(itemgetter(0), iter_driver_rows(connection, new)))
 
     names: dict[int, dict[str, int]] = {}
     for (number, language), count in sorted(loader.names.items()):
         names.setdefault(number, {})[language] = count
-    others = [counted(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
+    facts = [count_new(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
     counts = []
     for number, name, tags in connection.execute(
         select(schema.source.c.id, schema.source.c.name, schema.source.c.languages).order_by(schema.source.c.id)
     ):
         source = replace(loader.sources[name], languages=tuple(tag for tag in tags.split(",") if tag))
-        numbers = (found[number] for found in others)
+        numbers = (counter[number] for counter in facts)
         counts.append(SourceCounts(source, loader.concepts[number], names.get(number, {}), *numbers))
     return tuple(counts)
 
@@ -311,40 +305,40 @@ def _write_meta(
     connection: Connection,
     loader: Loader,
     digest: str,
-    brought: Sequence[SourceCounts],
+    added: Sequence[SourceCounts],
     inputs: Sequence[Input],
     problems: Sequence[Problems],
 ) -> str:
-    """Write what a knowledge base says of itself, in place of what it said; gives its content hash."""
-    held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
-    counts = [_sum(held.get(new.source.name, asdict(_NOTHING)), new) for new in brought]
+    """Replace the metadata; returns the content hash."""
+    old = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
+    counts = [_sum(old.get(new.source.name, asdict(_NO_COUNTS)), new) for new in added]
     more: dict[str, str] = {key: loader.meta[key] for key in ("extended", "built", "beside") if key in loader.meta}
     if loader.meta:
-        if not any(entry.names or entry.semantic_types for entry in brought):
+        if not any(entry.names or entry.semantic_types for entry in added):
             digest = loader.meta["content_hash"]
-        beside = sum(getattr(entry, kind) for entry in brought for kind in _BESIDE)
-        if beside or any(entry.names for entry in brought):
-            # an older medlink did not write down where the names of the build end, nor whether there was more
+        facts = sum(getattr(entry, kind) for entry in added for kind in _FACT_KINDS)
+        if facts or any(entry.names for entry in added):
+            # "built" is the last name of the build, "beside" the number of other added rows; older versions lack both
             if "extended" not in more:
                 more.update(extended="0", built=str(loader.marks["name"]), beside="0")
             more["extended"] = str(int(more["extended"]) + 1)
             if "beside" in more:
-                more["beside"] = str(int(more["beside"]) + beside)
+                more["beside"] = str(int(more["beside"]) + facts)
     elif not any(entry.concepts for entry in counts):
-        reasons = sum((found.skipped for found in problems), Counter())
+        reasons = sum((account.skipped for account in problems), Counter())
         remedy = "check the filters" if reasons else "give files with rows below their header"
-        if NAME_ALONE in reasons and CONCEPT_ALONE not in reasons:
+        if NAME_WITHOUT_CONCEPT in reasons and CONCEPT_WITHOUT_NAME not in reasons:
             remedy = "add the terminology to which the names belong, such as obo=... or obograph=... for a translation"
         why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
-        left = f"; left out: {why}" if why else ""
-        empty = [str(given.path) for given, found in zip(inputs, problems, strict=True) if not found.rows]
-        left += f"; without a row: {', '.join(empty)}" if empty else ""
-        raise InputError(f"no concept with a name was found in the inputs{left}", remedy=remedy)
+        details = f"; left out: {why}" if why else ""
+        empty = [str(given.path) for given, account in zip(inputs, problems, strict=True) if not account.rows]
+        details += f"; without a row: {', '.join(empty)}" if empty else ""
+        raise InputError(f"no concept with a name was found in the inputs{details}", remedy=remedy)
     values = {
         "application": schema.APPLICATION,
         "schema_version": str(schema.SCHEMA_VERSION),
         "content_hash": digest,
-        # Counting millions of rows takes seconds, opening a knowledge base must not.
+        # stored, since counting millions of rows takes seconds
         "counts": json.dumps([asdict(entry) for entry in counts], ensure_ascii=False, sort_keys=True),
         **more,
     }
@@ -360,9 +354,9 @@ def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
 
 @contextmanager
 def _progress(
-    inputs: Sequence[Input], shown: bool | None
+    inputs: Sequence[Input], show: bool | None
 ) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], object]]]:
-    if not (sys.stderr.isatty() if shown is None else shown):
+    if not (sys.stderr.isatty() if show is None else show):
         yield None, lambda text: None
         return
     from tqdm import tqdm

@@ -1,13 +1,13 @@
-"""What differs between two knowledge bases, such as those of two releases of a terminology.
+"""Differences between two knowledge bases, such as two releases of a terminology.
 
-SQLite compares the two files, both attached to one connection, and sorts on disk what it cannot read in order; rows
-come one after the other. So memory grows neither with the files nor with what differs.
+SQLite compares the two files on one connection and sorts on disk. Rows are streamed: memory grows neither with the
+files nor with their differences.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -16,33 +16,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    MetaData,
-    Select,
-    Subquery,
-    and_,
-    create_engine,
-    exists,
-    literal,
-    select,
-    true,
-    union_all,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import KnowledgeBaseError
-from medlink.files.atomic import check_targets, whole_text
-from medlink.files.escapes import as_cell, visible
+from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.json import json_line
 from medlink.kb import schema
 from medlink.kb.build import build_kb
-from medlink.kb.connection import REMEDY
+from medlink.kb.connection import REBUILD_REMEDY
 from medlink.kb.queries import HIERARCHY
-from medlink.kb.report import BuildReport, Input, by_language
+from medlink.kb.report import BuildReport, Input, format_language_counts
 from medlink.kb.retired import successors
 from medlink.kb.store import KnowledgeBase
 from medlink.records import MERGED, RETIREMENTS
@@ -51,9 +38,9 @@ ADDED, RETIRED, MERGED_AWAY = "added", "retired", "merged"
 NAME_ADDED, NAME_REMOVED, RENAMED = "name added", "name removed", "renamed"
 MOVED, RETYPED = "moved", "semantic type"
 KINDS = (ADDED, RETIRED, MERGED_AWAY, NAME_ADDED, NAME_REMOVED, RENAMED, MOVED, RETYPED)
-BETWEEN = " | "
-"""What parts several ids or semantic types in one cell."""
-_TOGETHER = 500  # rows whose concepts are named by one query
+SEPARATOR = " | "
+"""Separator of several ids or semantic types in one cell."""
+_BATCH = 500  # changes whose preferred names are looked up in one query
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +50,11 @@ class Change:
     Attributes:
         change: one of :data:`KINDS`.
         concept_id: the concept.
-        preferred_name: its name to show, of the old knowledge base where the new one has it no more.
-        language: of the name that came, went or is preferred now; else empty.
-        before, after: what was and what is now: a name, parents or semantic types that went and came, and as ``after``
-            of a concept that is gone those that stand for it.
-        how: of a concept that is gone what its source says (:data:`~medlink.records.RETIREMENTS`), empty where nothing.
+        preferred_name: its display name, from the old knowledge base if the new one lacks the concept.
+        language: language of an added, removed or newly preferred name; otherwise empty.
+        before, after: the old and the new name, or removed and added parents or semantic types; for a retired concept
+            ``after`` holds its successors.
+        how: kind of retirement (:data:`~medlink.records.RETIREMENTS`), empty if the source states none.
     """
 
     change: str
@@ -81,7 +68,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """How much differs: releases of both, changes by kind, those of names by kind and language."""
+    """Releases of both sides, counts of changes by kind, and counts of name changes by kind and language."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
@@ -89,203 +76,205 @@ class ChangeReport:
     languages: dict[str, dict[str, int]]
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
-        for which, releases in (("old", self.old), ("new", self.new)):
-            yield f"{which}: {', '.join(releases)}"
+        """Yield the report as text."""
+        for side, releases in (("old", self.old), ("new", self.new)):
+            yield f"{side}: {', '.join(releases)}"
         for kind, count in self.changes.items():
-            of = f"  {by_language(self.languages[kind])}" if self.languages.get(kind) else ""
-            yield f"{kind:13} {count:>10,}{of}"
+            languages = f"  {format_language_counts(self.languages[kind])}" if self.languages.get(kind) else ""
+            yield f"{kind:13} {count:>10,}{languages}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
 def compare_kbs(
     old: str | PathLike[str], new: str | PathLike[str], out: str | PathLike[str] | None = None
 ) -> ChangeReport:
-    """Compare two knowledge bases and count what differs.
+    """Compare two knowledge bases and count the changes.
 
     Args:
         old, new: knowledge base files, bundles, or folders with ``kb.sqlite``.
-        out: where to write every :class:`Change`: JSON lines where its name ends in ``.jsonl``, else TSV.
+        out: file for every :class:`Change`, as JSON lines if its name ends in ``.jsonl``, otherwise as TSV.
 
     Raises:
-        KnowledgeBaseError, BundleError: one of them cannot be opened, or is damaged.
+        KnowledgeBaseError, BundleError: a knowledge base cannot be opened, or is damaged.
         ConfigError: the output cannot be written.
     """
     with KnowledgeBase(old) as before, KnowledgeBase(new) as after:
         changes, counts = iter_changes(before, after), Counter[str]()
         languages: dict[str, Counter[str]] = {kind: Counter() for kind in (NAME_ADDED, NAME_REMOVED, RENAMED)}
 
-        def counted() -> Iterator[Change]:
-            for one in changes:
-                counts[one.change] += 1
-                if one.change in languages:
-                    languages[one.change][one.language] += 1
-                yield one
+        def count_changes() -> Iterator[Change]:
+            for change in changes:
+                counts[change.change] += 1
+                if change.change in languages:
+                    languages[change.change][change.language] += 1
+                yield change
 
         if out is None:
-            for _ in counted():
-                pass
+            deque(count_changes(), maxlen=0)
         else:
-            check_targets({"the output": out}, [*read_of(old, before), *read_of(new, after)])
-            with whole_text(out) as file:
-                file.writelines(_lines(counted(), is_json=Path(out).suffix == ".jsonl"))
+            check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
+            with atomic_text_writer(out) as file:
+                file.writelines(_format(count_changes(), is_json=Path(out).suffix == ".jsonl"))
         return ChangeReport(
             tuple(source.release for source in before.sources()),
             tuple(source.release for source in after.sources()),
             {kind: counts[kind] for kind in KINDS},
-            {kind: dict(sorted(found.items())) for kind, found in languages.items()},
+            {kind: dict(sorted(counter.items())) for kind, counter in languages.items()},
         )
 
 
-def read_of(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
-    """What is read of an opened knowledge base, and of the bundle where it is given as one: all must stay."""
+def kb_input_paths(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
+    """Return the paths that outputs must not overwrite: the file, and its bundle if ``path`` is a bundle."""
     return [kb.path, Path(path)] if (Path(path) / MANIFEST).exists() else [kb.path]
 
 
-def _lines(changes: Iterable[Change], *, is_json: bool) -> Iterator[str]:
+def _format(changes: Iterable[Change], *, is_json: bool) -> Iterator[str]:
     if not is_json:
         yield "\t".join(Change.__slots__) + "\n"
-    for one in changes:
-        values = asdict(one)
-        yield json_line(values) if is_json else "\t".join(as_cell(visible(value)) for value in values.values()) + "\n"
+    for change in changes:
+        values = asdict(change)
+        yield (
+            json_line(values)
+            if is_json
+            else "\t".join(escape_cell(escape_controls(value)) for value in values.values()) + "\n"
+        )
 
 
 def iter_changes(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
-    """Every difference, lazily, kind by kind in the order of :data:`KINDS`, and by concept.
+    """Yield all differences lazily, in the order of :data:`KINDS`, then by concept.
 
-    A concept that is gone is ``merged`` where what the new knowledge base says of it, followed to the end, is that it
-    is the same as a concept that is there or was replaced by one; else it is ``retired``. Names are compared as they
-    are written, whatever their type and source, and parents whatever the relation that leads there; only concepts that
-    both have are compared in these.
+    A missing concept is ``merged`` if the new knowledge base names, directly or through a chain, an existing concept as
+    the same or as its replacement; otherwise it is ``retired``. For concepts that both sides have, compares semantic
+    types, parents by id, and names by text and language.
 
     Raises:
-        KnowledgeBaseError: one of them is damaged.
+        KnowledgeBaseError: a knowledge base is damaged.
     """
     try:
         with _attached(old.path, new.path) as connection:
-            unnamed = _unnamed(connection, new)
-            while part := list(islice(unnamed, _TOGETHER)):
-                yield from _named(part, old, new)
+            changes = _iter_unnamed(connection, new)
+            while batch := list(islice(changes, _BATCH)):
+                yield from _add_names(batch, old, new)
     except (DatabaseError, sqlite3.Error) as error:
         reason = str(getattr(error, "orig", None) or error)
         raise KnowledgeBaseError(
-            f"cannot be compared with {new.path}: {reason}", path=old.path, remedy=REMEDY
+            f"cannot be compared with {new.path}: {reason}", path=old.path, remedy=REBUILD_REMEDY
         ) from error
 
 
-def _attached(old: Path, new: Path) -> closing[Connection]:
+def _attached(old: Path, new: Path) -> closing[sa.Connection]:
     def connect() -> sqlite3.Connection:
-        """An empty database with the two attached; what is sorted goes to disk."""
+        # an empty temporary database, so that sorting uses the disk
         connection = sqlite3.connect("file::memory:", uri=True)
         for path, name in ((old, "old"), (new, "new")):
             connection.execute(f"ATTACH DATABASE ? AS {name}", (f"{path.absolute().as_uri()}?mode=ro&immutable=1",))
         connection.execute("PRAGMA query_only=ON")
         return connection
 
-    return closing(create_engine("sqlite://", creator=connect, poolclass=NullPool).connect())
+    return closing(sa.create_engine("sqlite://", creator=connect, poolclass=NullPool).connect())
 
 
-def _unnamed(connection: Connection, new: KnowledgeBase) -> Iterator[Change]:
-    def rows(statement: Select[Any]) -> Iterator[Any]:
-        for part in connection.execute(statement).partitions(_TOGETHER):
+def _iter_unnamed(connection: sa.Connection, new: KnowledgeBase) -> Iterator[Change]:
+    def rows(statement: sa.Select[Any]) -> Iterator[Any]:
+        for part in connection.execute(statement).partitions(_BATCH):
             yield from part
 
-    for (concept_id,) in rows(_only(_NEW, _OLD)):
+    for (concept_id,) in rows(_concepts_only_in(_NEW, _OLD)):
         yield Change(ADDED, concept_id)
     for merged in (False, True):
-        for (concept_id,) in rows(_only(_OLD, _NEW)):
-            gone = what_became_of(concept_id, new)
-            if (gone.change == MERGED_AWAY) is merged:
-                yield gone
+        for (concept_id,) in rows(_concepts_only_in(_OLD, _NEW)):
+            change = classify_retirement(concept_id, new)
+            if (change.change == MERGED_AWAY) is merged:
+                yield change
     for kind, here, there in ((NAME_ADDED, _NEW, _OLD), (NAME_REMOVED, _OLD, _NEW)):
-        for concept_id, language, text in rows(_names(here, there)):
-            shown = {"after": text} if kind == NAME_ADDED else {"before": text}
-            yield Change(kind, concept_id, language=language, **shown)
+        for concept_id, language, text in rows(_names_only_in(here, there)):
+            values = {"after": text} if kind == NAME_ADDED else {"before": text}
+            yield Change(kind, concept_id, language=language, **values)
     for concept_id, language, before, after in rows(_PREFERRED):
         yield Change(RENAMED, concept_id, language=language, before=before, after=after)
     for kind, statement in ((MOVED, _PARENTS), (RETYPED, _TYPES)):
-        for concept_id, found in groupby(rows(statement), lambda row: row[0]):
+        for concept_id, group in groupby(rows(statement), lambda row: row.concept_id):
             sides: dict[str, list[str]] = {"before": [], "after": []}
-            for _, side, value in found:
+            for _, side, value in group:
                 sides[side].append(value)
-            yield Change(kind, concept_id, **{side: BETWEEN.join(values) for side, values in sides.items()})
+            yield Change(kind, concept_id, **{side: SEPARATOR.join(values) for side, values in sides.items()})
 
 
-def what_became_of(concept_id: str, new: KnowledgeBase) -> Change:
-    """A concept that the new knowledge base does not have: ``merged`` or ``retired``, and what stands for it."""
-    stands = successors(new, concept_id)
-    merged = [one for one in stands if one.type in MERGED]
-    chosen = merged or stands
-    types = [one.type for one in chosen] or [one.type for one in new.retired(concept_id)]
-    after = BETWEEN.join(one.replaced_by for one in chosen)
-    how = BETWEEN.join(sorted(dict.fromkeys(types), key=RETIREMENTS.index))
+def classify_retirement(concept_id: str, new: KnowledgeBase) -> Change:
+    """Return the ``merged`` or ``retired`` change of a concept that the new knowledge base lacks."""
+    records = successors(new, concept_id)
+    merged = [record for record in records if record.type in MERGED]
+    chosen = merged or records
+    types = [record.type for record in chosen or new.retired(concept_id)]
+    after = SEPARATOR.join(record.replaced_by for record in chosen)
+    how = SEPARATOR.join(sorted(dict.fromkeys(types), key=RETIREMENTS.index))
     return Change(MERGED_AWAY if merged else RETIRED, concept_id, after=after, how=how)
 
 
-def _named(listed: Sequence[Change], old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
-    now = new.preferred_names(one.concept_id for one in listed)
-    then = old.preferred_names(one.concept_id for one in listed if one.concept_id not in now)
-    for one in listed:
-        yield replace(one, preferred_name=now.get(one.concept_id) or then.get(one.concept_id, ""))
+def _add_names(changes: Sequence[Change], old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
+    names = new.preferred_names(change.concept_id for change in changes)
+    names |= old.preferred_names(change.concept_id for change in changes if change.concept_id not in names)
+    for change in changes:
+        yield replace(change, preferred_name=names.get(change.concept_id, ""))
 
 
 class _Side:
     def __init__(self, name: str) -> None:
-        found = MetaData()
+        metadata = sa.MetaData()
         self.concept, self.name, self.relation, self.semantic_type = (
-            table.to_metadata(found, schema=name)
+            table.to_metadata(metadata, schema=name)
             for table in (schema.concept, schema.name, schema.relation, schema.semantic_type)
         )
 
-    def has(self, concept_id: Column[Any]) -> Any:
-        return exists().where(self.concept.c.concept_id == concept_id)
+    def has(self, concept_id: sa.Column[Any]) -> Any:
+        return sa.exists().where(self.concept.c.concept_id == concept_id)
 
 
 _OLD, _NEW = _Side("old"), _Side("new")
 
 
-def _only(here: _Side, there: _Side) -> Select[Any]:
+def _concepts_only_in(here: _Side, there: _Side) -> sa.Select[Any]:
     own = here.concept.c.concept_id
-    return select(own).where(~there.has(own)).order_by(own)
+    return sa.select(own).where(~there.has(own)).order_by(own)
 
 
-def _names(here: _Side, there: _Side) -> Select[Any]:
+def _names_only_in(here: _Side, there: _Side) -> sa.Select[Any]:
     own, other = here.name.c, there.name.c
     columns = (own.concept_id, own.language, own.text)
-    same = exists().where(*(other[column.name] == column for column in columns))
-    return select(*columns).where(there.has(own.concept_id), ~same).distinct().order_by(*columns)
+    same = sa.exists().where(*(other[column.name] == column for column in columns))
+    return sa.select(*columns).where(there.has(own.concept_id), ~same).distinct().order_by(*columns)
 
 
 _before, _after = _OLD.name.c, _NEW.name.c
 _PREFERRED = (
-    select(_after.concept_id, _after.language, _before.text, _after.text)
-    .join(_OLD.name, and_(_before.concept_id == _after.concept_id, _before.language == _after.language))
+    sa.select(_after.concept_id, _after.language, _before.text, _after.text)
+    .join(_OLD.name, sa.and_(_before.concept_id == _after.concept_id, _before.language == _after.language))
     .where(_after.preferred == 1, _before.preferred == 1, _before.text != _after.text)
     .order_by(_after.concept_id, _after.language)
 )
 
 
-def _pairs(table: Callable[[_Side], tuple[Column[Any], Column[Any], Any]]) -> Select[Any]:
-    """Concept, side and value of the pairs of a table that one file has and the other has not.
+def _pairs(table: Callable[[_Side], tuple[sa.Column[Any], sa.Column[Any], Any]]) -> sa.Select[Any]:
+    """Select concept, side and value of the pairs that only one of the files has.
 
-    ``table`` gives the columns of concept and value, and what holds of its rows.
+    ``table`` returns the columns of concept and value, and a condition on the rows.
     """
     parts = []
     for side, here, there in (("after", _NEW, _OLD), ("before", _OLD, _NEW)):
-        (concept_id, value, holds), (other_id, other, holds_too) = table(here), table(there)
-        # an expression, so that SQLite looks in the index by concept: very many may share a parent or a type
-        same = exists().where(other_id == concept_id, other.concat("") == value, holds_too)
-        pairs = select(concept_id.label("concept_id"), literal(side).label("side"), value.label("value"))
+        (concept_id, value, holds), (other_id, other_value, holds_too) = table(here), table(there)
+        # an expression: SQLite then uses the index on the concept, and not on a parent or type that very many share
+        same = sa.exists().where(other_id == concept_id, other_value.concat("") == value, holds_too)
+        pairs = sa.select(concept_id.label("concept_id"), sa.literal(side).label("side"), value.label("value"))
         parts.append(pairs.where(holds, there.has(concept_id), ~same).distinct())
-    found: Subquery = union_all(*parts).subquery()
-    return select(found).order_by(found.c.concept_id, found.c.side, found.c.value)
+    both: sa.Subquery = sa.union_all(*parts).subquery()
+    return sa.select(both).order_by(both.c.concept_id, both.c.side, both.c.value)
 
 
 _PARENTS = _pairs(lambda side: (side.relation.c.head, side.relation.c.tail, side.relation.c.type.in_(HIERARCHY)))
-_TYPES = _pairs(lambda side: (side.semantic_type.c.concept_id, side.semantic_type.c.semantic_type, true()))
+_TYPES = _pairs(lambda side: (side.semantic_type.c.concept_id, side.semantic_type.c.semantic_type, sa.true()))
 
 
 def update_kb(
@@ -299,24 +288,23 @@ def update_kb(
     max_bad_share: float = 0.01,
     progress: bool | None = False,
 ) -> tuple[BuildReport, ChangeReport]:
-    """Build a knowledge base from new release files, compare it with the one that is there, and put it in its place.
+    """Build a knowledge base from new release files, compare it with the old file, and replace that.
 
-    Killed at any moment, the knowledge base is the old one or the new one. Of a bundle the new one waits in its folder
-    to be taken in, as that of a build does.
+    A kill at any point leaves the old or the new file. In a bundle the new file still has to be indexed, as after
+    :func:`~medlink.kb.build_kb`.
 
     Args:
         path: the knowledge base: a file, a bundle, or a folder with ``kb.sqlite``.
-        changes: where to write what differs; see :func:`compare_kbs`.
-        inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, whose errors
-            are raised.
+        changes: file for the differences; see :func:`compare_kbs`.
+        inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, with the
+            same errors.
 
     Raises:
         KnowledgeBaseError: there is no knowledge base at ``path``.
     """
-    target, found = Path(path), list[ChangeReport]()
+    target, reports = Path(path), list[ChangeReport]()
     with KnowledgeBase(target) as old:
-        # refused before the work
-        check_targets({"the output": changes}, [*read_of(path, old), *(one.path for one in inputs)])
+        check_output_paths({"the output": changes}, [*kb_input_paths(path, old), *(given.path for given in inputs)])
         report = build_kb(
             target / KB_FILE if target.is_dir() else target,
             inputs,
@@ -325,6 +313,6 @@ def update_kb(
             not_under=not_under,
             max_bad_share=max_bad_share,
             progress=progress,
-            before=lambda new: found.append(compare_kbs(old.path, new, changes)),
+            before_replace=lambda new: reports.append(compare_kbs(old.path, new, changes)),
         )
-    return report, found[0]
+    return report, reports[0]

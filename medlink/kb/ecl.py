@@ -1,15 +1,15 @@
-"""Expression constraints: a small part of the Expression Constraint Language of SNOMED International (ECL 2.2).
+"""Expression constraints: a subset of the Expression Constraint Language of SNOMED International (ECL 2.2).
 
-What is read, for any terminology and not for SNOMED CT alone::
+It works for any terminology, not only SNOMED CT::
 
-    < 404684003                         all below a concept
-    << 404684003 |Clinical finding|     the concept as well; what stands between bars is a remark
+    < 404684003                         all descendants of a concept
+    << 404684003 |Clinical finding|     with the concept itself; text between bars is a comment
     404684003                           the concept alone
     A AND B, A OR B, A MINUS B          both, either, the first without the second
     (A OR B) MINUS C                    parentheses; AND, OR, MINUS and attributes do not mix without them
     << A : 363698007 = << B             those with an attribute whose value is one of B
 
-What else ECL has (``>``, ``^``, ``*``, cardinality, groups, several attributes, filters) is refused.
+Other ECL (``>``, ``^``, ``*``, cardinality, groups, several attributes, filters) raises an error.
 """
 
 from __future__ import annotations
@@ -25,84 +25,84 @@ from medlink.records import FSN
 
 _ID = r"[^\s|()<>=:,{}\[\]^*!\"]+"
 _TOKEN = re.compile(rf"\s*(?:(<<|<|\(|\)|:|=)|\|[^|]*\||({_ID}(?::{_ID})*)|(.))")
-_WORDS = ("AND", "OR", "MINUS")
+_OPERATORS = ("AND", "OR", "MINUS")
 _TAG = re.compile(r"\s*\([^()]+\)\s*$")
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _REMEDY = "write for example: (<< 404684003 MINUS << 64572001) : 363698007 = << 39057004"
 
 
 def select_concepts(kb: KnowledgeBase, constraint: str) -> set[str]:
-    """The ids of the concepts that a constraint describes.
+    """Return the ids of the concepts that satisfy a constraint.
 
-    An attribute is named by its id, and stands for the relations that are called as it is: by the id itself, or by its
-    fully specified or preferred English name without the tag, in lower case, as the reader of SNOMED CT calls them.
+    An attribute, given by its id, selects the relations whose type is that id, or its fully specified or preferred
+    English name as the SNOMED CT reader writes it: in lower case, without the semantic tag.
 
     Raises:
-        ConfigError: the constraint cannot be read, or names a concept that the knowledge base has not.
+        ConfigError: the constraint cannot be parsed, or names an unknown concept.
     """
-    reader = _Reader(kb, constraint)
-    asked = reader.expression(0)
-    reader.expect("")
-    return set(reader.found(asked))
+    parser = _Parser(kb, constraint)
+    expression = parser.expression(0)
+    parser.expect("")
+    return set(parser.evaluate(expression))
 
 
-Part = tuple[Any, ...]
-"""A part of a constraint: what it does, and the parts or the id with which it does that."""
+Node = tuple[Any, ...]
+"""A node of a constraint: its operator, and its operands or id."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
     at: int
-    is_id: bool
+    is_valid_id: bool
 
 
-class _Reader:
+class _Parser:
     def __init__(self, kb: KnowledgeBase, text: str) -> None:
         self.kb, self.text = kb, text
-        self._tokens = list(self._split())
+        self._tokens = list(self._tokenize())
         self._next = 0
         self._known = set[str]()
-        self._found: dict[Part, frozenset[str]] = {}
+        self._evaluated: dict[Node, frozenset[str]] = {}
 
-    def found(self, part: Part) -> frozenset[str]:
-        if part not in self._found:
-            kind, *of = part
-            self._found[part] = self._look_up(kind, *of)
-        return self._found[part]
+    def evaluate(self, node: Node) -> frozenset[str]:
+        if node not in self._evaluated:
+            self._evaluated[node] = self._evaluate(*node)
+        return self._evaluated[node]
 
-    def _look_up(self, kind: str, first: Any, *others: Any) -> frozenset[str]:
+    def _evaluate(self, kind: str, first: Any, *others: Any) -> frozenset[str]:
         if kind == "id":
             return frozenset([first])
-        roots = self.found(first)
+        roots = self.evaluate(first)
         if kind == "()":
             return roots
         if kind in ("<", "<<"):
-            return frozenset(self.kb.below(roots)) | (roots if kind == "<<" else frozenset())
+            return frozenset(self.kb.descendants(roots)) | (roots if kind == "<<" else frozenset())
         if kind == ":":
-            types, values = others[0], self.found(others[1])
-            return roots & {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
-        sets = list(map(self.found, others))
+            types, values = others[0], self.evaluate(others[1])
+            relations = self.kb.iter_relations(types=types)
+            return roots & {relation.head for relation in relations if relation.tail in values}
+        sets = list(map(self.evaluate, others))
         if kind == "AND":
             return roots.intersection(*sets)
         return roots.union(*sets) if kind == "OR" else roots.difference(*sets)
 
-    def _split(self) -> Iterator[_Token]:
-        for found in _TOKEN.finditer(self.text.rstrip()):
-            mark, word, other = found.groups()
-            if other:
-                raise self._error(f"{other!r} at character {found.start(3) + 1} is not read")
-            if word and word.upper() in _WORDS:
-                yield _Token(word.upper(), found.start(2), False)
+    def _tokenize(self) -> Iterator[_Token]:
+        for match in _TOKEN.finditer(self.text.rstrip()):
+            mark, word, unknown = match.groups()
+            if unknown:
+                raise self._error(f"{unknown!r} at character {match.start(3) + 1} is not read")
+            if word and word.upper() in _OPERATORS:
+                yield _Token(word.upper(), match.start(2), False)
             elif word:
-                yield from self._ids(word, found.start(2))
+                yield from self._ids(word, match.start(2))
             elif mark:
-                yield _Token(mark, found.start(1), False)
+                yield _Token(mark, match.start(1), False)
         yield _Token("", len(self.text), False)
 
     def _ids(self, word: str, at: int) -> Iterator[_Token]:
-        # an id, or two with the colon of an attribute between them: ids have colons as well
-        for colon in (place for place, mark in enumerate(word) if mark == ":" and word not in self.kb):
+        # one id, or two ids around the colon of an attribute, since ids contain colons too
+        for colon in (index for index, mark in enumerate(word) if mark == ":" and word not in self.kb):
             if word[:colon] in self.kb and word[colon + 1 :] in self.kb:
                 yield _Token(word[:colon], at, True)
                 yield _Token(":", at + colon, False)
@@ -119,21 +119,21 @@ class _Reader:
         return token
 
     def expect(self, text: str) -> None:
-        """Read a mark that must come now; the empty one is the end."""
+        """Consume the token ``text``, or raise; the empty text is the end."""
         token = self._take()
-        if token.text != text or token.is_id:
-            wanted, there = (repr(one) if one else "the end" for one in (text, token.text))
-            raise self._error(f"{wanted} is expected at character {token.at + 1}, not {there}")
+        if token.text != text or token.is_valid_id:
+            wanted, actual = (repr(word) if word else "the end" for word in (text, token.text))
+            raise self._error(f"{wanted} is expected at character {token.at + 1}, not {actual}")
 
     def _is(self, *texts: str) -> bool:
         token = self._tokens[self._next]
-        return token.text in texts and not token.is_id
+        return token.text in texts and not token.is_valid_id
 
-    def expression(self, depth: int) -> Part:
-        if depth > _DEEPEST:
-            raise self._error(f"parentheses are more than {_DEEPEST} deep")
+    def expression(self, depth: int) -> Node:
+        if depth > _MAX_DEPTH:
+            raise self._error(f"parentheses are more than {_MAX_DEPTH} deep")
         parts, first = [self._refined(depth)], ""
-        while self._is(*_WORDS):
+        while self._is(*_OPERATORS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
                 raise self._error(f"{first} and {word} stand side by side; put parentheses")
@@ -143,7 +143,7 @@ class _Reader:
                 raise self._error(f"{word} stands beside an attribute; put parentheses")
         return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
 
-    def _refined(self, depth: int) -> Part:
+    def _refined(self, depth: int) -> Node:
         term = self._term(depth)
         if not self._is(":"):
             return term
@@ -152,11 +152,11 @@ class _Reader:
         self.expect("=")
         return ":", term, types, self._term(depth)
 
-    def _term(self, depth: int) -> Part:
+    def _term(self, depth: int) -> Node:
         operator = self._take().text if self._is("<", "<<") else ""
         if self._is("("):
             self._take()
-            roots: Part = ("()", self.expression(depth + 1))
+            roots: Node = ("()", self.expression(depth + 1))
             self.expect(")")
         else:
             roots = ("id", self._concept())
@@ -164,7 +164,7 @@ class _Reader:
 
     def _concept(self) -> str:
         token = self._take()
-        if not token.is_id:
+        if not token.is_valid_id:
             raise self._error(f"a concept is expected at character {token.at + 1}, not {token.text or 'the end'!r}")
         if token.text not in self._known:
             if token.text not in self.kb:
@@ -173,6 +173,6 @@ class _Reader:
         return token.text
 
     def _types(self, attribute: str) -> tuple[str, ...]:
-        names = (one for one in self.kb.names(attribute) if one.language.partition("-")[0] in ("", "en"))
-        called = {_TAG.sub("", one.text).lower() for one in names if one.type == FSN or one.preferred}
-        return (attribute, *sorted(called))
+        names = (name for name in self.kb.names(attribute) if name.language.partition("-")[0] in ("", "en"))
+        types = {_TAG.sub("", name.text).lower() for name in names if name.type == FSN or name.preferred}
+        return (attribute, *sorted(types))

@@ -1,6 +1,6 @@
-"""Which format a file or a folder is of, by the names of files and by how they begin.
+"""Detection of the format of files and folders by file names and first lines.
 
-All clues stand here and not in the readers: to tell formats apart they have to be seen together.
+The rules of all formats are here, not in the readers, since they must exclude each other.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from medlink.errors import InputError
@@ -15,25 +16,25 @@ from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
 from medlink.kb.readers import formats
-from medlink.kb.readers.common import nothing_found
-from medlink.kb.readers.descriptions import Description, descriptions
+from medlink.kb.readers.common import missing_files_error
+from medlink.kb.readers.descriptions import Description, builtin_descriptions
 
-_LOOKED_AT = 1 << 22  # bytes: a JSON file may say late what it is
+_MAX_BYTES = 1 << 22  # of a JSON file, whose identifying key may come late
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"(?:CodeSystem|ValueSet|ConceptMap|Bundle)"')
 _SCISPACY = re.compile(r'\{.*"canonical_name"\s*:')
 _OBO = re.compile(r"(?m)^(?:format-version:|\[Term\]\s*$)")
 _OWL = re.compile(r"<rdf:RDF|<Ontology|@prefix owl:|^Prefix\(")
-# Of a folder: the file by whose name its format is known.
-_MARKS = {
+# format of a folder, by the name of its main file
+_MAIN_FILES = {
     "rrf": re.compile(r"MRCONSO\.RRF(\.gz)?"),
     "rf2": re.compile(r"x?sct2_Concept_\w*Snapshot[-_.].*\.txt(\.gz)?", re.IGNORECASE),
     "omop": re.compile(r"CONCEPT\.csv(\.gz)?", re.IGNORECASE),
-    **{one.name: one.mark() for one in descriptions() if one.in_folder},
+    **{description.name: description.main_file() for description in builtin_descriptions() if description.in_folder},
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning:
+class _FileStart:
     text: str
     first: str
     cells: frozenset[str]
@@ -43,98 +44,102 @@ class _Beginning:
         return self.text.lstrip().startswith("{")
 
 
-def _described_by(description: Description) -> Callable[[_Beginning], bool]:
-    return lambda begin: description.fits(begin.first, begin.cells)
+def _fits(description: Description, start: _FileStart) -> bool:
+    return description.fits(start.first, start.cells)
 
 
-# Format -> whether a file is of it, by how it begins.
-_CLUES: dict[str, Callable[[_Beginning], bool]] = {
-    "obo": lambda begin: bool(_OBO.search(begin.text)) and not begin.is_object,
-    "obograph": lambda begin: begin.is_object and '"graphs"' in begin.text and not _RESOURCE.search(begin.text),
-    "fhir": lambda begin: begin.is_object and bool(_RESOURCE.search(begin.text)),
-    "scispacy": lambda begin: '"concept_id"' in begin.first and bool(_SCISPACY.match(begin.first)),
-    "claml": lambda begin: "<ClaML" in begin.text,
-    **{one.name: _described_by(one) for one in descriptions() if not one.in_folder},
+# by format: whether a file has it
+_TESTS: dict[str, Callable[[_FileStart], bool]] = {
+    "obo": lambda start: bool(_OBO.search(start.text)) and not start.is_object,
+    "obograph": lambda start: start.is_object and '"graphs"' in start.text and not _RESOURCE.search(start.text),
+    "fhir": lambda start: start.is_object and bool(_RESOURCE.search(start.text)),
+    "scispacy": lambda start: '"concept_id"' in start.first and bool(_SCISPACY.match(start.first)),
+    "claml": lambda start: "<ClaML" in start.text,
+    **{
+        description.name: partial(_fits, description)
+        for description in builtin_descriptions()
+        if not description.in_folder
+    },
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
-    """An input, and the name of its format (:func:`medlink.kb.readers.formats`)."""
+class DetectedInput:
+    """An input and its format, one of :func:`medlink.kb.readers.formats`."""
 
     format: str
     path: Path
 
 
-def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
-    """What a file or a folder holds, and the files of a folder that are of no format or may be of several.
+def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
+    """Detect the inputs at a path; also returns the files of a folder without a unique format.
 
-    A folder may hold a release, several, or single files, also beside a release. Files of a release, and hidden ones,
-    are not named one by one. A file of a release that is named alone stands for its folder.
+    A folder may hold one release, several, single files, or both. The files of a release are one input, and a single
+    file of a release stands for its folder. Hidden files are ignored.
 
     Raises:
-        InputError: there is nothing at ``path``; a file is of no known format, or may be of several; a folder holds
-            nothing that is known.
+        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder holds nothing
+            known.
     """
     top = Path(path)
     if not top.is_dir():
         file = existing_file(top)
-        marked = [kind for kind, mark in _MARKS.items() if mark.fullmatch(file.name)]
-        return [Recognised(marked[0], file.parent) if marked else Recognised(_format_of(file, top), top)], []
-    below = sorted(file for file in top.rglob("*") if file.is_file() and not _hidden(file, top))
-    found: dict[tuple[str, Path], None] = {}
+        releases = [kind for kind, pattern in _MAIN_FILES.items() if pattern.fullmatch(file.name)]
+        return [DetectedInput(releases[0], file.parent) if releases else DetectedInput(_format_of(file, top), top)], []
+    below = sorted(file for file in top.rglob("*") if file.is_file() and not _is_hidden(file, top))
+    detected: dict[tuple[str, Path], None] = {}
     for file in below:
-        for kind, mark in _MARKS.items():
-            if mark.fullmatch(file.name):
-                # all of SNOMED CT below a folder is read as one
-                found[kind, top if kind == "rf2" else file.parent] = None
-    folders = {folder for kind, folder in found if kind != "rf2"}
-    left = []
+        for kind, pattern in _MAIN_FILES.items():
+            if pattern.fullmatch(file.name):
+                # all SNOMED CT files below a folder are read as one release
+                detected[kind, top if kind == "rf2" else file.parent] = None
+    folders = {folder for kind, folder in detected if kind != "rf2"}
+    unknown = []
     for file in below:
-        if ("rf2", top) in found and re.match(r"x?(sct2|der2)_", file.name):
+        if ("rf2", top) in detected and re.match(r"x?(sct2|der2)_", file.name):
             continue
         try:
-            found[_format_of(file, file), file] = None
+            detected[_format_of(file, file), file] = None
         except InputError:
-            # a release has files that nobody reads
+            # a release also has files that are not read
             if file.parent not in folders:
-                left.append(file)
-    if not found:
+                unknown.append(file)
+    if not detected:
         names = (file.name for file in below)
-        raise nothing_found(path, "releases and files of terminologies", names, _REMEDY)
-    return [Recognised(kind, where) for kind, where in found], left
+        raise missing_files_error(path, "releases and files of terminologies", names, _REMEDY)
+    return [DetectedInput(kind, location) for kind, location in detected], unknown
 
 
 _REMEDY = "name its format, such as table=..., one of those of build_kb()"
 
 
-def _hidden(file: Path, top: Path) -> bool:
+def _is_hidden(file: Path, top: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(top).parts)
 
 
-def _format_of(file: Path, shown: Path) -> str:
-    begin = _beginning(file)
-    fitting = [name for name in formats() if name in _CLUES and _CLUES[name](begin)]
+def _format_of(file: Path, named: Path) -> str:
+    start = _read_start(file)
+    fitting = [name for name in formats() if name in _TESTS and _TESTS[name](start)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         options = " or ".join(formats()[name].option for name in fitting)
-        raise InputError(f"may be of {len(fitting)} formats", path=shown, remedy=f"say {options}")
-    if _OWL.search(begin.text):
+        raise InputError(f"may be of {len(fitting)} formats", path=named, remedy=f"use {options}")
+    if _OWL.search(start.text):
         remedy = "convert it to OBO-graphs JSON, for example: robot convert -i FILE -o FILE.json"
-        raise InputError("is OWL, which is not read", path=shown, remedy=remedy)
+        raise InputError("is OWL, which is not supported", path=named, remedy=remedy)
     known = ", ".join(form.option for form in formats().values())
-    raise InputError(f"is of no format that its beginning tells; options are {known}", path=shown, remedy=_REMEDY)
+    raise InputError(f"its beginning matches no known format; options are {known}", path=named, remedy=_REMEDY)
 
 
-def _beginning(file: Path) -> _Beginning:
-    held = b""
-    for block in LineFile(file, Problems(1.0)).blocks():
-        held += block
-        # only JSON, whose keys have no order, is looked at for long
-        if len(held) >= _LOOKED_AT or not held.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+def _read_start(file: Path) -> _FileStart:
+    data = b""
+    for block in LineFile(file, Problems(1.0)).iter_blocks():
+        data += block
+        # only JSON, whose keys have no order, needs more than the first block
+        if len(data) >= _MAX_BYTES or not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             break
-    text = held.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     first = text.split("\n", 1)[0].rstrip("\r")
     cells = (cell.strip().strip('"').strip().lower() for cell in re.split("[\t,;]", first))
-    return _Beginning(text, first, frozenset(cells))
+    return _FileStart(text, first, frozenset(cells))

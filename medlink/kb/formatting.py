@@ -1,4 +1,4 @@
-"""A concept of a knowledge base as it is shown, as text and as plain data."""
+"""Concepts of a knowledge base as text and as plain data."""
 
 from __future__ import annotations
 
@@ -12,55 +12,57 @@ from medlink.kb.views import ConceptView
 from medlink.records import Retired
 
 
-def fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
-    """Some fields of each record."""
+def select_fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
+    """Return some fields of each record."""
     return [{name: getattr(record, name) for name in names} for record in records]
 
 
-def _above(kb: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
-    shown: set[str] = set()
-    waiting = [(0, concept_id)]
-    while waiting:
-        level, current = waiting.pop()
-        again = current in shown
+def _iter_parent_tree(kb: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield level, id, and whether the concept was yielded before."""
+    seen: set[str] = set()
+    stack = [(0, concept_id)]
+    while stack:
+        level, current = stack.pop()
+        repeated = current in seen
         if level:
-            yield level, current, again
-        shown.add(current)
-        if not again and level < depth:
-            waiting += [(level + 1, parent) for parent in reversed(kb.parents(current))]
+            yield level, current, repeated
+        seen.add(current)
+        if not repeated and level < depth:
+            stack += [(level + 1, parent) for parent in reversed(kb.parents(current))]
 
 
-def concept_facts(kb: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
-    """A concept as plain data."""
+def concept_to_dict(kb: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
+    """Return a concept as plain data."""
     ancestors = kb.ancestors(view.concept_id, depth) if depth else []
-    shown = kb.preferred_names([concept_id for concept_id, _ in ancestors], language)
+    labels = kb.preferred_names([concept_id for concept_id, _ in ancestors], language)
     return {
-        **fields([view], "concept_id", "source")[0],
+        **select_fields([view], "concept_id", "source")[0],
         "preferred_name": kb.preferred_name(view.concept_id, language),
         "ancestors": [
-            {"concept_id": above, "depth": level, "preferred_name": shown.get(above)} for above, level in ancestors
+            {"concept_id": ancestor, "depth": level, "preferred_name": labels.get(ancestor)}
+            for ancestor, level in ancestors
         ],
-        "names": fields(view.names, "text", "language", "type", "preferred"),
-        "definitions": fields(view.definitions, "text", "language"),
-        "semantic_types": fields(view.semantic_types, "semantic_type", "code"),
-        "mappings": fields(view.mappings, "system", "code", "type"),
+        "names": select_fields(view.names, "text", "language", "type", "preferred"),
+        "definitions": select_fields(view.definitions, "text", "language"),
+        "semantic_types": select_fields(view.semantic_types, "semantic_type", "code"),
+        "mappings": select_fields(view.mappings, "system", "code", "type"),
     }
 
 
-def concept_lines(kb: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> Iterator[str]:
-    """A concept as text: parents as a tree, names by language, definitions, semantic types, maps."""
+def format_concept(kb: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> Iterator[str]:
+    """Format a concept as lines of text, with its parents as a tree."""
     yield f"{view.concept_id}  {kb.preferred_name(view.concept_id, language)}  ({view.source})"
     types = sorted({item.semantic_type + (f" ({item.code})" if item.code else "") for item in view.semantic_types})
     if types:
         yield "semantic type: " + ", ".join(types)
     for item in view.definitions:
         yield f"definition ({item.language or '-'}): {item.text}"
-    above = list(_above(kb, view.concept_id, depth))
-    shown = kb.preferred_names([concept_id for _, concept_id, _ in above], language)
-    if above:
+    tree = list(_iter_parent_tree(kb, view.concept_id, depth))
+    labels = kb.preferred_names([concept_id for _, concept_id, _ in tree], language)
+    if tree:
         yield "parents:"
-    for level, concept_id, again in above:
-        yield "  " * level + f"{concept_id}  {shown.get(concept_id, '')}" + ("  (see above)" if again else "")
+    for level, concept_id, repeated in tree:
+        yield "  " * level + f"{concept_id}  {labels.get(concept_id, '')}" + ("  (see above)" if repeated else "")
     yield "names:"
     for tag, names in groupby(view.names, lambda name: name.language):
         texts: dict[str, str] = {}
@@ -69,31 +71,32 @@ def concept_lines(kb: KnowledgeBase, view: ConceptView, language: str | None, de
         yield f"  {tag or '-'}: " + "; ".join(text + mark for text, mark in texts.items())
     if view.mappings:
         yield "maps:"
-    for system, mapped in groupby(view.mappings, lambda one: one.system):
-        yield f"  {system}: " + ", ".join(dict.fromkeys(one.code for one in mapped))
+    for system, mappings in groupby(view.mappings, lambda mapping: mapping.system):
+        yield f"  {system}: " + ", ".join(dict.fromkeys(mapping.code for mapping in mappings))
 
 
-def retired_facts(kb: KnowledgeBase, said: Sequence[Retired], language: str | None) -> dict[str, Any]:
-    """A retired concept as plain data: what its source says, and the concepts that stand for it now."""
-    now = successors(kb, said[0].concept_id)
-    shown = kb.preferred_names([one.replaced_by for one in now], language)
+def retired_to_dict(kb: KnowledgeBase, records: Sequence[Retired], language: str | None) -> dict[str, Any]:
+    """Return a retired concept as plain data: the records of its retirement, and its current successors."""
+    now = successors(kb, records[0].concept_id)
+    labels = kb.preferred_names([record.replaced_by for record in now], language)
     return {
-        "concept_id": said[0].concept_id,
-        "retired": fields(said, "type", "replaced_by", "source"),
+        "concept_id": records[0].concept_id,
+        "retired": select_fields(records, "type", "replaced_by", "source"),
         "now": [
-            {"concept_id": one.replaced_by, "type": one.type, "preferred_name": shown[one.replaced_by]} for one in now
+            {"concept_id": record.replaced_by, "type": record.type, "preferred_name": labels[record.replaced_by]}
+            for record in now
         ],
     }
 
 
-def retired_lines(kb: KnowledgeBase, said: Sequence[Retired], language: str | None) -> Iterator[str]:
-    """A retired concept as text: what its source says, and the concepts that stand for it now."""
-    facts = retired_facts(kb, said, language)
-    yield f"{facts['concept_id']}  retired  ({', '.join(dict.fromkeys(one.source for one in said))})"
-    known = {one["concept_id"] for one in facts["now"]}
-    for one in said:
-        if one.replaced_by not in known:
-            away = f" {one.replaced_by}, which is not in this knowledge base" if one.replaced_by else ""
-            yield one.type.replace("_", " ") + away
-    for one in facts["now"]:
-        yield f"{one['type'].replace('_', ' ')} {one['concept_id']}  {one['preferred_name']}"
+def format_retired(kb: KnowledgeBase, records: Sequence[Retired], language: str | None) -> Iterator[str]:
+    """Format a retired concept and its current successors as lines of text."""
+    data = retired_to_dict(kb, records, language)
+    yield f"{data['concept_id']}  retired  ({', '.join(dict.fromkeys(record.source for record in records))})"
+    present = {successor["concept_id"] for successor in data["now"]}
+    for record in records:
+        if record.replaced_by not in present:
+            absent = f" {record.replaced_by}, which is not in this knowledge base" if record.replaced_by else ""
+            yield record.type.replace("_", " ") + absent
+    for successor in data["now"]:
+        yield f"{successor['type'].replace('_', ' ')} {successor['concept_id']}  {successor['preferred_name']}"

@@ -1,12 +1,11 @@
-"""From a stream of records to the tables of a knowledge base file, a new one or one that holds something already.
+"""Loading streams of records into the tables of a new or an existing knowledge base file.
 
-Rows first wait in a second file (``staging``), in the order in which they were read (:mod:`medlink.kb.staging`). When
-all inputs are in, SQLite sorts each table on disk and the rows move, once, in order, into the final file. So memory
-hardly grows with the input: two page caches and a sorter of 64 MB each, some ten thousand rows, and what a reader
-itself holds.
+A second file holds the rows in reading order (:mod:`medlink.kb.staging`). After the last input SQLite sorts each table
+on disk, and the rows move into the final file, once and in order. Memory stays nearly constant: two page caches and a
+sorter of 64 MB each, some ten thousand rows, and the memory of the reader.
 
-The result depends on what was read and on the order of the inputs, not on the order of rows in a file, except where
-no name of a language calls itself preferred, or several with the same rank do: there it is the first one read.
+The result depends on the records and the order of the inputs, not on the order of rows in a file. The exception is a
+language without a preferred name, or with several of the same rank: the first name read wins.
 """
 
 from __future__ import annotations
@@ -21,316 +20,304 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Table,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    inspect,
-    literal_column,
-    or_,
-    select,
-    union,
-)
+import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
 from medlink.kb import schema
-from medlink.kb.retired import finish_retired
-from medlink.kb.staging import BATCH, INPUT, RANK, UNFLAGGED, Intake, Row, Rows, driver_rows
+from medlink.kb.retired import store_retired
+from medlink.kb.staging import BATCH, INPUT, RANK, UNFLAGGED, RecordStager, Row, RowWriter, iter_driver_rows
 from medlink.language.text import normalise
 from medlink.records import Source
 
 MAX_INPUTS = 255
-NAME_ALONE, CONCEPT_ALONE = "name of a concept that is not loaded", "concept without a name"
-"""Reasons for leaving out what lacks the other half."""
+NAME_WITHOUT_CONCEPT, CONCEPT_WITHOUT_NAME = "name of a concept that is not loaded", "concept without a name"
+"""Reasons for skipping a record."""
 
-Held = MappingType[str, AbstractSet[tuple[str, int]]]
-"""Names that a concept has already, by language: text and number of the source."""
+KnownNames = MappingType[str, AbstractSet[tuple[str, int]]]
+"""Existing names of a concept, by language: text and source number."""
 
 
-class Loader(Intake):
-    """Takes in records of several inputs and writes the final tables.
+class Loader(RecordStager):
+    """Stages the records of several inputs and writes the final tables.
 
-    What is in the final tables stays, and what comes goes behind it.
-
-    The main file of the connection is empty or a knowledge base; the rest is as for
-    :class:`~medlink.kb.staging.Intake`.
+    The main file of the connection is empty or a knowledge base, whose rows stay; new rows follow them.
 
     Attributes:
-        alike: as ``renamed``, how many of its ids are another one in another Unicode normal form.
-        meta: what the knowledge base said of itself before; empty for a new one.
-        marks: highest row number of each table before the load, for those that held something; rows above are new.
-        concepts: new concepts by the number of their source.
-        names: new names by the number of their source and their language.
-        renamed: by the number of the input, how many concepts it gives another preferred name than the one that stays,
-            and the first of them.
-        sources, announced: as for ``Intake``; those of before come first, and have the number ``-1``.
+        meta: metadata of the knowledge base before the load; empty for a new one.
+        marks: highest row number of each table before the load; empty for a new one.
+        concepts: number of new concepts by source number.
+        names: number of new names by source number and language.
+        renamed: by input, the number of concepts for which it prefers a name other than the stored one, and the first.
+        unicode_variants: by input, the number of ids that equal another id after Unicode normalisation, and the first.
+        sources, announced: as in ``RecordStager``; the existing sources come first, under input ``-1``.
     """
 
-    def __init__(self, connection: Connection, languages: frozenset[str] | None = None) -> None:
+    def __init__(self, connection: sa.Connection, languages: frozenset[str] | None = None) -> None:
         super().__init__(connection, languages)
         self.meta: dict[str, str] = {}
         self.marks: dict[str, int] = {}
         self.concepts: Counter[int] = Counter()
         self.names: Counter[tuple[int, str]] = Counter()
         self.renamed: dict[int, tuple[int, str]] = {}
-        self.alike: dict[int, tuple[int, str]] = {}
-        self._tags: dict[int, tuple[str, ...]] = {}
-        if inspect(connection).has_table(schema.meta.name):
-            self._read_present()
+        self.unicode_variants: dict[int, tuple[int, str]] = {}
+        self._languages: dict[int, tuple[str, ...]] = {}
+        if sa.inspect(connection).has_table(schema.meta.name):
+            self._read_existing()
         else:
             for table in schema.metadata.sorted_tables:
                 connection.execute(CreateTable(table))
             connection.execute(schema.create_search)
 
-    def _read_present(self) -> None:
-        self.meta.update(map(tuple, self.connection.execute(select(schema.meta.c.key, schema.meta.c.value))))
+    def _read_existing(self) -> None:
+        self.meta.update(map(tuple, self.connection.execute(sa.select(schema.meta.c.key, schema.meta.c.value))))
         for number, name, version, title, tags in self.connection.execute(
-            select(*schema.source.columns).order_by(schema.source.c.id)
+            sa.select(*schema.source.columns).order_by(schema.source.c.id)
         ):
             self.sources[name] = Source(name, version, title)
             self._source_ids[name] = number
             self.announced.setdefault(-1, []).append(name)
-            self._tags[number] = tuple(tags.split(","))
-        for table in schema.numbered:
-            self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
+            self._languages[number] = tuple(tags.split(","))
+        for table in schema.numbered_tables:
+            self.marks[table.name] = self.connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0
 
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
-        """Sort everything into the final tables and index them.
+        """Sort all rows into the final tables and index them.
 
-        ``skipped`` counts the rows of each input that are left out now; ``step`` is told the name of each step. Gives
-        the content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
+        Args:
+            skipped: counts the skipped rows of each input.
+            step: called with the name of each step.
+
+        Returns:
+            The content hash: SHA-256 over the names and semantic types in stored order, the input of an index.
         """
         step("sorting names")
-        hashed = self._finish_names(skipped)
-        for table in schema.numbered[1:]:
+        content_hash = self._finish_names(skipped)
+        for table in schema.numbered_tables[1:]:
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
-        finish_retired(self.connection, skipped)
+        store_retired(self.connection, skipped)
         self._index(step)
         self._finish_sources()
         types = schema.semantic_type.c
-        new = select(types.concept_id, types.semantic_type).where(types.id > self.marks.get("semantic_type", 0))
-        for row in driver_rows(self.connection, new.order_by(types.id)):
-            hashed.update("\x1f".join(row).encode())
-            hashed.update(b"\n")
-        return str(hashed.hexdigest())
+        new = sa.select(types.concept_id, types.semantic_type).where(types.id > self.marks.get("semantic_type", 0))
+        for row in iter_driver_rows(self.connection, new.order_by(types.id)):
+            content_hash.update("\x1f".join(row).encode() + b"\n")
+        return str(content_hash.hexdigest())
 
     def _index(self, step: Callable[[str], object]) -> None:
         step("indexing for search")
         if self.meta:
             name = schema.name.c
-            new = select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
-            self.connection.execute(insert(schema.name_search).from_select(["rowid", "normal"], new))
+            new = sa.select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
+            self.connection.execute(sa.insert(schema.name_search).from_select(["rowid", "normal"], new))
             return
-        # Before the other indexes: SQLite would read the forms through name_normal, in the order of the alphabet
-        # instead of the ids, and FTS5 is six times slower on ids that do not rise.
+        # before the other indexes: with name_normal SQLite would read the names alphabetically, and FTS5 is six times
+        # slower when ids do not increase
         self.connection.execute(schema.fill_search)
         step("indexing")
         for index in schema.indexes:
             index.create(self.connection)
 
-    def _present(self) -> MappingType[str, Held]:
-        present: dict[str, dict[str, set[tuple[str, int]]]] = {}
+    def _existing_names(self) -> MappingType[str, KnownNames]:
+        existing: dict[str, dict[str, set[tuple[str, int]]]] = {}
         if self.meta:
-            read = union(select(schema.staged_name.c.concept_id), select(schema.staged_concept.c.concept_id))
+            staged = sa.union(sa.select(schema.staged_name.c.concept_id), sa.select(schema.staged_concept.c.concept_id))
             name = schema.name.c
             for concept_id, language, text, source_id in self.connection.execute(
-                select(name.concept_id, name.language, name.text, name.source_id).where(name.concept_id.in_(read))
+                sa.select(name.concept_id, name.language, name.text, name.source_id).where(name.concept_id.in_(staged))
             ):
-                present.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
-        return present
+                existing.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
+        return existing
 
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
-        waiting = schema.staged_concept.c
-        # SQLite takes source_id from the row that holds the minimum: the first one read.
-        announced = select(waiting.concept_id, waiting.source_id, func.min(waiting.seq)).group_by(waiting.concept_id)
-        concepts = driver_rows(self.connection, announced.order_by(waiting.concept_id))
+        concept_columns = schema.staged_concept.c
+        # SQLite takes source_id from the row with the minimum, the first one read
+        first_rows = sa.select(concept_columns.concept_id, concept_columns.source_id, sa.func.min(concept_columns.seq))
+        first_rows = first_rows.group_by(concept_columns.concept_id).order_by(concept_columns.concept_id)
+        concepts = iter_driver_rows(self.connection, first_rows)
         by_key = staged.concept_id, staged.language, staged.key
-        order = (literal_column("rowid"),) if self._name_order.kept else by_key
-        names = driver_rows(self.connection, select(schema.staged_name).order_by(*order))
-        into_concept, into_name = Rows(self.connection, schema.concept), _Names(self)
-        present = self._present()
+        order = (sa.literal_column("rowid"),) if self._name_order.is_sorted else by_key
+        names = iter_driver_rows(self.connection, sa.select(schema.staged_name).order_by(*order))
+        concept_writer, name_writer = RowWriter(self.connection, schema.concept), _NameWriter(self)
+        existing = self._existing_names()
         concept = next(concepts, None)
         normal_forms: dict[str, str] = {}
 
-        def alone(found: Row) -> None:
-            """Leave out a concept without a name, unless it has one already."""
-            if found[0] not in present:
-                skipped[found[2] >> INPUT][CONCEPT_ALONE] += 1
-                self.first.setdefault((found[2] >> INPUT, CONCEPT_ALONE), found[0])
+        def skip_nameless(concept_id: str, sequence: int) -> None:
+            if concept_id not in existing:
+                number = sequence >> INPUT
+                skipped[number][CONCEPT_WITHOUT_NAME] += 1
+                self.first_skipped.setdefault((number, CONCEPT_WITHOUT_NAME), concept_id)
 
-        for concept_id, found in groupby(names, itemgetter(0)):
+        for concept_id, rows in groupby(names, itemgetter(0)):
             while concept is not None and concept[0] < concept_id:
-                alone(concept)
+                skip_nameless(concept[0], concept[2])
                 concept = next(concepts, None)
-            is_new = concept_id not in present
+            is_new = concept_id not in existing
             if concept is not None and concept[0] == concept_id:
                 if is_new:
-                    self._compare(concept_id, concept[2] >> INPUT, normal_forms)
-                    into_concept.add((concept_id, concept[1]))
+                    self._check_unicode_form(concept_id, concept[2] >> INPUT, normal_forms)
+                    concept_writer.add((concept_id, concept[1]))
                     self.concepts[concept[1]] += 1
                 concept = next(concepts, None)
             elif is_new:
-                for row in found:
-                    given = row[2] >> INPUT & 0xFF
-                    skipped[given][NAME_ALONE] += 1
-                    self.first.setdefault((given, NAME_ALONE), concept_id)
+                for row in rows:
+                    number = row[2] >> INPUT & 0xFF
+                    skipped[number][NAME_WITHOUT_CONCEPT] += 1
+                    self.first_skipped.setdefault((number, NAME_WITHOUT_CONCEPT), concept_id)
                 continue
-            into_name.take(_tidy(found, skipped, self.renamed, present.get(concept_id, {})))
+            name_writer.add(_deduplicate(rows, skipped, self.renamed, existing.get(concept_id, {})))
         while concept is not None:
-            alone(concept)
+            skip_nameless(concept[0], concept[2])
             concept = next(concepts, None)
-        into_concept.flush()
-        return into_name.finish()
+        concept_writer.flush()
+        return name_writer.finish()
 
-    def _compare(self, concept_id: str, number: int, normal_forms: dict[str, str]) -> None:
+    def _check_unicode_form(self, concept_id: str, number: int, normal_forms: dict[str, str]) -> None:
         form = "" if concept_id.isascii() else unicodedata.normalize("NFC", concept_id)
         if form and normal_forms.setdefault(form, concept_id) != concept_id:
-            count, first = self.alike.get(number, (0, concept_id))
-            self.alike[number] = count + 1, first
+            count, first = self.unicode_variants.get(number, (0, concept_id))
+            self.unicode_variants[number] = count + 1, first
 
-    def _finish_table(self, table: Table, skipped: list[Counter[str]]) -> None:
-        waiting, read = schema.staged[table.name], self.waiting[table.name]
-        columns = [column for column in waiting.columns if column.name not in ("input", "place")]
+    def _finish_table(self, table: sa.Table, skipped: list[Counter[str]]) -> None:
+        staged, read = schema.staged[table.name], self.staged_rows[table.name]
+        columns = [column for column in staged.columns if column.name not in ("input", "place")]
         ends = [column for column in columns if column.name in ("concept_id", "head", "tail")]
-        known = and_(*(column.in_(select(schema.concept.c.concept_id)) for column in ends))
+        known = sa.and_(*(column.in_(sa.select(schema.concept.c.concept_id)) for column in ends))
         move = self._move_several if self.meta or len(read) > 1 else self._move_one
         label = table.name.replace("_", " ")
         for number, known_rows, final in move(table, columns, known):
             if read[number] > known_rows:
                 reason = f"{label} of a concept that is not loaded"
                 skipped[number][reason] += read[number] - known_rows
-                self.first[number, reason] = self._first_alone(waiting, ends, number)
+                self.first_skipped[number, reason] = self._first_unknown(staged, ends, number)
             if known_rows > final:
                 skipped[number][f"{label} given more than once"] += known_rows - final
 
     def _move_one(
-        self, table: Table, columns: Sequence[ColumnElement[Any]], known: ColumnElement[bool]
+        self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
-        """Move the rows of the only input into an empty table: one of each whose concepts are ``known``, sorted.
+        """Move the distinct rows of the only input whose concepts are ``known`` into an empty table, sorted.
 
-        Gives its number, how many of its rows are known, and how many were moved.
+        Yields the input number, its number of known rows, and the number of rows moved.
         """
-        for number, count in self.waiting[table.name].items():
-            kept = select(*columns).where(known).group_by(*columns).order_by(*columns)
-            moved = self.connection.execute(insert(table).from_select([column.name for column in columns], kept))
-            final, of_known = moved.rowcount, select(func.count()).where(known)
-            yield number, count if final == count else self.connection.execute(of_known).scalar_one(), final
+        for number, count in self.staged_rows[table.name].items():
+            rows = sa.select(*columns).where(known).group_by(*columns).order_by(*columns)
+            moved = self.connection.execute(sa.insert(table).from_select([column.name for column in columns], rows))
+            final, known_rows = moved.rowcount, sa.select(sa.func.count()).where(known)
+            yield number, count if final == count else self.connection.execute(known_rows).scalar_one(), final
 
     def _move_several(
-        self, table: Table, columns: Sequence[ColumnElement[Any]], known: ColumnElement[bool]
+        self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
-        """As :meth:`_move_one`, for each of several inputs, or into a table that has rows: what these have, and what an
-        earlier input has, is not moved."""
-        waiting, into = schema.staged[table.name], schema.sorted_rows[table.name]
+        """Like :meth:`_move_one`, without the rows that are in the table or in an earlier input."""
+        staged, target = schema.staged[table.name], schema.sorted_rows[table.name]
         fresh = known
         if self.meta:
-            fresh = and_(known, ~exists().where(*(table.c[column.name] == column for column in columns)))
-        if len(self.waiting[table.name]) > 1:
-            fresh = and_(waiting.c.input == func.min(waiting.c.input).over(partition_by=columns), fresh)
-        each = (*columns, waiting.c.input)
-        rows = select(*each, func.count(), known, fresh).group_by(*each).order_by(*each)
-        self.connection.execute(insert(into).from_select([column.name for column in into.columns], rows))
+            fresh = sa.and_(known, ~sa.exists().where(*(table.c[column.name] == column for column in columns)))
+        if len(self.staged_rows[table.name]) > 1:
+            fresh = sa.and_(staged.c.input == sa.func.min(staged.c.input).over(partition_by=columns), fresh)
+        each = (*columns, staged.c.input)
+        rows = sa.select(*each, sa.func.count(), known, fresh).group_by(*each).order_by(*each)
+        self.connection.execute(sa.insert(target).from_select([column.name for column in target.columns], rows))
         names = [column.name for column in columns]
-        kept = select(*(into.c[name] for name in names)).where(into.c.fresh).order_by(literal_column("rowid"))
-        self.connection.execute(insert(table).from_select(names, kept))
-        for number in self.waiting[table.name]:
-            of = select(func.sum(into.c.count * into.c.known), func.sum(into.c.fresh)).where(into.c.input == number)
-            known_rows, final = self.connection.execute(of).one()
+        new_rows = (
+            sa.select(*(target.c[name] for name in names)).where(target.c.fresh).order_by(sa.literal_column("rowid"))
+        )
+        self.connection.execute(sa.insert(table).from_select(names, new_rows))
+        for number in self.staged_rows[table.name]:
+            sums = sa.select(sa.func.sum(target.c.count * target.c.known), sa.func.sum(target.c.fresh))
+            known_rows, final = self.connection.execute(sums.where(target.c.input == number)).one()
             yield number, known_rows, final
 
-    def _first_alone(self, waiting: Table, ends: Sequence[ColumnElement[str]], number: int) -> str:
-        alone = [~end.in_(select(schema.concept.c.concept_id)) for end in ends]
-        shown = [waiting.c.head, waiting.c.type, waiting.c.tail] if len(ends) > 1 else list(ends)
-        row = select(waiting.c.place, or_(*alone[:1]), *shown).where(waiting.c.input == number, or_(*alone))
-        place, is_head, *cells = self.connection.execute(row.order_by(literal_column("rowid")).limit(1)).one()
+    def _first_unknown(self, staged: sa.Table, ends: Sequence[sa.ColumnElement[str]], number: int) -> str:
+        """Describe the first row of an input that names an unknown concept."""
+        unknown = [~end.in_(sa.select(schema.concept.c.concept_id)) for end in ends]
+        named = [staged.c.head, staged.c.type, staged.c.tail] if len(ends) > 1 else list(ends)
+        rows = sa.select(staged.c.place, sa.or_(*unknown[:1]), *named).where(staged.c.input == number, sa.or_(*unknown))
+        location, is_head, *cells = self.connection.execute(rows.order_by(sa.literal_column("rowid")).limit(1)).one()
         missing = f"; there is no concept {cells[0 if is_head else -1]}" if len(ends) > 1 else ""
-        return self.shown(place, " ".join(cells) + missing)
+        return self.with_location(location, " ".join(cells) + missing)
 
     def _finish_sources(self) -> None:
         languages: dict[int, set[str]] = {}
         for number, language in self.names:
             languages.setdefault(number, set()).add(language)
-        self.connection.execute(delete(schema.source))
-        rows = Rows(self.connection, schema.source)
-        for key, number in self._source_ids.items():
-            record = self.sources[key]
-            tags = languages.get(number, set()).union(self._tags.get(number, ()))
-            rows.add((number, key, record.version, record.title, ",".join(sorted(tags - {""}))))
+        self.connection.execute(sa.delete(schema.source))
+        rows = RowWriter(self.connection, schema.source)
+        for name, number in self._source_ids.items():
+            record = self.sources[name]
+            tags = languages.get(number, set()).union(self._languages.get(number, ()))
+            rows.add((number, name, record.version, record.title, ",".join(sorted(tags - {""}))))
         rows.flush()
 
 
-class _Names:
-    """The names that are kept, on their way into the table, the content hash and the counts."""
+class _NameWriter:
+    """Writes names in batches, and adds them to the content hash and the counts."""
 
     def __init__(self, loader: Loader) -> None:
-        self._into = Rows(loader.connection, schema.name, ("id",))
+        self._writer = RowWriter(loader.connection, schema.name, ("id",))
         self._counts = loader.names
         self._sources = {number: name for name, number in loader._source_ids.items()}
-        self._hashed = hashlib.sha256(f"{loader.meta['content_hash']}\n".encode() if loader.meta else b"")
+        self._hash = hashlib.sha256(f"{loader.meta['content_hash']}\n".encode() if loader.meta else b"")
         self._rows: list[Row] = []
 
-    def take(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[Row]) -> None:
         self._rows += rows
         if len(self._rows) >= BATCH:
             self._write()
 
     def finish(self) -> Any:
-        """Write what is left; gives the hash so far."""
+        """Write the remaining rows; returns the hash object."""
         self._write()
-        return self._hashed
+        return self._hash
 
     def _write(self) -> None:
         sources = self._sources
-        said = [
+        lines = [
             f"{concept_id}\x1f{text}\x1f{language}\x1f{kind}\x1f{sources[source_id]}\x1f{preferred}\n"
             for concept_id, text, _, language, kind, source_id, preferred in self._rows
         ]
-        self._hashed.update("".join(said).encode())
+        self._hash.update("".join(lines).encode())
         self._counts.update(map(itemgetter(5, 3), self._rows))
-        self._into.write(self._rows)
+        self._writer.write(self._rows)
         self._rows = []
 
 
-def _tidy(
-    rows: Iterable[Row], skipped: list[Counter[str]], renamed: dict[int, tuple[int, str]], held: Held
+def _deduplicate(
+    rows: Iterable[Row], skipped: list[Counter[str]], renamed: dict[int, tuple[int, str]], existing: KnownNames
 ) -> Iterator[Row]:
-    """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language.
+    """Yield the ``name`` rows of a concept: distinct by (language, text, source), one preferred in each language.
 
-    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held, also
-    by the one that prefers another name itself, with the same rank.
+    Count in ``renamed`` each input that prefers a further, new name, unless the preferred name is its own too and has a
+    better rank.
     """
-    for language, found in groupby(rows, itemgetter(1)):
-        named = list(found)
-        there = held.get(language, frozenset())
-        if len(named) == 1 and not there:
+    for language, group in groupby(rows, itemgetter(1)):
+        named = list(group)
+        old = existing.get(language, frozenset())
+        if len(named) == 1 and not old:
             concept_id, _, _, text, normal, kind, source_id = named[0]
             yield concept_id, text, normal, language, kind, source_id, 1
             continue
-        seen = set(there)
-        kept: list[Row] = []
-        first, told = -1, set[int]()
+        seen = set(old)
+        unique: list[Row] = []
+        first, counted = -1, set[int]()
         for concept_id, _, key, text, normal, kind, source_id in named:
+            number = key >> INPUT & 0xFF
             if (text, source_id) in seen:
-                skipped[key >> INPUT & 0xFF]["name given more than once"] += 1
+                skipped[number]["name given more than once"] += 1
                 continue
             seen.add((text, source_id))
-            if not key >> UNFLAGGED and (kept or there):
-                given = key >> INPUT & 0xFF
-                other = given != first >> INPUT & 0xFF or key >> RANK == first >> RANK
-                if other and given not in told:
-                    known = {kept[0][2]} if kept else {normalise(name) for name, _ in there}
+            if not key >> UNFLAGGED and (unique or old):
+                rival = number != first >> INPUT & 0xFF or key >> RANK == first >> RANK
+                if rival and number not in counted:
+                    known = {unique[0][2]} if unique else {normalise(name) for name, _ in old}
                     if normal not in known:
-                        count, which = renamed.get(given, (0, concept_id))
-                        renamed[given] = count + 1, which
-                        told.add(given)
-            first = first if kept else key
-            kept.append((concept_id, text, normal, language, kind, source_id, int(not kept and not there)))
-        yield from kept[:1]
-        yield from sorted(kept[1:], key=itemgetter(1, 5))
+                        count, example = renamed.get(number, (0, concept_id))
+                        renamed[number] = count + 1, example
+                        counted.add(number)
+            first = first if unique else key
+            unique.append((concept_id, text, normal, language, kind, source_id, int(not unique and not old)))
+        yield from unique[:1]
+        yield from sorted(unique[1:], key=itemgetter(1, 5))

@@ -1,172 +1,160 @@
-"""The statements behind :class:`~medlink.kb.store.KnowledgeBase`, built once."""
+"""SQL statements of :class:`~medlink.kb.store.KnowledgeBase`, compiled once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Boolean,
-    Column,
-    ColumnElement,
-    ScalarSelect,
-    Select,
-    Table,
-    and_,
-    bindparam,
-    case,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    type_coerce,
-    union_all,
-)
+import sqlalchemy as sa
 
 from medlink.kb import schema
 from medlink.kb.schema import concept, definition, mapping, name, name_search, relation, retired, semantic_type, source
 
 HIERARCHY = ("isa", "CHD")
-"""Relation types that lead from a concept to a parent; ``CHD`` is a UMLS child without a closer word."""
+"""Relation types from a concept to a parent; ``CHD`` is a UMLS child without a more specific relation."""
 
-COUNTED = 100
-"""Relations of a concept are counted up to this many at each end."""
+MAX_COUNTED_RELATIONS = 100
+"""Relations of a concept are counted up to this number, separately as head and as tail."""
 
-SEARCHED = 5_000
-"""A search ranks at most this many matches of its words, besides those that begin with the text."""
-
-
-def given(parameter: str) -> Select[Any]:
-    """The values of a list handed over as one JSON parameter, so that a statement never depends on its length."""
-    values = func.json_each(bindparam(parameter)).table_valued("value")
-    return select(values.c.value)
+MAX_SEARCH_MATCHES = 5_000
+"""A search ranks at most this many names that match its words, and as many that begin with its text."""
 
 
-def in_language(column: ColumnElement[str], asked: ColumnElement[str]) -> ColumnElement[bool]:
-    """As :func:`medlink.language.tags.wanted`, for a filter of one tag.
+def json_values(parameter: str) -> sa.Select[Any]:
+    """Select the values of a list bound as one JSON parameter, so that its length does not change the statement."""
+    values = sa.func.json_each(sa.bindparam(parameter)).table_valued("value")
+    return sa.select(values.c.value)
 
-    A language stands for its regions and a region for its language, and what has no language passes every filter.
+
+def in_language(column: sa.ColumnElement[str], tag: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """SQL version of :func:`medlink.language.tags.wanted` for one tag.
+
+    A language matches its regions and a region its language; a name without a language matches every tag.
     """
-    region = and_(func.instr(asked, "-") == 0, func.substr(column, 1, func.length(asked) + 1) == asked.concat("-"))
-    above = func.substr(asked, 1, func.length(column) + 1) == column.concat("-")
-    return or_(column == "", column == asked, region, above)
+    region = sa.and_(
+        sa.func.instr(tag, "-") == 0, sa.func.substr(column, 1, sa.func.length(tag) + 1) == tag.concat("-")
+    )
+    base = sa.func.substr(tag, 1, sa.func.length(column) + 1) == column.concat("-")
+    return sa.or_(column == "", column == tag, region, base)
 
 
-def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
-    """The order in which a build stores rows; rows that were added later stand behind and are sorted in by it."""
+def storage_order(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+    """Return the order in which a build stores rows; rows that were added later must be sorted by it."""
     if table is name:
         return name.c.concept_id, name.c.language, name.c.preferred.desc(), name.c.text, name.c.source_id
     return tuple(column for column in table.columns if column.name != "id")
 
 
-def _columns(table: Table) -> list[ColumnElement[Any]]:
-    as_record = {"source_id": source.c.name, "preferred": type_coerce(name.c.preferred, Boolean)}
+def _columns(table: sa.Table) -> list[sa.ColumnElement[Any]]:
+    as_record = {"source_id": source.c.name, "preferred": sa.type_coerce(name.c.preferred, sa.Boolean)}
     return [as_record.get(column.name, column) for column in table.c if column.name not in ("id", "normal")]
 
 
 _NAME = _columns(name)
-_asked = bindparam("language", type_=name.c.language.type)
-_in_language = or_(_asked == "", in_language(name.c.language, _asked))  # "" asks for any
+_tag = sa.bindparam("language", type_=name.c.language.type)
+_in_language = sa.or_(_tag == "", in_language(name.c.language, _tag))  # "" matches any
 _named = name.join(source, source.c.id == name.c.source_id)
 
-META = select(schema.meta.c.key, schema.meta.c.value)
-SOURCES = select(source.c.name, source.c.version, source.c.title, source.c.languages).order_by(source.c.id)
+META = sa.select(schema.meta.c.key, schema.meta.c.value)
+SOURCES = sa.select(source.c.name, source.c.version, source.c.title, source.c.languages).order_by(source.c.id)
 PREFERRED = (
-    select(name.c.concept_id, name.c.language, name.c.text)
-    .where(name.c.concept_id.in_(given("concept_ids")), name.c.preferred == 1)
+    sa.select(name.c.concept_id, name.c.language, name.c.text)
+    .where(name.c.concept_id.in_(json_values("concept_ids")), name.c.preferred == 1)
     .order_by(name.c.id)
 )
-_ASKED = given("concept_ids")
+_IDS = json_values("concept_ids")
 SOURCES_OF = (
-    select(concept.c.concept_id, source.c.name)
+    sa.select(concept.c.concept_id, source.c.name)
     .join(source, source.c.id == concept.c.source_id)
-    .where(concept.c.concept_id.in_(_ASKED))
+    .where(concept.c.concept_id.in_(_IDS))
 )
 PROFILE_NAMES = (
-    select(
+    sa.select(
         name.c.concept_id,
         name.c.normal,
         name.c.text,
         name.c.language,
         source.c.name,
-        type_coerce(name.c.preferred, Boolean),
+        sa.type_coerce(name.c.preferred, sa.Boolean),
     )
     .select_from(_named)
-    .where(name.c.concept_id.in_(_ASKED))
+    .where(name.c.concept_id.in_(_IDS))
     .order_by(name.c.id)
 )
 
 
-def _counted(end: Column[str]) -> ScalarSelect[Any]:
-    few = select(relation.c.id).where(end == concept.c.concept_id).limit(COUNTED).correlate(concept).subquery()
-    return select(func.count()).select_from(few).scalar_subquery()
+def _count_limited(end: sa.Column[str]) -> sa.ScalarSelect[Any]:
+    few = (
+        sa.select(relation.c.id)
+        .where(end == concept.c.concept_id)
+        .limit(MAX_COUNTED_RELATIONS)
+        .correlate(concept)
+        .subquery()
+    )
+    return sa.select(sa.func.count()).select_from(few).scalar_subquery()
 
 
-RELATION_COUNTS = select(concept.c.concept_id, _counted(relation.c.head) + _counted(relation.c.tail)).where(
-    concept.c.concept_id.in_(_ASKED)
-)
+RELATION_COUNTS = sa.select(
+    concept.c.concept_id, _count_limited(relation.c.head) + _count_limited(relation.c.tail)
+).where(concept.c.concept_id.in_(_IDS))
 _other, _its, _theirs = mapping.alias("other"), concept.alias("its"), concept.alias("theirs")
 CODES_OF = (
-    select(mapping.c.concept_id, mapping.c.system, mapping.c.code)
+    sa.select(mapping.c.concept_id, mapping.c.system, mapping.c.code)
     .join(_its, _its.c.concept_id == mapping.c.concept_id)
     .where(
-        mapping.c.concept_id.in_(_ASKED),
-        ~exists()
+        mapping.c.concept_id.in_(_IDS),
+        ~sa.exists()
         .where(_other.c.code == mapping.c.code, _other.c.system == mapping.c.system)
         .where(_other.c.concept_id != mapping.c.concept_id)
         .where(_theirs.c.concept_id == _other.c.concept_id, _theirs.c.source_id == _its.c.source_id)
         .correlate(mapping, _its),
     )
 )
-TYPE_WORDS = (
-    select(source.c.name, semantic_type.c.semantic_type)
+SEMANTIC_TYPES_BY_SOURCE = (
+    sa.select(source.c.name, semantic_type.c.semantic_type)
     .join(source, source.c.id == semantic_type.c.source_id)
     .distinct()
 )
 LOOKUP = (
-    select(*_NAME)
+    sa.select(*_NAME)
     .select_from(_named)
-    .where(name.c.normal.in_(given("forms")), _in_language)
-    .order_by(name.c.normal != bindparam("plain"), *in_order(name))
+    .where(name.c.normal.in_(json_values("forms")), _in_language)
+    .order_by(name.c.normal != sa.bindparam("plain"), *storage_order(name))
 )
 
 
 MAPPED = (
-    select(mapping.c.concept_id)
-    .where(mapping.c.code == bindparam("code"), mapping.c.system == bindparam("system"))
+    sa.select(mapping.c.concept_id)
+    .where(mapping.c.code == sa.bindparam("code"), mapping.c.system == sa.bindparam("system"))
     .distinct()
     .order_by(mapping.c.concept_id)
 )
 
 
-def _next(there: Column[str], here: Column[str]) -> Select[Any]:
-    steps = (here == bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
-    return select(there).where(*steps).distinct().order_by(there)
+def _neighbours(target: sa.Column[str], start: sa.Column[str]) -> sa.Select[Any]:
+    steps = (start == sa.bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
+    return sa.select(target).where(*steps).distinct().order_by(target)
 
 
-PARENTS = _next(relation.c.tail, relation.c.head)
-CHILDREN = _next(relation.c.head, relation.c.tail)
+PARENTS = _neighbours(relation.c.tail, relation.c.head)
+CHILDREN = _neighbours(relation.c.head, relation.c.tail)
 
 
-def _ancestors() -> Select[Any]:
-    # UNION, not UNION ALL, drops pairs already met. The depth ends at the number of concepts, which no path
-    # without a repetition exceeds; the caller's limit keeps a cycle from being walked that often.
-    above = select(literal(0).label("depth"), bindparam("concept_id", type_=concept.c.concept_id.type).label("id")).cte(
-        "above", recursive=True
-    )
+def _ancestors() -> sa.Select[Any]:
+    # UNION, not UNION ALL, drops repeated pairs; the limit on the depth ends a cycle
+    above = sa.select(
+        sa.literal(0).label("depth"), sa.bindparam("concept_id", type_=concept.c.concept_id.type).label("id")
+    ).cte("above", recursive=True)
     step = (
-        select(above.c.depth + 1, relation.c.tail)
+        sa.select(above.c.depth + 1, relation.c.tail)
         .join(relation, relation.c.head == above.c.id)
-        .where(relation.c.type.in_(HIERARCHY), above.c.depth < bindparam("limit"))
+        .where(relation.c.type.in_(HIERARCHY), above.c.depth < sa.bindparam("limit"))
     )
     above = above.union(step)
-    depth = func.min(above.c.depth).label("depth")
+    depth = sa.func.min(above.c.depth).label("depth")
     return (
-        select(above.c.id, depth)
-        .where(above.c.id != bindparam("concept_id"))
+        sa.select(above.c.id, depth)
+        .where(above.c.id != sa.bindparam("concept_id"))
         .group_by(above.c.id)
         .order_by(depth, above.c.id)
     )
@@ -175,64 +163,70 @@ def _ancestors() -> Select[Any]:
 ANCESTORS = _ancestors()
 
 
-def _below(parameter: str) -> Select[Any]:
-    below = select(given(parameter).subquery().c.value.label("id")).cte(parameter, recursive=True)
-    step = select(relation.c.head).join(below, relation.c.tail == below.c.id).where(relation.c.type.in_(HIERARCHY))
-    return select(below.union(step).c.id)
+def _descendants(parameter: str) -> sa.Select[Any]:
+    found = sa.select(json_values(parameter).subquery().c.value.label("id")).cte(parameter, recursive=True)
+    step = sa.select(relation.c.head).join(found, relation.c.tail == found.c.id).where(relation.c.type.in_(HIERARCHY))
+    return sa.select(found.union(step).c.id)
 
 
-BELOW = _below("under")
+DESCENDANTS = _descendants("under")
 
 
-def _within() -> ColumnElement[bool]:
-    concept_id, anywhere = name.c.concept_id, func.json_array_length(bindparam("under")) == 0
-    among = or_(func.json_type(bindparam("among")) == "null", concept_id.in_(given("among")))
-    return and_(or_(anywhere, concept_id.in_(_below("under"))), concept_id.not_in(_below("not_under")), among)
+def _within() -> sa.ColumnElement[bool]:
+    concept_id, unrestricted = name.c.concept_id, sa.func.json_array_length(sa.bindparam("under")) == 0
+    among = sa.or_(sa.func.json_type(sa.bindparam("among")) == "null", concept_id.in_(json_values("among")))
+    return sa.and_(
+        sa.or_(unrestricted, concept_id.in_(_descendants("under"))), concept_id.not_in(_descendants("not_under")), among
+    )
 
 
-def _search(within: ColumnElement[bool]) -> Select[Any]:
+def _search(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
     words = (
-        select(name_search.c.rowid.label("id"))
+        sa.select(name_search.c.rowid.label("id"))
         .join(name, name.c.id == name_search.c.rowid)
-        .where(name_search.c.name_search.op("MATCH")(bindparam("query")), _in_language, within)
-        .limit(SEARCHED)
+        .where(name_search.c.name_search.op("MATCH")(sa.bindparam("query")), _in_language, within)
+        .limit(MAX_SEARCH_MATCHES)
         .subquery()
     )
-    begin = (
-        select(name.c.id)
-        .where(name.c.normal >= bindparam("plain"), name.c.normal < bindparam("end"), _in_language, within)
+    prefix = (
+        sa.select(name.c.id)
+        .where(name.c.normal >= sa.bindparam("plain"), name.c.normal < sa.bindparam("end"), _in_language, within)
         .order_by(name.c.normal, name.c.id)
-        .limit(SEARCHED)
+        .limit(MAX_SEARCH_MATCHES)
         .subquery()
     )
-    found = union_all(select(words.c.id), select(begin.c.id)).subquery()
-    plain: BindParameter[str] = bindparam("plain")
+    matches = sa.union_all(sa.select(words.c.id), sa.select(prefix.c.id)).subquery()
+    plain: sa.BindParameter[str] = sa.bindparam("plain")
     return (
-        select(*_NAME)
+        sa.select(*_NAME)
         .select_from(_named)
-        .where(name.c.id.in_(select(found.c.id)))
+        .where(name.c.id.in_(sa.select(matches.c.id)))
         .order_by(
-            case((name.c.normal == plain, 0), (func.substr(name.c.normal, 1, func.length(plain)) == plain, 1), else_=2),
-            func.length(name.c.normal),
+            sa.case(
+                (name.c.normal == plain, 0),
+                (sa.func.substr(name.c.normal, 1, sa.func.length(plain)) == plain, 1),
+                else_=2,
+            ),
+            sa.func.length(name.c.normal),
             name.c.preferred.desc(),
-            *in_order(name),
+            *storage_order(name),
         )
-        .limit(bindparam("limit"))
+        .limit(sa.bindparam("limit"))
     )
 
 
-def full_text(form: str) -> str:
-    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix."""
+def fts_query(form: str) -> str:
+    """Build an FTS5 query for all words of a normalised text, the last one as a prefix."""
     words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
     return " AND ".join(words) + "*"
 
 
-SEARCH = _search(true())
+SEARCH = _search(sa.true())
 SEARCH_WITHIN = _search(_within())
 
 
-def every(
-    table: Table,
+def select_rows(
+    table: sa.Table,
     extended: bool,
     *,
     after: int = 0,
@@ -240,45 +234,45 @@ def every(
     sources: Iterable[str] | None = None,
     semantic_types: Iterable[str] | None = None,
     **values: Iterable[str] | None,
-) -> Select[Any]:
-    """All rows of a table in the order in which a build stores them, with the names of their sources.
+) -> sa.Select[Any]:
+    """Select the rows of a table in build order, with the names of their sources.
 
     Args:
         table: the table.
-        extended: whether rows were added, so that the order is not that of the row numbers.
-        after: rows of a higher number only.
-        languages, sources: rows of these only, by the rule of :func:`in_language` and by name.
-        semantic_types: rows of concepts with one of these, by name or code; of relations those of the head.
-        values: by column, its values.
+        extended: rows were added after the build, so row numbers do not give the order.
+        after: only rows with a higher number.
+        languages, sources: only rows of these, matched by :func:`in_language` and by name.
+        semantic_types: only rows whose concept (head, for relations) has one of these, by name or code.
+        values: only rows with one of these values, by column.
     """
     column = table.c
-    found = select(*_columns(table)).join(source, source.c.id == column.source_id)
+    query = sa.select(*_columns(table)).join(source, source.c.id == column.source_id)
     if languages:
-        found = found.where(or_(*(in_language(column.language, literal(tag)) for tag in languages)))
+        query = query.where(sa.or_(*(in_language(column.language, sa.literal(tag)) for tag in languages)))
     if sources is not None:
-        found = found.where(column.source_id.in_(select(source.c.id).where(source.c.name.in_(list(sources)))))
+        query = query.where(column.source_id.in_(sa.select(source.c.id).where(source.c.name.in_(list(sources)))))
     if semantic_types is not None:
-        asked, kind = list(semantic_types), semantic_type.c
-        typed = select(kind.concept_id).where(or_(kind.semantic_type.in_(asked), kind.code.in_(asked)))
-        found = found.where((column.head if table is relation else column.concept_id).in_(typed))
+        wanted, kind = list(semantic_types), semantic_type.c
+        typed = sa.select(kind.concept_id).where(sa.or_(kind.semantic_type.in_(wanted), kind.code.in_(wanted)))
+        query = query.where((column.head if table is relation else column.concept_id).in_(typed))
     for label, allowed in values.items():
         if allowed is not None:
-            found = found.where(column[label].in_(list(allowed)))
+            query = query.where(column[label].in_(list(allowed)))
     if after:
-        found = found.where(column.id > after)
-    # a built file is read in one pass by row number, an extended one has to be sorted
-    return found.order_by(*(in_order(table) if extended or table is concept else (column.id,)))
+        query = query.where(column.id > after)
+    # a built file is read in one pass by row number, an extended one must be sorted
+    return query.order_by(*(storage_order(table) if extended or table is concept else (column.id,)))
 
 
-def _of_concept(table: Table) -> Select[Any]:
-    return every(table, True).where(table.c.concept_id == bindparam("concept_id"))
+def _of_concept(table: sa.Table) -> sa.Select[Any]:
+    return select_rows(table, True).where(table.c.concept_id == sa.bindparam("concept_id"))
 
 
 CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
     _of_concept, (concept, name, definition, semantic_type, mapping)
 )
 RETIRED = _of_concept(retired)
-MAPPINGS_OF = every(mapping, True).where(mapping.c.concept_id.in_(_ASKED))
-RELATIONS = every(relation, True).where(
-    or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
+MAPPINGS_OF = select_rows(mapping, True).where(mapping.c.concept_id.in_(_IDS))
+RELATIONS = select_rows(relation, True).where(
+    sa.or_(relation.c.head == sa.bindparam("concept_id"), relation.c.tail == sa.bindparam("concept_id"))
 )

@@ -1,4 +1,4 @@
-"""What a knowledge base is made of, and what became of it."""
+"""Inputs of a build, and the reports of builds and extensions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem, counted
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem, pluralize
 from medlink.records import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One release to take in.
+    """One release to load.
 
     Attributes:
         format: one of :func:`medlink.kb.readers.formats`, such as ``rrf`` (UMLS), ``rf2`` (SNOMED CT) or ``table``.
@@ -28,7 +28,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What a knowledge base holds of one source, or what a load brought of it."""
+    """Numbers of records of one source, in a knowledge base or added by a load."""
 
     source: Source
     concepts: int
@@ -39,23 +39,28 @@ class SourceCounts:
     mappings: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.source.release}: {counted(self.concepts, 'concept')}, names {by_language(self.names)}, "
-            f"{counted(self.definitions, 'definition')}, {counted(self.semantic_types, 'semantic type')}, "
-            f"{counted(self.relations, 'relation')}, {counted(self.mappings, 'mapping')}"
-        )
+        names = format_language_counts(self.names)
+        kinds = ("definition", "semantic type", "relation", "mapping")
+        others = ", ".join(pluralize(getattr(self, kind.replace(" ", "_") + "s"), kind) for kind in kinds)
+        return f"{self.source.release}: {pluralize(self.concepts, 'concept')}, names {names}, {others}"
 
 
-def by_language(names: Mapping[str, int]) -> str:
-    """Counts of names by language, as text."""
+def format_language_counts(names: Mapping[str, int]) -> str:
+    """Format counts of names by language."""
     return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
 
 
 @dataclass(frozen=True, slots=True)
 class InputReport:
-    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks.
+    """Account of one input.
 
-    ``first`` is the first that was left out for a reason, where it can be told, with its file and line where they can.
+    Attributes:
+        format, path: those of the :class:`Input`.
+        rows: rows read.
+        bad, skipped: bad rows by kind, and skipped records by reason.
+        first: the first skipped record by reason, with file and line, where known.
+        problems: the first bad rows.
+        notes: remarks for the user.
     """
 
     format: str
@@ -68,8 +73,8 @@ class InputReport:
     notes: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
-        yield f"{self.format} {self.path}: {counted(self.rows, 'row')}"
+        """Yield the report as text."""
+        yield f"{self.format} {self.path}: {pluralize(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             first = f" (the first: {self.first[reason]})" if reason in self.first else ""
             yield f"  left out: {count:,} {reason}{first}"
@@ -85,7 +90,7 @@ class InputReport:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What :func:`~medlink.kb.build_kb` did: the counts of each source, and what became of each input."""
+    """Result of :func:`~medlink.kb.build_kb`: counts of each source, and an account of each input."""
 
     path: str
     content_hash: str
@@ -94,23 +99,23 @@ class BuildReport:
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         for given in self.inputs:
             yield from given.lines()
         yield from map(str, self.sources)
         yield f"wrote {self.path} in {self.seconds:.1f} s"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendReport:
-    """What :func:`~medlink.kb.extend_kb` did.
+    """Result of :func:`~medlink.kb.extend_kb`.
 
-    ``added`` are the counts of what is new, for each source that brought something; ``marks`` the highest row number
-    of each table before: :meth:`~medlink.kb.store.KnowledgeBase.iter_names` gives what lies above.
+    ``added`` counts the new records of each contributing source. ``marks`` is the highest old row number of each table:
+    :meth:`~medlink.kb.store.KnowledgeBase.iter_names` yields the names ``after`` it.
     """
 
     path: str
@@ -131,5 +136,5 @@ class ExtendReport:
         return sum(entry.concepts for entry in self.added)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)

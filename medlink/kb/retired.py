@@ -1,4 +1,4 @@
-"""Retired concepts: kept as their source speaks of them, and followed to what stands for them now."""
+"""Retired concepts: stored as their source describes them, and followed to their current successors."""
 
 from __future__ import annotations
 
@@ -17,60 +17,59 @@ if TYPE_CHECKING:
     from medlink.kb.store import KnowledgeBase
 
 LOADED, TWICE = "retirement of a concept that is loaded", "retirement given more than once"
-"""Reasons for leaving a row out."""
-_SURENESS = {kind: place for place, kind in enumerate(RETIREMENTS)}
+"""Reasons for skipping a row."""
+_UNCERTAINTY = {kind: rank for rank, kind in enumerate(RETIREMENTS)}
 
 
-def finish_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> None:
-    """Sort the retired concepts that wait into the final table; one that is loaded after all is not retired.
+def store_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> None:
+    """Sort the staged retirements, except of loaded concepts, into the final table.
 
-    ``skipped`` counts the rows of each input that are left out.
+    ``skipped`` counts the skipped rows of each input.
     """
-    # a file of an older medlink has no such table yet
+    # files of older versions lack the table
     connection.execute(CreateTable(retired, if_not_exists=True))
-    waiting = staged_retired.c
-    columns = [column for column in waiting if column.name != "input"]
-    alive = waiting.concept_id.in_(select(concept.c.concept_id))
-    there = exists().where(*(retired.c[column.name] == column for column in columns))
+    staged = staged_retired.c
+    columns = [column for column in staged if column.name != "input"]
+    loaded = staged.concept_id.in_(select(concept.c.concept_id))
+    stored = exists().where(*(retired.c[column.name] == column for column in columns))
 
     def per_input(query: Select[Any]) -> Counter[int]:
         return Counter(dict(map(tuple, connection.execute(query.group_by("input")))))
 
-    read = per_input(select(waiting.input, func.count()))
-    kept = per_input(select(waiting.input, func.count()).where(~alive))
-    first = select(func.min(waiting.input).label("input")).where(~alive, ~there).group_by(*columns).subquery()
+    read = per_input(select(staged.input, func.count()))
+    not_loaded = per_input(select(staged.input, func.count()).where(~loaded))
+    first = select(func.min(staged.input).label("input")).where(~loaded, ~stored).group_by(*columns).subquery()
     final = per_input(select(first.c.input, func.count()))
     for number, count in read.items():
-        for reason, left in ((LOADED, count - kept[number]), (TWICE, kept[number] - final[number])):
-            if left:
-                skipped[number][reason] += left
+        for reason, rows in ((LOADED, count - not_loaded[number]), (TWICE, not_loaded[number] - final[number])):
+            if rows:
+                skipped[number][reason] += rows
     names = [column.name for column in columns]
-    rows = select(*columns).where(~alive, ~there).distinct().order_by(*columns)
-    connection.execute(insert(retired).from_select(names, rows))
+    new = select(*columns).where(~loaded, ~stored).distinct().order_by(*columns)
+    connection.execute(insert(retired).from_select(names, new))
     connection.execute(delete(retired).where(retired.c.concept_id.in_(select(concept.c.concept_id))))
     retired_concept.create(connection, checkfirst=True)
 
 
 def successors(kb: KnowledgeBase, concept_id: str) -> list[Retired]:
-    """The concepts of a knowledge base that stand for a retired one, the surest first.
+    """Return the existing concepts that replace a retired concept, the most certain first.
 
-    A source may retire what it once named as a replacement. Such chains are followed, and the type of a chain is that
-    of its least sure step. The surest way to a concept counts.
+    Follows chains of retired replacements. A chain has the type of its least certain step; the most certain of several
+    chains to a concept counts.
 
     Returns:
-        One record for each concept that is there; none where the knowledge base does not know of the retirement, or
-        nothing that is there stands for it.
+        One record for each existing successor; none if the knowledge base does not know the retirement.
     """
-    found: dict[str, Retired] = {}
-    seen, waiting = {concept_id: -1}, [(concept_id, -1)]
-    while waiting:
-        current, before = waiting.pop()
-        for one in kb.retired(current):
-            sureness = max(before, _SURENESS[one.type])
-            target = one.replaced_by
-            if target and sureness < seen.get(target, len(RETIREMENTS)):
-                seen[target] = sureness
-                waiting.append((target, sureness))
+    by_target: dict[str, Retired] = {}
+    best, stack = {concept_id: -1}, [(concept_id, -1)]
+    while stack:
+        current, so_far = stack.pop()
+        for record in kb.retired(current):
+            uncertainty = max(so_far, _UNCERTAINTY[record.type])
+            target = record.replaced_by
+            if target and uncertainty < best.get(target, len(RETIREMENTS)):
+                best[target] = uncertainty
+                stack.append((target, uncertainty))
                 if target in kb:
-                    found[target] = replace(one, concept_id=concept_id, type=RETIREMENTS[sureness])
-    return sorted(found.values(), key=lambda one: (_SURENESS[one.type], one.replaced_by))
+                    by_target[target] = replace(record, concept_id=concept_id, type=RETIREMENTS[uncertainty])
+    return sorted(by_target.values(), key=lambda record: (_UNCERTAINTY[record.type], record.replaced_by))

@@ -1,8 +1,7 @@
 """Tables of a knowledge base file.
 
-``concept_id`` is the source's own id, as text, and the key everywhere. Rows of ``name`` are stored in the
-order (concept_id, language, not preferred, text), so that reading them in that order is one pass over the
-file; rows that were added since the file was built stand behind them. Indexes are created after loading.
+``concept_id`` is the source's own id, as text. Rows of ``name`` are stored by (concept_id, language, not preferred,
+text), which makes reading in that order one pass; rows of extensions follow. Indexes are created after loading.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 from sqlalchemy import DDL, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 SCHEMA_VERSION = 2
-"""Raised with every change of the tables; a file of a version that is not in ``READABLE`` is refused."""
+"""Increased with every change of the tables; only versions in ``READABLE`` are opened."""
 WITH_RETIRED = 2
-"""The first version that keeps retired concepts."""
+"""The first version with retired concepts."""
 READABLE = frozenset({1, SCHEMA_VERSION})
-"""Version 1 lacks the table of retired concepts, and nothing else."""
+"""Version 1 lacks only the table of retired concepts."""
 
 APPLICATION = "medlink knowledge base"
 
@@ -24,11 +23,10 @@ metadata = MetaData()
 
 
 def _table(name: str, key: Column[int] | Column[str], *columns: str) -> Table:
-    """A table whose columns hold text, or whole numbers where they say whether or which source."""
-    kinds = {"source_id": Integer, "preferred": Integer}
-    made = [Column(column, kinds.get(column, Text), nullable=False) for column in columns]
-    # ids of concepts are long, and are kept in the order of their table instead of beside it
-    return Table(name, metadata, key, *made, sqlite_with_rowid=key.name != "concept_id")
+    types = {"source_id": Integer, "preferred": Integer}
+    others = [Column(column, types.get(column, Text), nullable=False) for column in columns]
+    # without rowid, since concept ids are long and would be stored twice
+    return Table(name, metadata, key, *others, sqlite_with_rowid=key.name != "concept_id")
 
 
 def _number() -> Column[int]:
@@ -48,8 +46,8 @@ mapping = _table("mapping", _number(), "concept_id", "system", "code", "type", "
 retired = _table("retired", _number(), "concept_id", "type", "replaced_by", "source_id")
 retired_concept = Index("retired_concept", retired.c.concept_id)
 
-numbered = (name, definition, semantic_type, relation, mapping)
-"""Tables whose rows have numbers: those of a higher number came later."""
+numbered_tables = (name, definition, semantic_type, relation, mapping)
+"""Tables with row numbers, which increase with every extension."""
 
 indexes = (
     Index("name_concept", name.c.concept_id),
@@ -63,8 +61,8 @@ indexes = (
     Index("mapping_code", mapping.c.code),
 )
 
-# The search index holds the normalised form, so that what is typed meets names under the same rules as lookup.
-# It keeps no copy of the names (external content); prefixes of two and three letters are indexed for typing-ahead.
+# The search index holds the normalised form, so that search and lookup follow the same rules. It stores no copy of the
+# names (external content), and indexes prefixes of two and three letters for search as you type.
 create_search = DDL(  # type: ignore[no-untyped-call]  # SQLAlchemy leaves DDL untyped
     "CREATE VIRTUAL TABLE name_search USING fts5("
     "normal, content='name', content_rowid='id', tokenize='unicode61 remove_diacritics 2', prefix='2 3')"
@@ -80,7 +78,7 @@ name_search = Table(
 )
 
 staging = MetaData(schema="staging")
-"""Tables of the second file, in which rows wait as read until they are sorted into the first one."""
+"""Tables of the second file, which holds the rows as read until they are sorted into the first."""
 
 
 def _staged(name: str, *columns: Column[Any]) -> Table:
@@ -94,14 +92,14 @@ _key = Column("key", Integer)
 staged_name = _staged(
     "name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.normal, name.c.type, name.c.source_id
 )
-# with the number of the input, and the place in it: see Intake.shown
+# input number and location: see RecordStager.with_location
 _read_from = Column("input", Integer), Column("place", Integer)
-staged = {table.name: _staged(table.name, *_read_from, *list(table.c)[1:]) for table in numbered[1:]}
-# one of each row and input, sorted: how often the input has it, whether its concepts are there (known), and whether it
-# is to be kept (fresh): it is known, no earlier input has it, and it was not there before
-_judged = Column("count", Integer), Column("known", Integer), Column("fresh", Integer)
+staged = {table.name: _staged(table.name, *_read_from, *list(table.c)[1:]) for table in numbered_tables[1:]}
+# distinct rows of each input, sorted: how often the input has it, whether its concepts are loaded (known), and whether
+# it is to be stored (fresh): known, in no earlier input, and not stored before
+_flags = Column("count", Integer), Column("known", Integer), Column("fresh", Integer)
 sorted_rows = {
-    table.name: _staged(f"sorted_{table.name}", *list(table.c)[1:], Column("input", Integer), *_judged)
-    for table in numbered[1:]
+    table.name: _staged(f"sorted_{table.name}", *list(table.c)[1:], Column("input", Integer), *_flags)
+    for table in numbered_tables[1:]
 }
 staged_retired = _staged("retired", _read_from[0], *list(retired.c)[1:])

@@ -1,7 +1,7 @@
-"""The code systems that several formats speak of: one name, one kind of concept id, their addresses in FHIR.
+"""Known code systems: their names, prefixes of concept ids, and FHIR URLs.
 
-So a code is the same concept whatever file brings it: ``A00.9`` of a ClaML file, of a table and of a FHIR resource is
-``ICD10GM:A00.9``. SNOMED CT and the UMLS have ids that are the bare codes, as their own readers give them.
+A code gets the same concept id from every format: ``A00.9`` in a ClaML file, a table or a FHIR resource is
+``ICD10GM:A00.9``. Concept ids of SNOMED CT and the UMLS are the bare codes.
 """
 
 from __future__ import annotations
@@ -11,40 +11,43 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 UNKNOWN = "urn:medlink:"
-"""What the addresses that medlink gives to systems without one begin with; their codes are concept ids."""
+"""Prefix of the URLs that medlink gives to systems without one; their codes are concept ids."""
 NAME_TYPES = f"{UNKNOWN}name-type"
-"""Address of the types of names that have no code of their own in FHIR."""
+"""URL of name types without a FHIR code."""
 _NO_PREFIX = re.compile(r"[^A-Za-z0-9_.]+")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
-_ADDRESS_END = re.compile(r"[/:#]+")
+_URL_SEPARATORS = re.compile(r"[/:#]+")
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """A code system.
 
-    ``name`` is that of its source and of mappings to it; ``prefix`` stands before the colon of its concept ids, and is
-    empty where the ids are the codes. ``urls`` are its addresses in FHIR, the one to write first, ``called`` are other
-    names that files have for it; ``whole`` says that its codes have the prefix too.
+    Attributes:
+        name: its name as a source and in mappings.
+        prefix: prefix of its concept ids, empty if they are the codes.
+        urls: its FHIR URLs; the first is written.
+        aliases: other names in files.
+        prefixed_codes: its codes have the prefix too.
     """
 
     name: str
     prefix: str
     urls: tuple[str, ...] = ()
-    called: tuple[str, ...] = ()
-    whole: bool = False
+    aliases: tuple[str, ...] = ()
+    prefixed_codes: bool = False
 
     @property
     def url(self) -> str:
-        """Its address in FHIR."""
+        """The FHIR URL to write."""
         return self.urls[0] if self.urls else f"{UNKNOWN}{quote(self.name, safe='')}"
 
     def code(self, concept_id: str) -> str:
-        """The code of a concept; of a system without an address in FHIR it is the id."""
-        return concept_id.removeprefix(f"{self.prefix}:") if self.urls and not self.whole else concept_id
+        """Return the code of a concept; in a system without a FHIR URL it is the concept id."""
+        return concept_id.removeprefix(f"{self.prefix}:") if self.urls and not self.prefixed_codes else concept_id
 
     def concept_id(self, code: str) -> str:
-        """The concept id of a code; codes that have their prefix already (``HP:0001945``) stay as they are."""
+        """Return the concept id of a code; a code with the prefix (``HP:0001945``) is its own."""
         return code if not self.prefix or code.startswith(f"{self.prefix}:") else f"{self.prefix}:{code}"
 
 
@@ -69,31 +72,31 @@ SYSTEMS = (
         "HP",
         ("http://human-phenotype-ontology.org", "http://purl.obolibrary.org/obo/hp.owl"),
         ("HPO",),
-        whole=True,
+        prefixed_codes=True,
     ),
 )
 _BY_URL = {url: system for system in SYSTEMS for url in system.urls}
 _BY_NAME = {
     _NO_LETTER.sub("", word.lower()): system
     for system in SYSTEMS
-    for word in (system.name, system.prefix, *system.called)
+    for word in (system.name, system.prefix, *system.aliases)
     if word
 }
 
 
-def named(name: str) -> System:
-    """The code system of a name; one that is not known has that name, and its letters and digits as prefix."""
+def system_by_name(name: str) -> System:
+    """Return a code system; for an unknown system the prefix is the letters and digits of its name."""
     known = _BY_NAME.get(_NO_LETTER.sub("", name.lower()))
     return known or System(name, _NO_PREFIX.sub("", name) or "CODE")
 
 
-def addressed(url: str, name: str = "") -> System:
-    """The code system at an address; one that is not known has ``name``, or else the last part of the address."""
+def system_by_url(url: str, name: str = "") -> System:
+    """Return the code system at a FHIR URL; an unknown system gets ``name``, or the last part of the URL, as name."""
     if url.startswith(UNKNOWN):
-        # written by medlink: the codes are concept ids
+        # written by medlink, so its codes are concept ids
         return System(unquote(url.removeprefix(UNKNOWN).partition("|")[0]), "")
     known = _BY_URL.get(url.partition("|")[0].rstrip("/"))
     if known is not None:
         return known
-    parts = [part for part in _ADDRESS_END.split(url.partition("|")[0]) if part]
-    return named(name or next(reversed(parts), "") or "FHIR")
+    parts = [part for part in _URL_SEPARATORS.split(url.partition("|")[0]) if part]
+    return system_by_name(name or next(reversed(parts), "") or "FHIR")

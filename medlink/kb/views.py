@@ -1,4 +1,4 @@
-"""What a knowledge base says of a concept as a whole, and which of its names is shown."""
+"""Views of a concept as a whole, and the choice of its display name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medlink.records import Definition, Mapping, Name, SemanticType
 
 @dataclass(frozen=True, slots=True)
 class ConceptView:
-    """A concept with all that its source says of it; ``names`` are ordered by language, preferred first."""
+    """A concept with all its records; ``names`` are ordered by language, preferred first."""
 
     concept_id: str
     source: str
@@ -23,7 +23,7 @@ class ConceptView:
 
 
 class ProfileName(NamedTuple):
-    """One name of a concept: its exact form, its text, and who has it."""
+    """One name of a concept, with its normalised form."""
 
     normal: str
     text: str
@@ -34,10 +34,11 @@ class ProfileName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What tells a concept from others of its names.
+    """Features that distinguish a concept from others with the same names.
 
-    Codes are ``(system, code)`` pairs to which no other concept of its source maps: what several map to is a class of
-    them. Relations are counted up to :data:`medlink.kb.queries.COUNTED` in each direction.
+    ``codes`` are the ``(system, code)`` pairs to which no other concept of its source maps, since a code of several
+    concepts is a class of them. Relations are counted up to :data:`medlink.kb.queries.MAX_COUNTED_RELATIONS` in each
+    direction.
     """
 
     source: str
@@ -46,8 +47,8 @@ class Profile:
     relations: int
 
 
-def name_to_show(by_language: MappingType[str, str], language: str | None) -> str | None:
-    """The preferred name to show: see :meth:`~medlink.kb.store.KnowledgeBase.preferred_name`."""
+def choose_name(by_language: MappingType[str, str], language: str | None) -> str | None:
+    """Choose the display name, as :meth:`~medlink.kb.store.KnowledgeBase.preferred_name` describes."""
 
     def distance(tag: str) -> tuple[int, str]:
         base = tag.partition("-")[0]

@@ -1,1 +1,1 @@
-"""Language: the forms under which names and mentions meet, and what each language has of its own, as data."""
+"""Language: normalised and inflected forms, the lexicon, and the data of each language."""

@@ -1,7 +1,7 @@
-"""Cues: phrases with alternatives, found by a prefix tree over words and marks, and the tables that hold them.
+"""Cues, the words that qualify mentions: their tables, and a phrase matcher over words and marks.
 
-The tables ``cues.tsv`` and others of a language have the words that qualify mentions. A function that reads one finds
-nothing where a language has no table, and raises InputError where a column is missing or a row cannot be read.
+The readers of tables (``cues.tsv`` and others) return an empty table for a language without the file. They raise
+:class:`medlink.errors.InputError` for a missing column or an unreadable row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from medlink.files.json import read_json
 from medlink.language.languages import (
+    ROW_REMEDY,
     SHIPPED,
     Language,
     Row,
@@ -30,9 +31,9 @@ from medlink.language.languages import (
 from medlink.language.text import APOSTROPHE, INVISIBLE
 
 RULE = 8
-"""Characters from which a run of one mark is a single word, as in ``--------``."""
+"""Length from which a run of one mark is a single token, as in ``--------``."""
 LETTERS = rf"[^\W_]+(?:[\u0300-\u036f{INVISIBLE}]+[^\W_]*)*"
-DECIMAL = r"(?<!\d[.,])\d++[.,]\d++(?![.,]\d)"  # no part of a date such as 12.03.2010
+DECIMAL = r"(?<!\d[.,])\d++[.,]\d++(?![.,]\d)"  # not in a date such as 12.03.2010
 _PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
 _TOKEN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1},}}|{_PLAIN.pattern}")
 _RUN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1}}}")
@@ -41,26 +42,25 @@ _SEGMENT = re.compile(r"(?:\[[^\]]*\]|[^\s\[])+")
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 _V = TypeVar("_V")
-_Says = Literal["absent", "uncertain", "present", "historical", "past", "hypothetical", "family", "other", "patient"]
-Reads = Literal[_Says, "pseudo", "end", "cause"]
-"""What a cue says of the mentions in its scope.
+_Value = Literal["absent", "uncertain", "present", "historical", "past", "hypothetical", "family", "other", "patient"]
+Reads = Literal[_Value, "pseudo", "end", "cause"]
+"""Effect of a cue on the mentions in its scope.
 
-``past`` is *historical* for what passes by (:attr:`ScopeRules.passing`) and nothing for what lasts. ``pseudo`` looks
-like a cue and is none, ``end`` ends scopes, and ``cause`` ends those that do not speak of time.
+``past`` is *historical* for a passing finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
+``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes but those of time.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
-"""Where a cue stands: before the mention, after it, either, around it as the two halves of a frame do, or beside it.
+"""Position of a cue: before the mention, after it, either, around it as the two halves of a frame, or beside it.
 
-Check boxes stand ``beside``: before their mentions in a line that begins with one, else behind them.
+Check boxes are ``beside`` their mentions: before them in a line that begins with a box, else behind them.
 """
 _INERT = ("pseudo", "end", "cause")
 _BETWEEN = " … "
-_REMEDY = "mend the row as docs/reference/language.md says"
 SYSTEM = "system"
-"""Kind of a heading that is a part of the body: of the review of systems where that is open, else of the findings."""
+"""Kind of a heading that names a part of the body: in the review of systems if that is open, else in the findings."""
 
 
-class Word(NamedTuple):
+class Token(NamedTuple):
     """A word or a mark of a text with its character offsets; ``low`` is ``text`` in lower case."""
 
     start: int
@@ -75,29 +75,29 @@ class Word(NamedTuple):
 
 
 def parts(text: str) -> list[str]:
-    """Words and marks of a text: hyphens, slashes and dots part words, an apostrophe inside one does not.
+    """Split a text into words and marks; only blanks lie between them.
 
-    A number with one decimal comma or dot is a word, and so is a run of at least :data:`RULE` equal marks. Only blanks
-    lie between two parts.
+    Hyphens, slashes and dots separate words, an apostrophe inside a word does not. A number with one decimal comma or
+    dot is a word, and so is a run of at least :data:`RULE` equal marks.
     """
-    return [found[0] for found in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
+    return [match[0] for match in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
 
 
-def words(text: str) -> list[Word]:
-    """The :func:`parts` of a text."""
-    found, end, new = list[Word](), 0, tuple.__new__  # a NamedTuple without the call of its constructor
-    read = parts(text)
-    known = {part: (part if part.isascii() else spelling(part)) for part in set(read)}
+def words(text: str) -> list[Token]:
+    """The tokens of a text, as :func:`parts` splits it."""
+    tokens, end, new = list[Token](), 0, tuple.__new__  # faster than the constructor of a NamedTuple
+    split = parts(text)
+    known = {part: (part if part.isascii() else spelling(part)) for part in set(split)}
     lower = {part: plain.lower() for part, plain in known.items()}
-    for part in read:
+    for part in split:
         start = text.find(part, end)
         end = start + len(part)
-        found.append(new(Word, (start, end, known[part], lower[part])))
-    return found
+        tokens.append(new(Token, (start, end, known[part], lower[part])))
+    return tokens
 
 
 def spelling(token: str) -> str:
-    """How a token is compared: composed, with straight apostrophes and without invisible characters."""
+    """The spelling for comparison: composed, with straight apostrophes, without invisible characters."""
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", _APOSTROPHE.sub("'", token))) or token
 
 
@@ -107,43 +107,44 @@ def is_number(low: str) -> bool:
 
 
 class Text:
-    """The words of a text, and the places at which each of them stands, by its lower case."""
+    """The tokens of a text, and their positions by their lower case."""
 
-    def __init__(self, found: Sequence[Word]) -> None:
-        self.words = found
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.words = tokens
         self.places = defaultdict[str, list[int]](list)
-        for at, word in enumerate(found):
-            self.places[word.low].append(at)
+        for at, token in enumerate(tokens):
+            self.places[token.low].append(at)
 
     def places_of(self, lows: Collection[str]) -> list[int]:
-        """The places of all these words, in order."""
+        """The positions of all these tokens, in order."""
         return sorted([at for low in self.places.keys() & lows for at in self.places[low]])
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of some words, by the first and the one behind the last."""
+        """The characters of the tokens from ``start`` up to ``end``."""
         return self.words[start].start, self.words[end - 1].end
 
 
 def any_within(places: Sequence[int], start: int, end: int) -> bool:
-    """Whether one of some places, which are in order, lies from ``start`` to before ``end``."""
+    """Whether one of the ascending positions is in ``range(start, end)``."""
     at = bisect_left(places, start)
     return at < len(places) and places[at] < end
 
 
 def variants(text: str) -> list[str]:
-    """What brackets stand for.
+    """Expand the alternatives in brackets.
 
     >>> variants("kein[e|er|]")
     ['keine', 'keiner', 'kein']
     """
-    found = [""]
+    expanded = [""]
     for number, part in enumerate(_CHOICE.split(text)):
-        found = [one + choice for one in found for choice in (part.split("|") if number % 2 else (part,))]
-    return found
+        choices = part.split("|") if number % 2 else (part,)
+        expanded = [beginning + choice for beginning in expanded for choice in choices]
+    return expanded
 
 
-class Found(NamedTuple, Generic[_V]):
-    """A phrase in a text: its first word, the one behind its last, and its values."""
+class PhraseMatch(NamedTuple, Generic[_V]):
+    """A phrase in a text: its first token, the token behind its last, and its values."""
 
     start: int
     end: int
@@ -151,13 +152,13 @@ class Found(NamedTuple, Generic[_V]):
 
 
 class Phrases(Generic[_V]):
-    """Phrases with a value each. A word with a capital stands for itself alone, any other for all its spellings."""
+    """A prefix tree of phrases with values. A word with a capital matches itself only, any other word in any case."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
 
     def add(self, phrase: str, value: _V) -> None:
-        """Add a phrase; brackets in it hold alternatives, between bars, that may be empty."""
+        """Add a phrase; it may have alternatives in brackets, see :func:`variants`."""
         nodes = [self._root]
         for segment in _SEGMENT.findall(phrase):
             reached = {}
@@ -173,13 +174,13 @@ class Phrases(Generic[_V]):
             node.setdefault("", []).append(value)
         self.__dict__.pop("_followers", None)
 
-    def found(self, text: Text) -> list[Found[_V]]:
-        """Find all phrases in a text, in the order of their first words; of one first word the shortest comes first."""
+    def found(self, text: Text) -> list[PhraseMatch[_V]]:
+        """Find all phrases in a text, ordered by first token and length."""
         words, starts, last = text.words, list[int](), len(text.words) - 1
         for low in text.places.keys() & self._followers.keys():
             follow = self._followers[low]
             starts += [at for at in text.places[low] if "" in follow or (at < last and words[at + 1].low in follow)]
-        return [Found(start, end, values) for start in sorted(starts) for end, values in self.at(words, start)]
+        return [PhraseMatch(start, end, values) for start in sorted(starts) for end, values in self.at(words, start)]
 
     @cached_property
     def _followers(self) -> dict[str, set[str]]:
@@ -188,8 +189,8 @@ class Phrases(Generic[_V]):
             followers.setdefault(first.lower(), set()).update(map(str.lower, node))
         return followers
 
-    def at(self, words: Sequence[Word], start: int) -> Iterator[tuple[int, list[_V]]]:
-        """Find where phrases that begin at a word end, with their values."""
+    def at(self, words: Sequence[Token], start: int) -> Iterator[tuple[int, list[_V]]]:
+        """The ends of the phrases that begin at a token, with their values."""
         nodes = [self._root]
         for place in range(start, len(words)):
             _, _, text, low = words[place]
@@ -208,23 +209,23 @@ class Phrases(Generic[_V]):
 
 
 class Cue(NamedTuple):
-    """One row of ``cues.tsv``; ``reach`` is the number of words it may be away from the mention, ``None`` for any."""
+    """One row of ``cues.tsv``; ``scope_limit`` is the greatest distance to a mention in words, ``None`` for any."""
 
     reads: Reads
     side: Side
-    reach: int | None
+    scope_limit: int | None
     name: str
 
 
 class Frame(NamedTuple):
-    """A cue in two halves, the second of them one of the phrases of :attr:`Cues.seconds`."""
+    """A cue in two halves, the first of them; ``number`` identifies the second in :attr:`Cues.seconds`."""
 
     number: int
     cue: Cue
 
 
 class Cues(NamedTuple):
-    """The cues of a language: whole ones, and the halves of frames."""
+    """The cues of a language: whole cues, and the first and second halves of frames."""
 
     whole: Phrases[Cue]
     firsts: Phrases[Frame]
@@ -232,17 +233,22 @@ class Cues(NamedTuple):
 
 
 class ScopeRules(Rules):
-    """``scopes.json``: how clauses and headings of a language are told apart.
+    """``scopes.json``: rules of a language for clauses, headings and scopes.
 
-    ``joins`` are words that join members of a list, those of ``either`` members one of which may be meant. ``grades``
-    are words that begin a finding that is there, behind a comma too ("no rales, mild edema"). A dot behind one of the
-    words ``abbreviated`` ends no sentence, nor one before a small letter behind a word of at most ``cut_to`` letters,
-    nor, with ``ordinals``, one behind a number. ``dated`` are words that may stand in the date of a heading.
-    ``without`` are denials that stand by one word of a list ("nausea without emesis, vertigo"). ``passing`` are
-    patterns of findings that pass by, as an infarct does and diabetes does not, and ``lasting`` of those among them
-    that last ("chronic sinusitis"). ``since`` are words before the year in which something began that lasts.
-    ``nothing`` are words that say in the line of a heading that its section is empty. ``adverbs`` are patterns of words
-    that may stand between a mention and the denial behind it ("fever currently none").
+    Attributes:
+        joins: words that join the members of a list.
+        either: joining words of alternatives.
+        grades: words that begin a present finding, even behind a comma ("no rales, mild edema").
+        abbreviated: words behind which a dot ends no sentence.
+        cut_to: letters of a word behind which a dot before a small letter ends no sentence.
+        ordinals: whether a dot behind a number ends no sentence.
+        dated: words in the date of a heading.
+        without: denials of a single word in a list ("nausea without emesis, vertigo").
+        passing: patterns of findings that pass, such as an infarct.
+        lasting: patterns of those among them that last ("chronic sinusitis").
+        since: words before the year in which something lasting began.
+        nothing: words in the line of a heading whose section is empty.
+        adverbs: patterns of words between a mention and the denial behind it ("fever currently none").
     """
 
     joins: frozenset[str] = frozenset()
@@ -266,35 +272,35 @@ class ScopeRules(Rules):
 
     @cached_property
     def passes(self) -> re.Pattern[str]:
-        """``passing`` and ``lasting`` as one pattern that matches what passes by, in lower case."""
-        passing, lasting = (any_of(map(re.compile, one)).pattern for one in (self.passing, self.lasting))
+        """``passing`` without ``lasting`` as one pattern, in lower case."""
+        passing, lasting = (any_of(map(re.compile, patterns)).pattern for patterns in (self.passing, self.lasting))
         return re.compile(rf"(?!.*(?:{lasting}))(?=.*(?:{passing}))")
 
 
 class Effect(NamedTuple):
-    """What a kind of section says of mentions that no cue says otherwise of; empty for nothing."""
+    """Qualifiers of a kind of section, for mentions without a cue; empty for none."""
 
     temporality: str
     experiencer: str
 
 
 class Absent(NamedTuple):
-    """One row of ``absences.tsv``: ``terms`` of what is absent, and whether a noun behind it is only the place."""
+    """One row of ``absences.tsv``: the absent findings, and whether a noun behind the word is only their site."""
 
     terms: tuple[str, ...]
     of_place: bool
 
 
 class Absences(Phrases[Absent]):
-    """The words of one language that by themselves deny a finding, as *afebrile* does (``absences.tsv``)."""
+    """The words of one language that by themselves deny a finding, such as *afebrile* (``absences.tsv``)."""
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
-        """Start and end of such words in a text, by characters, in order; once for each finding that they deny."""
-        found = self.found(text)
-        longest = {start: end for start, end, _ in found}  # the ends of one start come in order
+        """Start and end, in characters, of such words in a text, with the finding; one item for each finding."""
+        matches = self.found(text)
+        longest = {start: end for start, end, _ in matches}  # the last match of a start is the longest
         return [
             (*text.span(start, end), term)
-            for start, end, values in found
+            for start, end, values in matches
             if longest[start] == end
             for term in values[0].terms
         ]
@@ -304,86 +310,84 @@ class NoMentions(Phrases[None]):
     """The phrases of one language in which nothing is a mention, as *Stroke-Unit* (``no_mentions.tsv``)."""
 
     def inside(self, text: Text) -> Callable[[int, int], bool]:
-        """What says whether some characters of a text, from start to end, lie in such a phrase."""
-        found = sorted({text.span(start, end) for start, end, _ in self.found(text)})
-        starts = [start for start, _ in found]
-        ends = list(accumulate((end for _, end in found), max))
+        """A predicate of start and end, in characters: whether the span lies in such a phrase."""
+        spans = sorted({text.span(start, end) for start, end, _ in self.found(text)})
+        starts = [start for start, _ in spans]
+        ends = list(accumulate((end for _, end in spans), max))
 
-        def lies_in(start: int, end: int) -> bool:
+        def is_inside(start: int, end: int) -> bool:
             before = bisect_right(starts, start)
             return before > 0 and ends[before - 1] >= end
 
-        return lies_in
+        return is_inside
 
 
 def has_cues(language: str) -> bool:
-    """Whether a language has a table of cues."""
     return language_data(language).table("cues") is not None
 
 
 @per_language
 def cues(data: Language) -> Cues:
-    """The cues of a language."""
-    found = Cues(Phrases(), Phrases(), Phrases())
+    table = Cues(Phrases(), Phrases(), Phrases())
     for row in rows(data.table("cues"), "cue", "reads", "side", "reach", "source", "example"):
         _check_cue(row)
-        reach = int(row["reach"]) if row["reach"] else None
-        cue = Cue(cast(Reads, row["reads"]), cast(Side, row["side"]), reach, row["cue"])
+        limit = int(row["reach"]) if row["reach"] else None
+        cue = Cue(cast(Reads, row["reads"]), cast(Side, row["side"]), limit, row["cue"])
         first, _, second = row["cue"].partition(_BETWEEN)
         if second:
-            found.firsts.add(first, Frame(row.line, cue))
-            found.seconds.add(second, row.line)
+            table.firsts.add(first, Frame(row.line, cue))
+            table.seconds.add(second, row.line)
         else:
-            found.whole.add(first, cue)
-    return found
+            table.whole.add(first, cue)
+    return table
 
 
 def _check_cue(row: Row) -> None:
     halves = row["cue"].count(_BETWEEN)
     inert = row["reads"] in _INERT
     _one_of(row, "reads", get_args(Reads))
-    _one_of(row, "side", ("",) if inert else [one for one in get_args(Side) if one])
+    _one_of(row, "side", ("",) if inert else [side for side in get_args(Side) if side])
     if not row["cue"] or halves > 1 or (halves and inert) or (row["side"] == "around" and not halves):
-        raise row.error(f"{row['cue']!r} is no cue of that side", _REMEDY)
+        raise row.error(f"{row['cue']!r} is no cue of that side", ROW_REMEDY)
     if row["reach"] and not row["reach"].isdecimal():
-        raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", _REMEDY)
+        raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", ROW_REMEDY)
 
 
 @per_language
 def headings(data: Language) -> Phrases[str]:
     """The headings of a language with their kinds of section."""
-    found: Phrases[str] = Phrases()
+    phrases: Phrases[str] = Phrases()
     for row in rows(data.table("sections"), "heading", "kind", "source"):
         _one_of(row, "kind", [*effects(), SYSTEM])
         for heading in alternatives(row["heading"]):
-            found.add(heading, row["kind"])
-    return found
+            phrases.add(heading, row["kind"])
+    return phrases
 
 
 @per_language
 def absences(data: Language) -> Absences:
     """The words of a language that deny a finding."""
-    found = Absences()
+    table = Absences()
     for row in rows(data.table("absences"), "word", "finding", "before", "source"):
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
         if not all(words + terms):
             raise row.error("a word and a finding expected", "fill both cells")
         for word in words:
-            found.add(word, Absent(tuple(terms), row["before"] == "place"))
-    return found
+            table.add(word, Absent(tuple(terms), row["before"] == "place"))
+    return table
 
 
 @per_language
 def no_mentions(data: Language) -> NoMentions:
     """The phrases of a language in which nothing is a mention."""
-    found = NoMentions()
+    table = NoMentions()
     for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
         phrases = alternatives(row["phrase"])
         if not all(phrases) or not row["source"]:
             raise row.error("a phrase and its source expected", "fill both cells")
         for phrase in phrases:
-            found.add(phrase, None)
-    return found
+            table.add(phrase, None)
+    return table
 
 
 def scopes(language: str) -> ScopeRules:
@@ -393,7 +397,7 @@ def scopes(language: str) -> ScopeRules:
 
 @cache
 def effects() -> dict[str, Effect]:
-    """All kinds of section and what they say."""
+    """Effects by kind of section."""
     return {
         kind: Effect(entry.get("temporality", ""), entry.get("experiencer", ""))
         for kind, entry in read_json(SHIPPED / "sections.json").items()
@@ -403,4 +407,4 @@ def effects() -> dict[str, Effect]:
 def _one_of(row: Row, column: str, known: Collection[str]) -> None:
     if row[column] not in known:
         expected = f"is {row[column]!r}, one of {', '.join(known) or 'nothing'} expected"
-        raise row.error(f"{column} {expected if row[column] else 'is empty'}", _REMEDY)
+        raise row.error(f"{column} {expected if row[column] else 'is empty'}", ROW_REMEDY)

@@ -1,9 +1,9 @@
-"""Guard words: what a term says of side, number, amount and the like, which words it negates, and its acts.
+"""Guard words: the side, number, amount and similar values of a term, the words that it negates, and its acts.
 
-"Liver", "liver biopsy" and "liver function tests" share their noun, which is much of what an embedding sees: an act is
-the examination, operation or function that a term names. An ending is taken off its word, so that of *Nierenbiopsie*
-is left what *Niere* is, by its stem. The words stand in ``guards.json`` and ``acts.json`` of each language with their
-source; :mod:`medlink.clustering.guards` compares what is read here.
+An act is an examination, operation or function. "Liver", "liver biopsy" and "liver function tests" share the noun, and
+with it most of their embedding. An act at the end of a compound is cut off: *Nierenbiopsie* leaves the stem of *Niere*.
+``guards.json`` and ``acts.json`` of each language hold the words with their sources; :mod:`medlink.clustering.guards`
+compares the results.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from medlink.language.languages import Language, guarded
 from medlink.language.text import ROMAN, Inflector, normalise
 
 NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
-"""Kinds that are read by code, not by the patterns of a data file alone."""
+"""Kinds of values that need code besides the patterns of a data file."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
 _SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z]|[A-Z](?<![IVX]))\b")  # type Iy, CDG-IIL
-_PERHAPS = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # what every term with a number or a letter has
+_MAY_HAVE_NUMBER = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # or a letter
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
-_SHORTEST_REST = 3  # letters of the shortest word that alone says what an act is done to
-_MOST = 262_144  # words that a reader remembers at a time
-_TERMS = 16_384  # terms that it remembers
+_SHORTEST_REST = 3  # letters of the shortest word that alone is the object of an act
+_CACHED_WORDS = 262_144
+_CACHED_TERMS = 16_384
 
 Values = frozenset[tuple[str, str]]
 """Pairs of kind and value."""
@@ -35,15 +35,20 @@ Values = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """What a term says of acts: those it names, without the general ones (*surgery*, *test*) that may be any of them,
-    whether there are any, the general ones too, and the other words, by stem and in order, for each language."""
+    """The acts of a term.
+
+    Attributes:
+        named: its acts without the general ones (*surgery*, *test*), which may be any other.
+        any: whether it has acts, the general ones included.
+        rests: for each language, the sorted stems of its other words.
+    """
 
     named: frozenset[str]
     any: bool
     rests: frozenset[str]
 
-    def part(self, other: Acts) -> bool:
-        """Whether acts part two terms: both name some and share none, or one alone does and all else is the same."""
+    def differ(self, other: Acts) -> bool:
+        """Whether two terms differ in acts: they share no named act, or only one has acts and the rest is equal."""
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
@@ -51,23 +56,28 @@ class Acts:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a term says: values by kind, the words that it may negate, those that it says, and its acts."""
+    """The values of a term by kind, the words that it may negate, the words that it asserts, and its acts."""
 
     values: dict[str, frozenset[str]]
     negated: frozenset[str]
-    said: frozenset[str]
+    asserted: frozenset[str]
     acts: Acts
 
 
 class _Word(NamedTuple):
-    """What a word in its exact form says by itself, in the languages by which a term is read.
+    """A word in its exact form, by the rules of one or more languages.
 
-    ``said`` and ``negated`` are for each language its forms, and those of what is left behind a prefix of negation;
-    ``stems`` are for each language those by which acts are compared, none for a small word.
+    Attributes:
+        values: guard values of the word.
+        asserted: for each language its forms.
+        negated: for each language the forms of the rest behind a negating prefix.
+        stems: for each language its stems, by which the objects of acts are compared; none for a small word.
+        is_negator: whether it negates the next word.
+        may_be_act: whether it may be part of an act.
     """
 
     values: Values
-    said: tuple[tuple[str, ...], ...]
+    asserted: tuple[tuple[str, ...], ...]
     negated: tuple[tuple[str, ...], ...]
     stems: tuple[tuple[str, ...], ...]
     is_negator: bool
@@ -75,16 +85,15 @@ class _Word(NamedTuple):
 
 
 class GuardReader:
-    """Reads what terms say; it remembers words and terms for as long as it lives, and no longer.
+    """Read the guard words of terms, caching words and terms.
 
-    A ``language`` is BCP 47; without one the rules of all languages count, but for words that mean something else in
-    one.
+    A ``language`` is BCP 47; without a language all rules count, except for words with another meaning in one of them.
     """
 
     def __init__(self) -> None:
         self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
-        self._word = lru_cache(_MOST)(self._find_word)
-        self.read = lru_cache(_TERMS)(self._read)
+        self._word = lru_cache(_CACHED_WORDS)(self._find_word)
+        self.read = lru_cache(_CACHED_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
         values: dict[str, frozenset[str]] = {}
@@ -93,126 +102,127 @@ class GuardReader:
         return Reading(values, *self.negated(term, language), self.acts(term, language))
 
     def values(self, term: str, language: str = "") -> Values:
-        """What a term says that guards compare, the same in every language; negation is compared by pairs."""
-        tongues = self._guarded(language)
-        for tongue in tongues:
-            term = tongue.guards.unread.sub(" ", term)
-        # behind a type or an abbreviation, since Is and If are words
+        """The values of a term, the same in every language; without negation, which is compared by pairs."""
+        languages = self._guarded(language)
+        for data in languages:
+            term = data.guards.unread.sub(" ", term)
+        # only behind a type or an abbreviation: Is and If are words
         term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
         plain = _exact(term).split()
-        found = {value for word in plain for value in self._word(word, tongues).values}
-        if found:
-            alone = _kinds_alone(plain, tongues)
-            found = {(kind, value) for kind, value in found if kind not in alone}
-        for tongue in tongues if _PERHAPS.search(" ".join(plain)) else ():
-            found |= _numbers_and_letters(self._inflector(tongue.tag).words(term), term, tongues)
-        return frozenset(found)
+        values = {value for word in plain for value in self._word(word, languages).values}
+        if values:
+            excluded = _kinds_without_company(plain, languages)
+            values = {(kind, value) for kind, value in values if kind not in excluded}
+        for data in languages if _MAY_HAVE_NUMBER.search(" ".join(plain)) else ():
+            values |= _numbers_and_letters(self._inflector(data.tag).words(term), term, languages)
+        return frozenset(values)
 
     def negated(self, term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
-        """Words that a term may negate and words that it says, in the inflected form and as they stand.
+        """Words that a term may negate and words that it asserts, both inflected and exact.
 
-        Both forms, so that "sin hematuria" meets English "hematuria", whose stem is another. A negator reaches the next
-        word; words between ("no evidence of", "kein akuter") are passed over, unless one ends the term. A word with a
-        prefix counts as said, and what is behind it as negated: only the other term shows whether it negates.
+        The exact form lets "sin hematuria" match English "hematuria", which has another stem. A negator applies to the
+        next word, skipping words such as "evidence of" and "akuter" unless one of them ends the term. A word with a
+        negating prefix is asserted, and its rest negated: only the other term shows whether the prefix negates.
         """
-        negated, said, plain = set[str](), set[str](), _exact(term).split()
-        tongues = self._guarded(language)
-        words = [self._word(word, tongues) for word in plain]
+        negated, asserted, plain = set[str](), set[str](), _exact(term).split()
+        languages = self._guarded(language)
+        words = [self._word(word, languages) for word in plain]
         if not any(word.is_negator for word in words):
             for word in words:
-                said.update(*word.said)
+                asserted.update(*word.asserted)
                 negated.update(*word.negated)
-            return frozenset(negated), frozenset(said - negated)
-        # Spanish "no" is English too: without a language no tongue knows which words stand between
-        between = frozenset[str]().union(*(tongue.guards.negation.between for tongue in tongues))
-        for at, tongue in enumerate(tongues):
-            open_ = False
-            for place, text in enumerate(plain):
-                if text in tongue.guards.negation.before:
-                    open_ = True
-                elif not (open_ and text in between and place < len(plain) - 1):
-                    (negated if open_ else said).update(words[place].said[at])
-                    negated.update(words[place].negated[at])
-                    open_ = False
-        return frozenset(negated), frozenset(said - negated)
+            return frozenset(negated), frozenset(asserted - negated)
+        # "no" is Spanish and English: without a language the words to skip are those of all
+        skipped = frozenset[str]().union(*(data.guards.negation.between for data in languages))
+        for number, data in enumerate(languages):
+            is_open = False
+            for at, text in enumerate(plain):
+                if text in data.guards.negation.before:
+                    is_open = True
+                elif not (is_open and text in skipped and at < len(plain) - 1):
+                    (negated if is_open else asserted).update(words[at].asserted[number])
+                    negated.update(words[at].negated[number])
+                    is_open = False
+        return frozenset(negated), frozenset(asserted - negated)
 
     def acts(self, term: str, language: str = "") -> Acts:
         """The acts of a term."""
-        tongues = self._guarded(language)
-        found: set[str] = set()
-        for tongue in tongues:
-            term = tongue.acts.unread.sub(" ", term)
+        languages = self._guarded(language)
+        acts: set[str] = set()
+        for data in languages:
+            term = data.acts.unread.sub(" ", term)
         text = rest = _exact(term)
-        # most terms have no word of an act, and most words were met before
-        if any(self._word(word, tongues).may_be_act for word in text.split()):
-            for tongue in tongues:
-                for act, pattern in tongue.acts.acts.items():
+        # most terms have no act, and most words are cached
+        if any(self._word(word, languages).may_be_act for word in text.split()):
+            for data in languages:
+                for act, pattern in data.acts.acts.items():
                     if pattern.search(text):
-                        found.add(act)
+                        acts.add(act)
                         rest = pattern.sub(" ", rest)
-        words = [self._word(word, tongues).stems for word in rest.split()]
+        words = [self._word(word, languages).stems for word in rest.split()]
         rests = set()
-        for at, tongue in enumerate(tongues):
-            stems = sorted([stem for word in words for stem in word[at]])
+        for number, data in enumerate(languages):
+            stems = sorted([stem for word in words for stem in word[number]])
             if any(len(stem) >= _SHORTEST_REST for stem in stems):
-                rests.add(" ".join([tongue.tag, *stems]))
-        named = found.difference(*(tongue.acts.general for tongue in tongues)) if found else found
-        return Acts(frozenset(named), bool(found), frozenset(rests))
+                rests.add(" ".join([data.tag, *stems]))
+        named = acts.difference(*(data.acts.general for data in languages)) if acts else acts
+        return Acts(frozenset(named), bool(acts), frozenset(rests))
 
-    def _find_word(self, word: str, tongues: tuple[Language, ...]) -> _Word:
-        inflectors = [self._inflector(tongue.tag) for tongue in tongues]
+    def _find_word(self, word: str, languages: tuple[Language, ...]) -> _Word:
+        inflectors = [self._inflector(data.tag) for data in languages]
         forms = [tuple(inflector.word(word).split()) for inflector in inflectors]
-        # ADCA2 is a code, which negates nothing
-        code = any(letter.isdigit() for letter in word)
-        negates = not code and not any(tongue.guards.negation.exceptions.fullmatch(word) for tongue in tongues)
+        # ADCA2 is a code, and its A no prefix
+        is_code = any(letter.isdigit() for letter in word)
+        negates = not is_code and not any(data.guards.negation.exceptions.fullmatch(word) for data in languages)
         rests: list[tuple[str, ...]] = []
-        for tongue, inflector in zip(tongues, inflectors, strict=True):
-            prefixes = tongue.guards.negation.prefixes if negates else ()
+        for data, inflector in zip(languages, inflectors, strict=True):
+            prefixes = data.guards.negation.prefixes if negates else ()
             cut = [len(prefix) for prefix in prefixes if word.startswith(prefix)]
             behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
             rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
+        small = [word in data.articles.small_words for data in languages]
         return _Word(
-            _of_word(word, tongues),
+            _values_of_word(word, languages),
             tuple([(*form, word) for form in forms]),
             tuple(rests),
-            tuple([() if word in tongue.articles.small_words else forms[at] for at, tongue in enumerate(tongues)]),
-            any(word in tongue.guards.negation.before for tongue in tongues),
-            any(word in tongue.acts.halves or tongue.acts.some.search(word) is not None for tongue in tongues),
+            tuple([() if is_small else form for is_small, form in zip(small, forms, strict=True)]),
+            any(word in data.guards.negation.before for data in languages),
+            any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
 
 
 _exact = lru_cache(16)(normalise)  # of the term that is being read
 
 
-def _of_word(word: str, tongues: Sequence[Language]) -> Values:
+def _values_of_word(word: str, languages: Sequence[Language]) -> Values:
     return frozenset(
         (kind, value)
-        for rules in (tongue.guards for tongue in tongues)
-        if rules.some.fullmatch(word) and (len(tongues) == 1 or word not in rules.only_here)
+        for rules in (data.guards for data in languages)
+        if rules.some.fullmatch(word) and (len(languages) == 1 or word not in rules.only_here)
         for kind, patterns in rules.kinds.items()
         for value, pattern in patterns.items()
         if pattern.fullmatch(word)
     )
 
 
-def _kinds_alone(words: Sequence[str], tongues: Sequence[Language]) -> set[str]:
-    """Kinds that do not count in a term, since no word of it is one that they need."""
-    company = [item for tongue in tongues for item in tongue.guards.company.items()]
-    met = {kind for kind, pattern in company if any(pattern.fullmatch(word) for word in words)}
-    return {kind for kind, _ in company} - met
+def _kinds_without_company(words: Sequence[str], languages: Sequence[Language]) -> set[str]:
+    """Kinds that need another word, which the term lacks."""
+    company = [item for data in languages for item in data.guards.company.items()]
+    accompanied = {kind for kind, pattern in company if any(pattern.fullmatch(word) for word in words)}
+    return {kind for kind, _ in company} - accompanied
 
 
-def _numbers_and_letters(words: Sequence[str], term: str, tongues: Sequence[Language]) -> Values:
-    found: set[tuple[str, str]] = set()
-    for place, word in enumerate(words):
+def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[Language]) -> Values:
+    values: set[tuple[str, str]] = set()
+    for at, word in enumerate(words):
         staged = _STAGED.fullmatch(word) if len(word) > 2 else None
         if _NUMBER.fullmatch(word):
-            found.add((NUMBER, word))
+            values.add((NUMBER, word))
         elif staged:
-            found |= {(NUMBER, ROMAN[staged[1]]), (LETTER, staged[2])}
+            values |= {(NUMBER, ROMAN[staged[1]]), (LETTER, staged[2])}
         elif len(word) == 1 and word.isalpha():
             # "hepatitis A" has a letter, "edema a tensión" a preposition
-            stands_out = place == len(words) - 1 or f"{word.upper()} " in term
-            if stands_out or not any(word in tongue.guards.letter_words for tongue in tongues):
-                found.add((LETTER, word))
-    return frozenset(found)
+            stands_out = at == len(words) - 1 or f"{word.upper()} " in term
+            if stands_out or not any(word in data.guards.letter_words for data in languages):
+                values.add((LETTER, word))
+    return frozenset(values)

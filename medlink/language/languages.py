@@ -1,8 +1,8 @@
-"""Languages are data: a folder each, named by its tag, with one small JSON file per subject.
+"""Languages as data: a folder each, named by its tag, with one small JSON file per subject.
 
-``resources/language`` holds the folders that medlink ships. Folders of further languages are named in the environment
-variable ``MEDLINK_LANGUAGES`` (a list as ``PATH`` is one, which worker processes inherit) or by :func:`add_folder`. No
-file is needed: a language without ``guards.json`` has no guards. In a file every field stands as
+``resources/language`` holds the shipped folders. The environment variable ``MEDLINK_LANGUAGES`` (a list such as
+``PATH``, which worker processes inherit) or :func:`add_folder` names folders of further languages. All files are
+optional: a language without ``guards.json`` has no guards. Each field of a file has the form
 ``{"value": ..., "source": "where the value is from"}``.
 """
 
@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from runpy import run_path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import Stemmer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
@@ -32,39 +32,44 @@ VARIABLE = "MEDLINK_LANGUAGES"
 """Environment variable that lists folders of further languages."""
 
 REFERENCE = "en"
-"""The language whose guards and acts say which values there are in all."""
+"""The language whose guards and acts define the allowed values."""
 
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
-"""The folder of the languages that medlink ships, and of what is true of all."""
+"""The folder of the shipped languages, and of the data that all languages share."""
+ROW_REMEDY = "mend the row as docs/reference/language.md says"
+"""Remedy where a row of a table of a language cannot be read."""
 _Patterns = dict[str, re.Pattern[str]]
 _AN_ENTRY = 'write the file as {"FIELD": {"value": VALUE, "source": "where it is from"}}'
 
 
 def any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
-    """One pattern that finds what any of them does, nothing where there is none."""
+    """Join patterns as alternatives; without any the result never matches."""
     return re.compile("|".join(f"(?:{pattern.pattern})" for pattern in patterns) or "(?!)")
 
 
 _Any = Annotated[re.Pattern[str], BeforeValidator(lambda patterns: any_of(map(re.compile, patterns)))]
-"""A list of patterns in a file, one pattern here."""
+"""A list of patterns in a file, joined to one pattern."""
 _NOTHING = any_of(())
 
 
 class Rules(BaseModel):
-    """Base of what one file of a language says; a field that the file leaves out has its default."""
+    """Base of the content of one file of a language; a missing field has its default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Forms(Rules):
-    """``forms.json``: how words of a language, in the exact form, are inflected and spelt.
+class InflectionRules(Rules):
+    """``forms.json``: inflection and spelling of the words of a language, in their exact form.
 
-    ``stemmer`` is a Snowball algorithm. ``numeral_cues`` are words before a roman numeral of one letter. ``endings``
-    are mended before a word is stemmed, ``transcriptions`` are other spellings of letters; both are pairs of a pattern
-    and what takes its place. ``inflections`` are the endings that two forms of one word may differ by. ``letters``
-    count apart though the exact form folds them. ``links`` stand between a noun and what follows it in a compound; a
-    language without any has no compounds of nouns. With ``bare_predicates`` adjectives have no ending where they say
-    something of a noun with a verb.
+    Attributes:
+        stemmer: a Snowball algorithm.
+        numeral_cues: words before a roman numeral of one letter.
+        endings: pairs of a pattern and its replacement, applied before a word is stemmed.
+        inflections: endings by which two forms of one word may differ.
+        transcriptions: other spellings of letters; pairs of a pattern and its replacement.
+        letters: letters that differ though the exact form folds them.
+        links: letters between a noun and the next part of a compound; empty for a language without noun compounds.
+        bare_predicates: whether predicative adjectives have no ending.
     """
 
     stemmer: str = ""
@@ -84,29 +89,36 @@ class Forms(Rules):
         return stemmer
 
 
-class Articles(Rules):
-    """``articles.json``: ``small_words`` of names, in the exact form, that have no letter in an abbreviation, and
-    ``elision``, what an apostrophe cuts off before a word, such as French *l* and *qu*."""
+class ArticleRules(Rules):
+    """``articles.json``: words that abbreviations skip (``small_words``, in the exact form), and words elided before an
+    apostrophe, such as French *l* and *qu*."""
 
     small_words: frozenset[str] = frozenset()
     elision: frozenset[str] = frozenset()
 
 
-class Words(Rules):
-    """``words``, as they are written: before the name of a person (``persons.json``), single letters that are words and
-    tell no names apart (``markers.json``), or case folded, what alone is no mention (``stop_words.json``)."""
+class WordList(Rules):
+    """A file with ``words`` only: single letters that are words (``markers.json``), or case-folded words that alone are
+    no mention (``stop_words.json``)."""
 
     words: frozenset[str] = frozenset()
 
 
-class Persons(Words):
+class Persons(WordList):
     """``persons.json``: ``words`` before the name of a person, and ``births`` behind it, before a date of birth."""
 
     births: tuple[str, ...] = ()
 
 
-class Negation(Rules):
-    """Words ``before`` what they negate, words ``between`` the two, prefixes, and patterns of words without one."""
+class NegationRules(Rules):
+    """Negation in ``guards.json``.
+
+    Attributes:
+        before: words that negate the next word.
+        between: words to skip between the two.
+        prefixes: negating prefixes.
+        exceptions: patterns of words that only seem to have such a prefix.
+    """
 
     before: frozenset[str] = frozenset()
     between: frozenset[str] = frozenset()
@@ -115,17 +127,20 @@ class Negation(Rules):
 
 
 class GuardRules(Rules):
-    """``guards.json``: words that part terms, as patterns in the exact form.
+    """``guards.json``: words that distinguish terms, as patterns in the exact form.
 
-    ``kinds`` holds the patterns of each value of each kind; in the file each kind is a field. A kind of ``company``
-    counts only in terms with a word of that pattern; ``unread`` is cut out of a term as it is written; ``only_here``
-    are words that count in terms of a stated language alone; ``letter_words`` are single letters that are words unless
-    they end a term or are capitals.
+    Attributes:
+        kinds: patterns by kind and value; in the file each kind is a field.
+        company: pattern of a word that a term needs for a kind to count.
+        negation: words and prefixes that negate.
+        unread: pattern of text to cut from the written term.
+        only_here: words that count only in terms of a stated language.
+        letter_words: single letters that are words unless they end a term or are capitals.
     """
 
     kinds: dict[str, _Patterns] = {}
     company: _Patterns = {}
-    negation: Negation = Negation()
+    negation: NegationRules = NegationRules()
     unread: _Any = _NOTHING
     only_here: frozenset[str] = frozenset()
     letter_words: frozenset[str] = frozenset()
@@ -137,10 +152,13 @@ class GuardRules(Rules):
 
 
 class ActRules(Rules):
-    """``acts.json``: patterns of examinations, operations and functions in the exact form.
+    """``acts.json``: examinations, operations and functions, as patterns in the exact form.
 
-    ``general`` acts may be any other; ``unread`` is cut out of a term as it is written; ``halves`` are words that are
-    an act only with the word beside them.
+    Attributes:
+        acts: pattern of each act.
+        general: acts that may be any other.
+        unread: pattern of text to cut from the written term.
+        halves: words that are an act only together with the word beside them.
     """
 
     acts: _Patterns = {}
@@ -155,27 +173,27 @@ class ActRules(Rules):
 
 
 class Row(dict[str, str]):
-    """A row by columns, without blanks around its cells."""
+    """A row of a table: stripped cells by column."""
 
     def __init__(self, cells: Iterator[tuple[str, str]], path: Path, line: int) -> None:
         super().__init__(cells)
         self.path, self.line = path, line
 
     def error(self, message: str, remedy: str) -> InputError:
-        """What to raise where a cell is wrong."""
+        """The error for a wrong cell of this row."""
         return InputError(message, path=self.path, line=self.line, remedy=remedy)
 
 
 def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[Row]:
-    """Rows of a table with some columns, the first of them ``in_front``; none without a path.
+    """Read the rows of a table with these columns; none without a path.
 
     Raises:
-        InputError: a column is missing, or a row has too many or too few cells.
+        InputError: a column is missing, the first one is not ``in_front``, or a row has too many or too few cells.
     """
     if path is None:
         return
     table = open_table(path, Problems(0, adjustable=False), separator="\t")
-    table.places(columns)
+    table.column_indices(columns)
     if in_front and table.header[0] != columns[0]:
         raise table.error(f"the first column is {table.first[0]!r}", f"begin with the column {columns[0]}")
     for line, cells in table.rows:
@@ -183,15 +201,15 @@ def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[R
 
 
 def alternatives(cell: str) -> list[str]:
-    """The phrases of a cell, between bars that stand outside of brackets."""
-    found, depth = [""], 0
+    """Split a cell at the bars outside of brackets."""
+    phrases, depth = [""], 0
     for letter in cell:
         depth += (letter == "[") - (letter == "]")
         if letter == "|" and not depth:
-            found.append("")
+            phrases.append("")
         else:
-            found[-1] += letter
-    return [one.strip() for one in found]
+            phrases[-1] += letter
+    return [phrase.strip() for phrase in phrases]
 
 
 _R = TypeVar("_R", bound=Rules)
@@ -199,17 +217,17 @@ _T = TypeVar("_T")
 
 
 class Language:
-    """One language: the files of its folder, each read when it is first asked for; all defaults without a folder."""
+    """One language: the files of its folder, each read at its first use; all defaults without a folder."""
 
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder
 
     def file(self, name: str) -> Path | None:
-        """A file of the folder, given without ``.json``; ``None`` where there is none."""
+        """Path of a JSON file, given without its ending; ``None`` if the folder lacks it."""
         return self._path(f"{name}.json")
 
     def table(self, name: str) -> Path | None:
-        """A table of the folder, given without ``.tsv``; ``None`` where there is none."""
+        """Path of a table, given without ``.tsv``; ``None`` if the folder lacks it."""
         return self._path(f"{name}.tsv")
 
     def _path(self, name: str) -> Path | None:
@@ -217,27 +235,15 @@ class Language:
         return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
-        """What a file of the folder says, or the defaults of ``model`` where there is no such file.
+        """Read a file of the folder; the defaults of ``model`` if the folder lacks it.
 
         Raises:
-            ConfigError: the file is no JSON, or a field is unknown, without a source, or of another form.
+            ConfigError: the file is not JSON, or a field is unknown, without a source, or of another type.
         """
         path = self.file(name)
         if path is None:
             return model()
-        try:
-            raw = read_json(path)
-        except (OSError, ValueError) as error:
-            remedy = "mend the file, which is JSON in UTF-8, or take it away"
-            raise ConfigError(f"cannot be read: {error}", path=path, remedy=remedy) from None
-        if not isinstance(raw, dict):
-            raise ConfigError("a JSON object expected", path=path, remedy=_AN_ENTRY)
-        fields = {}
-        for field, entry in raw.items():
-            if not isinstance(entry, dict) or entry.keys() != {"value", "source"} or not entry["source"]:
-                message = f"{field}: an object with 'value' and 'source' expected, and no more"
-                raise ConfigError(message, path=path, remedy=_AN_ENTRY)
-            fields[field] = entry["value"]
+        fields = self._read_fields(path)
         if model is GuardRules:
             kinds = [field for field in fields if field not in model.model_fields]
             fields["kinds"] = {kind: fields.pop(kind) for kind in kinds}
@@ -252,37 +258,54 @@ class Language:
                 message, remedy = f"unknown field {field!r}", f"one of {', '.join(model.model_fields)}"
             raise ConfigError(message, path=path, remedy=remedy) from None
 
-    @cached_property
-    def forms(self) -> Forms:
-        """Inflection and spelling."""
-        return self.read("forms", Forms)
+    @staticmethod
+    def _read_fields(path: Path) -> dict[str, Any]:
+        try:
+            raw = read_json(path)
+        except (OSError, ValueError) as error:
+            remedy = "mend the file, which is JSON in UTF-8, or take it away"
+            raise ConfigError(f"cannot be read: {error}", path=path, remedy=remedy) from None
+        if not isinstance(raw, dict):
+            raise ConfigError("a JSON object expected", path=path, remedy=_AN_ENTRY)
+        fields: dict[str, Any] = {}
+        for field, entry in raw.items():
+            if not isinstance(entry, dict) or entry.keys() != {"value", "source"} or not entry["source"]:
+                message = f"{field}: an object with 'value' and 'source' expected, and no more"
+                raise ConfigError(message, path=path, remedy=_AN_ENTRY)
+            fields[field] = entry["value"]
+        return fields
 
     @cached_property
-    def articles(self) -> Articles:
-        """Small words and elision."""
-        return self.read("articles", Articles)
+    def forms(self) -> InflectionRules:
+        return self.read("forms", InflectionRules)
+
+    @cached_property
+    def articles(self) -> ArticleRules:
+        return self.read("articles", ArticleRules)
 
     def words(self, name: str) -> frozenset[str]:
-        """The words of a file that has nothing else (:class:`Words`)."""
-        return self.read(name, Words).words
+        """The words of a :class:`WordList` file."""
+        return self.read(name, WordList).words
 
     @cached_property
     def guards(self) -> GuardRules:
-        """Words that part terms; their values are among those of English, for terms of all languages are compared."""
+        """Words that distinguish terms; their values are among those of English, for comparison across languages."""
         rules = self.read("guards", GuardRules)
-        for kind, values in rules.kinds.items():
-            self._check("guards", kind, values, lambda kind: language_data(REFERENCE).guards.kinds.get(kind, {}))
+        if self.tag != REFERENCE:
+            known = language_data(REFERENCE).guards.kinds
+            for kind, values in rules.kinds.items():
+                self._check("guards", kind, values, known.get(kind, {}))
         return rules
 
     @cached_property
     def acts(self) -> ActRules:
         """Examinations, operations and functions, among those of English."""
         rules = self.read("acts", ActRules)
-        self._check("acts", "acts", rules.acts, lambda _: language_data(REFERENCE).acts.acts)
+        if self.tag != REFERENCE:
+            self._check("acts", "acts", rules.acts, language_data(REFERENCE).acts.acts)
         return rules
 
-    def _check(self, name: str, field: str, values: _Patterns, of: Callable[[str], _Patterns]) -> None:
-        known = values if self.tag == REFERENCE else of(field)
+    def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
         if unknown := next((value for value in values if value not in known), None):
             raise ConfigError(
                 f"{field}: {unknown!r} is no value that terms are compared by",
@@ -292,44 +315,43 @@ class Language:
 
 
 def languages() -> tuple[str, ...]:
-    """Tags of the languages that have a folder, in alphabetical order."""
-    return tuple(_found(os.environ.get(VARIABLE, "")))
+    """Tags of the languages with a folder, in alphabetical order."""
+    return tuple(_all_languages())
 
 
 def shipped_languages() -> tuple[Language, ...]:
-    """The languages that medlink ships."""
-    return tuple(_found("").values())
+    return tuple(_find_languages("").values())
 
 
 def language_data(language: str) -> Language:
-    """Data of a language (BCP 47; a region is ignored); all defaults where it has no folder."""
-    return _found(os.environ.get(VARIABLE, "")).get(base(language), _UNKNOWN)
+    """Data of a language (BCP 47; its region is ignored); all defaults where it has no folder."""
+    return _all_languages().get(base(language), _UNKNOWN)
 
 
 def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
-    """A function of the data of a language as one of its tag (BCP 47), which is worked out once for each language."""
-    kept = lru_cache(maxsize=8)(read)
+    """Turn a function of a :class:`Language` into a cached function of its tag (BCP 47)."""
+    cached = lru_cache(maxsize=8)(read)
 
     @wraps(read)
     def of(language: str) -> _T:
-        return kept(language_data(language))
+        return cached(language_data(language))
 
     return of
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """Languages by whose guards a term is read: its own, or all that have guards where it names none with a folder."""
-    found = _found(os.environ.get(VARIABLE, ""))
-    own = found.get(base(language))
-    return (own,) if own else tuple(data for data in found.values() if data.file("guards"))
+    """The languages whose guards apply to a term: its own if it has a folder, else all with guards."""
+    every = _all_languages()
+    own = every.get(base(language))
+    return (own,) if own else tuple(data for data in every.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Words that alone are no mention, case folded: of the language's folder, else those that spaCy has for it."""
+    """Case-folded words that alone are no mention: those of the language's folder, else of spaCy."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")
-    # of spaCy only this file is run: where torch is installed, all of spaCy takes five seconds
+    # runs only this file: importing all of spaCy takes five seconds where torch is installed
     spacy = find_spec("spacy")
     path = Path(str(spacy and spacy.origin)).parent / "lang" / base(language) / "stop_words.py"
     return frozenset(map(str.casefold, run_path(str(path))["STOP_WORDS"])) if path.is_file() else frozenset()
@@ -339,16 +361,20 @@ def add_folder(path: str | PathLike[str]) -> None:
     """Add a folder of language folders, for this process and those that it starts.
 
     Raises:
-        ConfigError: there is no such folder, or one of its folders is of no new language.
+        ConfigError: there is no such folder, or a folder in it is not that of a new language.
     """
     added = os.pathsep.join(filter(None, (os.environ.get(VARIABLE, ""), str(Path(path).resolve()))))
-    _found(added)
+    _find_languages(added)
     os.environ[VARIABLE] = added
 
 
+def _all_languages() -> dict[str, Language]:
+    return _find_languages(os.environ.get(VARIABLE, ""))
+
+
 @lru_cache(maxsize=8)
-def _found(further: str) -> dict[str, Language]:
-    found: dict[str, Language] = {}
+def _find_languages(further: str) -> dict[str, Language]:
+    by_tag: dict[str, Language] = {}
     for folder in (SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
         if not folder.is_dir():
             message = f"{VARIABLE} lists this folder, which is not there"
@@ -357,11 +383,11 @@ def _found(further: str) -> dict[str, Language]:
             if language_tag(path.name) != path.name or "-" in path.name:
                 message = "a folder of a language is named by its tag, such as fr"
                 raise ConfigError(message, path=path, remedy="name it so, or move it away")
-            if path.name in found:
-                remedy = f"keep one of the two; the other is {found[path.name]._folder}"
+            if path.name in by_tag:
+                remedy = f"keep one of the two; the other is {by_tag[path.name]._folder}"
                 raise ConfigError(f"there is another folder of {path.name}", path=path, remedy=remedy)
-            found[path.name] = Language(path.name, path)
-    return dict(sorted(found.items()))
+            by_tag[path.name] = Language(path.name, path)
+    return dict(sorted(by_tag.items()))
 
 
 _UNKNOWN = Language("", None)

@@ -1,9 +1,9 @@
-"""Scan texts: tokens, words with what the lexicon knows of them, clauses and phrases, each word analysed once.
+"""Scan texts: tokens, analysed words, clauses and phrases; each distinct word is analysed once.
 
-This is the one tokeniser of running text. A token is a word or a mark. Words are cut as
-:func:`medlink.language.text.normalise` cuts names: hyphens, slashes and punctuation part them, an apostrophe inside one
-does not, a decimal number is one word, and so is a plus that belongs to a formula (*CD4+*). A run of eight and more of
-one mark is one token.
+All running text is tokenised here. A token is a word or a mark. Words are split as
+:func:`medlink.language.text.normalise` splits names: hyphens, slashes and punctuation separate them, an apostrophe
+inside a word does not, a decimal number is one word, and a plus belongs to a formula (*CD4+*). A run of eight or more
+equal marks is one token.
 """
 
 from __future__ import annotations
@@ -19,44 +19,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from medlink.language.cues import Text, parts, spelling
-from medlink.language.cues import Word as Token
+from medlink.language.cues import Text, Token, parts, spelling
 from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import SHORT, WORD
-from medlink.language.lexicon.reading import FamilyReader, Word
+from medlink.language.lexicon.name_analysis import AnalysedWord, LexicalAnalyser
 from medlink.language.tags import base
 from medlink.language.text import Inflector, elision, normalise
 
-# What ends a clause between two words: stops, brackets, bars, an empty line, a new item of a list, a dash.
+# end of a clause between two words: stops, brackets, bars, an empty line, a new list item, a dash
 _BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\s[-–]\s|(?:[^\w\s]|_){8}')
-_SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word says that a finding is there
-_FORMULA = 5  # letters of the longest word in capitals that a plus belongs to ("NADPH+")
-_WORDS = 1 << 17  # distinct words whose analysis is kept
-# Between two letters, where it may part words or stand within one: zero width space, word joiner, byte order mark.
+_SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word marks a present finding
+_FORMULA = 5  # letters of the longest formula in capitals ("NADPH+")
+_CACHED_WORDS = 1 << 17
+_CACHED_PAIRS = 1 << 20
+# zero width space, word joiner and byte order mark between two letters may separate words or not
 _BEFORE, _LETTERS = re.compile(r"[^\W_]+$"), re.compile(r"[^\W_]+")
 _HIDDEN = re.compile(r"(?<=[^\W_])[\u200b\u2060\ufeff]+(?=[^\W_])")
-_PAIRS = 1 << 20  # pairs of words of which is kept whether phrases begin with them
-_LONGEST = 100  # characters of the longest word that is kept
-_SHORT_GAP = 12  # characters between two words whose meaning is kept
-_SHORT_WORD = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
+_LONGEST = 100  # characters of the longest word that is cached
+_SHORT_GAP = 12  # characters of the longest gap that is cached
+_SHORT_WORD = 3  # letters of the longest word that is never an abbreviation
 
-FINDS = frozenset(("finding", "change"))
+FINDING_KINDS = frozenset(("finding", "change"))
 """Kinds of the words of findings."""
 Place = tuple[int, int]
 """A span by its first word and the word behind its last."""
 
 
 class WordEntry:
-    """A distinct word, analysed once: its number in its table, how it is written, its exact form, its reading.
+    """A distinct word of a table: its number, spelling, exact form and analysis.
 
-    ``kinds`` are those of all its meanings and parts; ``opens`` the languages that have phrases that begin with it;
-    ``memo`` holds what others worked out for it, under keys of their own.
+    ``kinds`` are those of all its meanings and parts; ``opens`` are the languages with phrases that begin with it;
+    ``memo`` caches results of other modules, under their own keys.
     """
 
     __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
 
     def __init__(
-        self, number: int, written: str, exact: str, word: Word, kinds: frozenset[str], opens: tuple[str, ...]
+        self, number: int, written: str, exact: str, word: AnalysedWord, kinds: frozenset[str], opens: tuple[str, ...]
     ) -> None:
         self.number, self.written, self.exact, self.word = number, written, exact, word
         self.kinds, self.opens = kinds, opens
@@ -64,10 +63,10 @@ class WordEntry:
 
 
 class WordTable:
-    """The distinct words that a scanner met, by number, and columns of what is known of each.
+    """The distinct words of a scanner, by number, and columns of values for each.
 
-    A column is worked out for the words that came since it was asked for the last time. ``pairs`` says whether phrases
-    begin with two words; ``memo`` holds what others worked out for the table, under keys of their own.
+    A column is computed for the words that are new since its last use. ``pairs`` caches whether phrases begin with two
+    words; ``memo`` caches results of other modules, under their own keys.
     """
 
     def __init__(self, inflector: Inflector) -> None:
@@ -80,27 +79,27 @@ class WordTable:
 
     def column(self, key: Any, value: Callable[[WordEntry], Any], dtype: DTypeLike) -> NDArray[Any]:
         """A value, or a row of values, for each word ``(words, ...)``; ``key`` names the column."""
-        held = self._columns.get(key)
-        count = 0 if held is None else len(held)
-        if held is None or count < len(self.entries):
+        column = self._columns.get(key)
+        count = 0 if column is None else len(column)
+        if column is None or count < len(self.entries):
             new = np.array([value(entry) for entry in self.entries[count:]], dtype)
-            held = self._columns[key] = new if held is None or not count else np.concatenate([held, new])
-        return held
+            column = self._columns[key] = new if column is None or not count else np.concatenate([column, new])
+        return column
 
     def lists(self, key: Any, values: Callable[[WordEntry], Iterable[int]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """A list of numbers for each word: where each begins and the last ends ``(words + 1,)``, and the numbers."""
-        ends, held = self._lists.setdefault(key, (array("q", [0]), array("q")))
-        for entry in self.entries[len(ends) - 1 :]:
-            held.extend(values(entry))
-            ends.append(len(held))
-        return np.array(ends, np.int64), np.array(held, np.int64)
+        """A list of numbers for each word, as offsets ``(words + 1,)`` and numbers; ``key`` names the column."""
+        offsets, numbers = self._lists.setdefault(key, (array("q", [0]), array("q")))
+        for entry in self.entries[len(offsets) - 1 :]:
+            numbers.extend(values(entry))
+            offsets.append(len(numbers))
+        return np.array(offsets, np.int64), np.array(numbers, np.int64)
 
 
 class ScannedWord(NamedTuple):
-    """A word of a text: its characters, the number of its clause, its entry, and columns of that.
+    """A word of a text: its characters, its clause, its entry, and columns of the entry.
 
-    ``function`` words are articles, prepositions and the like. ``meanings`` are those of the word as a whole. A word
-    ``finds`` that may name a finding, or make one of what it stands by.
+    A ``function`` word is an article, preposition or the like. ``meanings`` are those of the word as a whole. ``finds``
+    marks a word that may name a finding, or turn another thing into a finding.
     """
 
     start: int
@@ -121,7 +120,7 @@ _Columns = tuple[WordEntry, bool, frozenset[str], tuple[int, ...], bool]
 class ScannedText:
     """A text with its tokens, its words by clause, and the phrases of the lexicon with their meanings.
 
-    Its words have numbers in a ``table``. ``memo`` holds what others worked out for the text, under keys of their own.
+    ``table`` numbers its words. ``memo`` caches results of other modules, under their own keys.
     """
 
     text: str
@@ -138,12 +137,12 @@ class ScannedText:
 
     def where(self, column: NDArray[Any]) -> list[int]:
         """The words for which a column of the table is true."""
-        found: list[int] = np.flatnonzero(column[self.numbers]).tolist()
-        return found
+        positions: list[int] = np.flatnonzero(column[self.numbers]).tolist()
+        return positions
 
     @cached_property
     def indexed(self) -> Text:
-        """The tokens, and the places of each of them."""
+        """The tokens, indexed by their lower case."""
         return Text(self.tokens)
 
     @cached_property
@@ -170,12 +169,12 @@ class ScannedText:
         return self.text[self.words[place[0]].start : self.words[place[1] - 1].end]
 
     def meanings(self, place: Place) -> tuple[int, ...]:
-        """What some words mean as a whole: a word by itself, or a phrase."""
+        """The meanings of a single word or of a phrase."""
         return self.words[place[0]].meanings if place[1] - place[0] == 1 else self.phrases.get(place, ())
 
 
 class _Analysed(NamedTuple):
-    """A token as it is written: its columns, whether it is a mark, and the columns of the words that it holds."""
+    """A distinct token: its spelling, whether it is a mark, and the columns of its words."""
 
     plain: str
     low: str
@@ -184,81 +183,82 @@ class _Analysed(NamedTuple):
 
 
 class Scanner:
-    """Scan the texts of one language (BCP 47); distinct words are analysed once and kept, within a bound.
+    """Scan the texts of one language (BCP 47); analyses of distinct words are cached.
 
-    ``is_name`` says of a word with a plus (*Rhesus+*) whether it is a name.
+    ``is_name`` tells whether a word with a plus (*Rhesus+*) is a name.
     """
 
     def __init__(
-        self, language: str, reader: FamilyReader, is_name: Callable[[str], bool] = lambda written: False
+        self, language: str, analyser: LexicalAnalyser, is_name: Callable[[str], bool] = lambda written: False
     ) -> None:
-        self.language, self._reader, self._base = language, reader, base(language)
+        self.language, self._analyser, self._base = language, analyser, base(language)
         self._is_name = is_name
         self._elided = elision(language_data(language))
         self._compounds = bool(language_data(language).forms.links)
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
-        self._table = WordTable(reader.inflector(language))
-        self._asked = (self._base,) if self._base in reader.languages else None
+        self._table = WordTable(analyser.inflector(language))
+        self._tags = (self._base,) if self._base in analyser.languages else None
 
     def scan(self, text: str) -> ScannedText:
-        """Scan a text; time and memory grow with its length alone."""
+        """Scan a text; time and memory are linear in its length."""
         return self.scan_all([text])[0]
 
     def scan_all(self, texts: Sequence[str]) -> list[ScannedText]:
         """Scan n texts, whose words are numbered in one table."""
-        if len(self._table.entries) > _WORDS or len(self._table.pairs) > _PAIRS:
+        if len(self._table.entries) > _CACHED_WORDS or len(self._table.pairs) > _CACHED_PAIRS:
             self._known, self._table = {}, WordTable(self._table.inflector)
         return [self._scan(text) for text in texts]
 
     def _scan(self, text: str) -> ScannedText:
-        asked = self._asked or self._reader.guess(normalise(text).split())
-        known = self._known.setdefault(asked, {})
+        tags = self._tags or self._analyser.guess(normalise(text).split())
+        known = self._known.setdefault(tags, {})
         written = text
-        if _HIDDEN.search(text):  # the offsets stay those of the text as it is written
-            text = _HIDDEN.sub(lambda one: " " * len(one[0]) if self._parts_words(one, asked) else one[0], written)
-        read = parts(text)
-        analysed = [known.get(part) or self._analyse(part, asked) for part in read]
-        end, new = 0, tuple.__new__  # a NamedTuple without the call of its constructor
+        if _HIDDEN.search(text):  # as many blanks keep the offsets
+            text = _HIDDEN.sub(lambda hidden: self._replace_hidden(hidden, tags), written)
+        split = parts(text)
+        analysed = [known.get(part) or self._analyse(part, tags) for part in split]
+        end, new = 0, tuple.__new__  # faster than the constructor of a NamedTuple
         tokens = list[Token]()
-        for part, one in zip(read, analysed, strict=True):
+        for part, token in zip(split, analysed, strict=True):
             start = text.find(part, end)  # only blanks lie between two tokens
             end = start + len(part)
-            tokens.append(new(Token, (start, end, one.plain, one.low)))
-        words = self._words(text, tokens, analysed, asked)
-        return ScannedText(written, tokens, words, self._phrases(words, asked), self._table)
+            tokens.append(new(Token, (start, end, token.plain, token.low)))
+        words = self._words(text, tokens, analysed, tags)
+        return ScannedText(written, tokens, words, self._phrases(words, tags), self._table)
 
-    def _parts_words(self, hidden: re.Match[str], asked: tuple[str, ...]) -> bool:
-        """Whether two words of the lexicon meet where nothing is seen, which are no word together."""
+    def _replace_hidden(self, hidden: re.Match[str], tags: tuple[str, ...]) -> str:
+        """Blanks for invisible characters between two words of the lexicon that together are no word."""
         text, (start, end) = hidden.string, hidden.span()
         before, behind = _BEFORE.search(text, max(start - _LONGEST, 0), start), _LETTERS.match(text, end)
         if before is None or behind is None:
-            return False
-        one, other, both = (normalise(part) for part in (before[0], behind[0], before[0] + behind[0]))
-        word = self._reader.word(both, asked)
-        # "Leberzyste" is a word, "FieberHusten" is none
+            return hidden[0]
+        first, second, both = (normalise(part) for part in (before[0], behind[0], before[0] + behind[0]))
+        word = self._analyser.word(both, tags)
+        # "Leberzyste" is a word, "FieberHusten" is not
         if word.meanings or (word.known and behind[0][0].islower() and self._compounds):
-            return False
-        return all(self._reader.word(part, asked).known for part in (one, other))
+            return hidden[0]
+        are_known = all(self._analyser.word(part, tags).known for part in (first, second))
+        return " " * len(hidden[0]) if are_known else hidden[0]
 
     def _words(
-        self, text: str, tokens: Sequence[Token], analysed: Sequence[_Analysed], asked: tuple[str, ...]
+        self, text: str, tokens: Sequence[Token], analysed: Sequence[_Analysed], tags: tuple[str, ...]
     ) -> list[ScannedWord]:
         words, clause, end, elided, new = list[ScannedWord](), 0, 0, self._elided, tuple.__new__
-        for (start, stop, _, low), one in zip(tokens, analysed, strict=True):
-            if one.is_mark:
+        for (start, stop, _, low), token in zip(tokens, analysed, strict=True):
+            if token.is_mark:
                 if low == "+":
-                    end = self._take_formula(text, words, stop, asked) or end
+                    end = self._take_formula(text, words, stop, tags) or end
                 continue
             if elided is not None and (cut := elided.match(text, start, stop)):
-                start = cut.end()  # noqa: PLW2901 # the word begins behind what is elided
+                start = cut.end()  # noqa: PLW2901 # the word begins behind the elided one
             if words and (start != end + 1 or text[end] != " ") and _breaks(text[end:start]):
                 clause += 1
-            words += [new(ScannedWord, (start, stop, clause, *columns)) for columns in one.words]
+            words += [new(ScannedWord, (start, stop, clause, *columns)) for columns in token.words]
             end = stop
         return words
 
-    def _take_formula(self, text: str, words: list[ScannedWord], stop: int, asked: tuple[str, ...]) -> int:
-        """Give the last word a plus that ends at a character where it is of a formula; the end of the word, or 0."""
+    def _take_formula(self, text: str, words: list[ScannedWord], stop: int, tags: tuple[str, ...]) -> int:
+        """Append the plus before ``stop`` to the last word if it belongs to a formula; return its end, or 0."""
         if not words or words[-1].end != stop - 1 or (stop < len(text) and text[stop].isalnum()):
             return 0
         last = words[-1]
@@ -268,11 +268,11 @@ class Scanner:
             return 0
         while words and words[-1].end == last.end:
             words.pop()
-        for columns in (self._known[asked].get(f"{written}+") or self._analyse(f"{written}+", asked)).words:
+        for columns in (self._known[tags].get(f"{written}+") or self._analyse(f"{written}+", tags)).words:
             words.append(ScannedWord(last.start, stop, last.clause, *columns))
         return stop
 
-    def _analyse(self, token: str, asked: tuple[str, ...]) -> _Analysed:
+    def _analyse(self, token: str, tags: tuple[str, ...]) -> _Analysed:
         plain = spelling(token)
         low = plain.lower()
         if not token[0].isalnum():
@@ -280,45 +280,46 @@ class Scanner:
         else:
             cut = None if self._elided is None else self._elided.match(token)
             written = token[cut.end() :] if cut else token
-            words = tuple([self._columns(exact, written, asked) for exact in normalise(written).split()])
-        found = _Analysed(plain, low, not token[0].isalnum(), words)
+            words = tuple([self._columns(exact, written, tags) for exact in normalise(written).split()])
+        analysed = _Analysed(plain, low, not token[0].isalnum(), words)
         if len(token) <= _LONGEST:
-            self._known[asked][token] = found
-        return found
+            self._known[tags][token] = analysed
+        return analysed
 
-    def _columns(self, exact: str, written: str, asked: tuple[str, ...]) -> _Columns:
-        word, forms = self._reader.word(exact, asked), self._reader.forms
-        meant = {*word.meanings, *(meaning for part in word.parts for meaning in part)}
+    def _columns(self, exact: str, written: str, tags: tuple[str, ...]) -> _Columns:
+        word, forms = self._analyser.word(exact, tags), self._analyser.forms
+        meanings = {*word.meanings, *(meaning for part in word.parts for meaning in part)}
         if len(exact) <= _SHORT_WORD:
             # "ms" is not MS
-            meant = {form.meaning for form in forms.find(WORD, self._base, exact) if not form.marks & SHORT}
-        kinds = frozenset([forms.kinds[meaning] for meaning in meant])
-        opens = tuple([tag for tag in asked if self._reader.opens(exact, tag)])
+            meanings = {form.meaning for form in forms.find(WORD, self._base, exact) if not form.marks & SHORT}
+        kinds = frozenset([forms.kinds[meaning] for meaning in meanings])
+        opens = tuple([tag for tag in tags if self._analyser.opens(exact, tag)])
         entry = WordEntry(len(self._table.entries), written, exact, word, kinds, opens)
         self._table.entries.append(entry)
-        return entry, word.function, kinds, word.meanings, not FINDS.isdisjoint(kinds)
+        return entry, word.function, kinds, word.meanings, not FINDING_KINDS.isdisjoint(kinds)
 
-    def _opens_two(self, one: WordEntry, other: WordEntry) -> bool:
-        pair = one.number, other.number
-        found = self._table.pairs.get(pair)
-        if found is None:
-            found = any(self._reader.opens_two(one.exact, other.exact, tag) for tag in one.opens)
-            self._table.pairs[pair] = found
-        return found
+    def _opens_two(self, first: WordEntry, second: WordEntry) -> bool:
+        pair = first.number, second.number
+        opens = self._table.pairs.get(pair)
+        if opens is None:
+            opens = any(self._analyser.opens_two(first.exact, second.exact, tag) for tag in first.opens)
+            self._table.pairs[pair] = opens
+        return opens
 
-    def _phrases(self, words: Sequence[ScannedWord], asked: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
-        found: dict[Place, tuple[int, ...]] = {}
-        reader, behind = self._reader, 0
+    def _phrases(self, words: Sequence[ScannedWord], tags: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
+        phrases: dict[Place, tuple[int, ...]] = {}
+        behind = 0
         for at in [at for at, word in enumerate(words[:-1]) if word[3].opens]:
-            clause, other = words[at].clause, words[at + 1]
-            if at < behind or other.clause != clause or not self._opens_two(words[at].entry, other.entry):
+            clause, following = words[at].clause, words[at + 1]
+            if at < behind or following.clause != clause or not self._opens_two(words[at].entry, following.entry):
                 continue
             behind = at
             while behind < len(words) and words[behind].clause == clause:
                 behind += 1
             exact = [word.entry.exact for word in words[at:behind]]
-            found.update({(at + first, at + stop): meant for first, stop, meant in reader.phrases(exact, asked)})
-        return found
+            longest = self._analyser.phrases(exact, tags)
+            phrases.update({(at + first, at + stop): meanings for first, stop, meanings in longest})
+        return phrases
 
 
 def _breaks(gap: str) -> bool:

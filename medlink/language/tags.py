@@ -1,4 +1,4 @@
-"""Language codes of the foreign formats as BCP 47 tags in lower case."""
+"""Language codes of terminology formats as BCP 47 tags in lower case."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*")
 
 @lru_cache(maxsize=1024)
 def language_tag(code: str) -> str | None:
-    """The BCP 47 tag, in lower case, of a language code as releases write it, ``None`` where it is no known language.
+    """Convert a language code of a release to a BCP 47 tag in lower case; ``None`` for an unknown language.
 
-    Releases write BCP 47 in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
+    Releases have BCP 47 in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
     """
     tag = code.strip().lower().replace("_", "-")
     if not _TAG.fullmatch(tag):
@@ -33,25 +33,25 @@ def language_tag(code: str) -> str | None:
 
 
 def named_tag(code: str) -> str:
-    """The tag of a language that the user named.
+    """Convert a language code that the user gave.
 
     Raises:
-        ConfigError: it is no known language; the remedy says the tag where it is the name of one.
+        ConfigError: the language is unknown; for the name of a language the remedy has its tag.
     """
     tag = language_tag(code)
     if tag is None:
-        # the three letters of ISO 639-2 mostly begin the name of the language, in English or its own
-        meant = language_tag(code.strip()[:3]) if len(code.strip()) > 3 and code.strip().isalpha() else None
-        remedy = f"write {meant}, its BCP 47 tag" if meant else "give a BCP 47 tag such as de, en or es"
+        # the name of a language, in English or its own, mostly begins with its code of ISO 639-2
+        likely = language_tag(code.strip()[:3]) if len(code.strip()) > 3 and code.strip().isalpha() else None
+        remedy = f"write {likely}, its BCP 47 tag" if likely else "give a BCP 47 tag such as de, en or es"
         raise ConfigError(f"unknown language {code!r}", remedy=remedy)
     return tag
 
 
 def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
-    """Tags of a language filter; ``None`` lets every language through.
+    """The tags of a language filter; ``None`` passes every language.
 
     Raises:
-        ConfigError: a code names no known language, or the filter is empty.
+        ConfigError: a language is unknown, or the filter is empty.
     """
     if languages is None:
         return None
@@ -69,11 +69,11 @@ def base(language: str) -> str:
 
 
 def wanted(language: str, languages: Collection[str] | None) -> bool:
-    """Whether a name of ``language`` passes a filter: the one rule of all filters by language.
+    """Whether a name of ``language`` passes a filter; all filters by language use this rule.
 
-    A language stands for its regions and a region for its language: ``de`` lets ``de-at`` through, and ``de-at`` lets
-    ``de`` through, but not ``de-ch``. A name without a language passes every filter, for nothing says that it belongs
-    to another one. No filter, or an empty one, lets everything through.
+    A language includes its regions, and a region its language: ``de`` passes ``de-at``, and ``de-at`` passes ``de``,
+    but not ``de-ch``. A name without a language passes every filter. Without a filter, or with an empty one, everything
+    passes.
     """
     if not languages or not language or language in languages or base(language) in languages:
         return True

@@ -1,6 +1,6 @@
-"""The tables of measured values: what is measured, in which units, and from which limit on a value is a finding.
+"""The tables of measured values: measures, their units, and the limits beyond which a value is a finding.
 
-``measures.tsv``, ``units.tsv`` and ``limits.tsv`` hold for all languages; ``values.tsv`` of a language has its words.
+All languages share ``measures.tsv``, ``units.tsv`` and ``limits.tsv``; ``values.tsv`` has the words of a language.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
-from medlink.language.languages import SHIPPED, Language, alternatives, per_language, rows
+from medlink.language.languages import ROW_REMEDY, SHIPPED, Language, alternatives, per_language, rows
 
 Form = Literal["number", "hundredths", "range", "pair", "part"]
-"""How a value is written: a number, one with two decimals at least, one or both ends of a range, systolic before
-diastolic pressure, or the second half of that."""
+"""Form of a value: a number, a number with at least two decimals, one or both ends of a range, systolic before
+diastolic pressure, or only the second half of such a pair."""
 Side = Literal["below", "to", "above", "from"]
-"""On which side of the limit a value is a finding; with ``to`` and ``from`` the limit itself is one."""
+"""Side of the limit on which a value is a finding; ``to`` and ``from`` include the limit."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
     "link", "target", "change", "fluid", "blood", "years", "months", "child", "woman", "man", "pregnant", "high", "low",
@@ -25,21 +25,20 @@ Context = Literal[
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
-_REMEDY = "mend the row as docs/reference/language.md says"
 BLANK = "[ \t\xa0\u2009\u202f]"
-"""A pattern of the blanks that notes have between numbers and words."""
+"""Pattern of the blanks between numbers and words in notes."""
 TOKEN = re.compile(r"[^\W_]+|\+")
 
 
 class Conversion(NamedTuple):
-    """From a unit to that of the limits: ``number * factor + offset``."""
+    """Conversion of a unit to that of the limits: ``number * factor + offset``."""
 
     factor: float = 1.0
     offset: float = 0.0
 
 
 class Limit(NamedTuple):
-    """Beyond which number a value is a finding, for whom, and by which source; without one the laboratory decides."""
+    """A number beyond which a value is a finding, for whom, and its source; ``None`` leaves it to the laboratory."""
 
     side: Side
     number: float | None
@@ -49,7 +48,6 @@ class Limit(NamedTuple):
 
     @property
     def is_low(self) -> bool:
-        """Whether it is a lower limit."""
         return self.side in ("below", "to")
 
     def holds(self, number: float) -> bool:
@@ -62,8 +60,16 @@ class Limit(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What is measured; ``bare`` are the units that a number without one may be in, ``lowest`` and ``highest`` the
-    bounds of what a human being can have, in the first of the ``units``."""
+    """A measure.
+
+    Attributes:
+        of_blood: whether it is measured in blood.
+        units: units, the first being that of the limits.
+        bare: possible units of a number without a unit.
+        lowest: least possible value of a human being, in the first unit.
+        highest: greatest possible value, in the first unit.
+        unit: pattern of a unit behind a number.
+    """
 
     name: str
     of_blood: bool
@@ -82,7 +88,10 @@ class Measure(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A measure by one of its names; a ``symbol`` may be something else where no unit or flag stands behind it."""
+    """A measure by one of its names; a ``symbol`` without a unit or flag behind it may mean something else.
+
+    ``written`` is the spelling of a name that is another word in other capitals.
+    """
 
     measure: Measure
     symbol: bool
@@ -97,37 +106,37 @@ class ValueWords:
         self._findings: dict[str, tuple[str, ...]] = {}
         self._phrases: dict[str, list[str]] = {kind: [] for kind in get_args(Context)}
         for row in rows(path, "kind", "name", "words", "source"):
-            kind, name, words = row["kind"], row["name"], [one for one in alternatives(row["words"]) if one]
+            kind, name, words = row["kind"], row["name"], [word for word in alternatives(row["words"]) if word]
             if not words or not row["source"] or kind not in (*_NAMES, *self._phrases):
-                said = ", ".join((*_NAMES, *self._phrases))
-                raise row.error(f"a kind ({said}), words and a source are expected", _REMEDY)
+                kinds = ", ".join((*_NAMES, *self._phrases))
+                raise row.error(f"a kind ({kinds}), words and a source are expected", ROW_REMEDY)
             if kind in self._phrases:
                 self._phrases[kind] += words
             elif kind == "finding":
                 self._findings[name] = tuple(words)
             elif name not in measures():
-                raise row.error(f"{name!r} is none of the measures of measures.tsv", _REMEDY)
+                raise row.error(f"{name!r} is none of the measures of measures.tsv", ROW_REMEDY)
             else:
                 self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
         self.links = frozenset(map(key, self._phrases["link"]))
         phrases, number = self.phrases, r"\d+(?:[.,]\d+)?"
         self.either = _whole(phrases("target", "change"))
-        """Words before a number that was not measured: what is aimed at, and by how much something changed."""
+        """Words before a number that was not measured: a target or a change."""
         self.target = _whole(phrases("target"))
-        """Words that say behind a value that it is aimed at."""
+        """Words behind a target value."""
         self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
-        """Words for what was examined: blood as a group, another fluid without one."""
+        """Words for the examined material; blood is a group, other fluids are not."""
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
-        """Words behind a number that is no value but a dose, a time or a length."""
+        """Words behind a dose, a time or a length."""
         years = rf"(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})"
         young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
         groups = (f"(?P<{kind}>{phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
         self.person = _whole("|".join((years, young, *groups)))
-        """Words that say who the patient is: ``years`` (the number), ``young``, ``child``, ``pregnant``, a sex."""
-        said = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in ("low", "high", "normal"))
-        self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{said})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
-        """What the laboratory prints behind a value: groups ``low``, ``high`` and ``normal``."""
+        """Words about the patient: groups ``years`` (a number), ``young``, ``child``, ``pregnant`` and a sex."""
+        flags = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in ("low", "high", "normal"))
+        self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{flags})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
+        """Flag of the laboratory behind a value: groups ``low``, ``high`` and ``normal``."""
         to, printed = r"(?:-|–|bis|to|a)", rf"(?:{phrases('reference')})"
         bounds = rf"(?P<first>{number})[ \t]*{to}[ \t]*(?P<last>{number})|(?P<sign>[<>≤≥])[ \t]*(?P<bound>{number})"
         opened = rf"(?:[(\[][ \t]*(?:{printed}[.:]?[ \t]*)?|{printed}[.:]?[ \t]*)"
@@ -140,11 +149,11 @@ class ValueWords:
             self.names.setdefault(key(word), []).append(Called(measure, symbol, written))
 
     def finding(self, limit: Limit) -> tuple[str, ...]:
-        """Names of what a value beyond a limit is, in the language and in English."""
+        """Names of the finding beyond a limit, in the language and in English."""
         return (*self._findings.get(limit.finding[0], ()), *limit.finding)
 
     def phrases(self, *kinds: str) -> str:
-        """A pattern of the words of some kinds, the longest first, without borders."""
+        """Pattern of the words of some kinds, the longest first, without word boundaries."""
         return any_phrase(word for kind in kinds for word in self._phrases[kind])
 
 
@@ -153,7 +162,7 @@ def _whole(pattern: str) -> re.Pattern[str]:
 
 
 def key(text: str) -> tuple[str, ...]:
-    """The words of a name as they are compared.
+    """The words of a name, for comparison.
 
     >>> key("Temp."), key("γ-GT"), key("K+")
     (('temp',), ('γ', 'gt'), ('k', '+'))
@@ -162,14 +171,14 @@ def key(text: str) -> tuple[str, ...]:
 
 
 def any_phrase(words: Iterable[str]) -> str:
-    """A pattern of any of some words, the longest first; blanks may be left out, and there are several µ."""
+    """Pattern of any of the words, the longest first; blanks are optional, and µ has several characters."""
     ordered = sorted(set(words), key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace(r"\ ", f"{BLANK}?").replace("µ", "[µμu]") for word in ordered) or "(?!)"
 
 
 @per_language
 def value_words(data: Language) -> ValueWords | None:
-    """The words of a language; ``None`` where it has no ``values.tsv``, InputError where a row cannot be read."""
+    """The words of a language, ``None`` without ``values.tsv``; InputError where a row cannot be read."""
     path = data.table("values")
     return None if path is None else ValueWords(path)
 
@@ -186,11 +195,11 @@ def measures() -> dict[str, Measure]:
         side, who = cast(Side, row["side"]), cast(Who, row["who"])
         limit = Limit(side, number, who, tuple(alternatives(row["finding"])), row["source"])
         limits.setdefault(row["measure"], []).append(limit)
-    found = dict[str, Measure]()
+    by_name = dict[str, Measure]()
     for row in rows(SHIPPED / "measures.tsv", "measure", "of", "form", "units", "bare", "lowest", "highest"):
         name, units = row["measure"], dict(map(_conversion, alternatives(row["units"])))
         groups = "|".join(f"(?P<u{at}>{any_phrase(spellings.get(unit, []))})" for at, unit in enumerate(units))
-        found[name] = Measure(
+        by_name[name] = Measure(
             name=name,
             of_blood=row["of"] == "blood",
             form=cast(Form, row["form"]),
@@ -201,7 +210,7 @@ def measures() -> dict[str, Measure]:
             limits=tuple(limits.get(name, ())),
             unit=re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE),
         )
-    return found
+    return by_name
 
 
 def _conversion(cell: str) -> tuple[str, Conversion]:

@@ -1,10 +1,10 @@
-"""Linking: a mention to ranked concepts with a score and NIL. The options alone load no library."""
+"""Linking: mentions to ranked concepts with scores and NIL. Importing the options alone loads no library."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 from medlink.linking.options import LinkOptions
 
 if TYPE_CHECKING:
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from medlink.linking.linker import Linker
 
 __all__ = ["LinkOptions", "Linker", "Mention"]
-__getattr__ = lazily(__name__, {"linker": "Linker", "candidates": "Mention"})
+__getattr__ = lazy_getattr(__name__, {"linker": "Linker", "candidates": "Mention"})

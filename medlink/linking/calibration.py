@@ -1,4 +1,4 @@
-"""The fourth stage: what a rank means, as a score in [0, 1]."""
+"""Fourth stage: turn rank scores into link scores in [0, 1]."""
 
 from __future__ import annotations
 
@@ -7,34 +7,31 @@ from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.language.tags import base
+from medlink.linking.arrays import Bools, Floats
 
-WIDEST = 5.0
-"""The greatest margin that counts."""
+MAX_MARGIN = 5.0
+"""Margins are clipped to this value."""
 
 
 class Calibration(Protocol):
-    """What turns rank scores into the share of such links that are right."""
+    """Maps rank scores to the proportion of such links that are right."""
 
-    def score(
-        self,
-        rank: NDArray[np.float64],
-        margin: NDArray[np.float64],
-        named: NDArray[np.bool_],
-        languages: Sequence[str | None],
-    ) -> NDArray[np.float64]:
-        """Scores ``(p,)`` in [0, 1]; of two candidates of one kind and mention, a higher rank never has a lower score.
+    def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
+        """Scores ``(p,)`` in [0, 1]; for one mention and value of ``named`` a higher rank never scores lower.
 
-        The ``margin (p,)`` is by how much the best other name of another concept ranks lower, below 0 where it is
-        higher. The kind is whether the mention is the name, to the letter or in another inflection (``named``).
+        Args:
+            rank: rank scores ``(p,)``.
+            margin: how far each ranks above the best other name of another concept ``(p,)``, negative if below.
+            named: whether the mention is the name, exactly or in another inflection ``(p,)``.
+            languages: language of each mention, ``None`` if unknown.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A logistic curve: ``slope`` of the rank, at least 0, ``margin`` of the margin, ``offset``."""
+    """A logistic curve: ``slope`` of the rank (at least 0), weight of the ``margin``, ``offset``."""
 
     slope: float
     margin: float
@@ -46,12 +43,12 @@ class Curves:
     """Two logistic curves, fitted by :mod:`medlink.linking.fit`.
 
     Args:
-        alike: the curve of likenesses.
-        named: that of names to the letter or in another inflection: they are right far more often at the same rank.
-        named_least: the lowest rank score that such names had in training, below which the curve is not prolonged.
-        rival: the lowest rank score that the best other name of a likeness had in training: where there are few names,
-            that nothing else is alike does not make the best of them right.
-        languages: what is added to the curve of likenesses for mentions of a language.
+        alike: curve for mentions that merely resemble the name.
+        named: curve for mentions that are the name: they are right far more often at the same rank.
+        named_least: lowest rank score of such names in training; lower ranks are raised to it.
+        rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names, which
+            would look unrivalled in a small terminology.
+        languages: offsets added to ``alike`` for mentions of a language.
     """
 
     alike: Curve
@@ -60,25 +57,18 @@ class Curves:
     rival: float
     languages: dict[str, float] = field(default_factory=dict)
 
-    def score(
-        self,
-        rank: NDArray[np.float64],
-        margin: NDArray[np.float64],
-        named: NDArray[np.bool_],
-        languages: Sequence[str | None],
-    ) -> NDArray[np.float64]:
-        """What :meth:`Calibration.score` asks for."""
-        kinds = zip(astuple(self.named), astuple(self.alike), strict=True)
-        slope, wide, offset = (np.where(named, *pair) for pair in kinds)
-        rank, margin = self.held(rank, margin, named)
+    def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
+        """Implements :meth:`Calibration.score`."""
+        slope, margin_weight, offset = (
+            np.where(named, *pair) for pair in zip(astuple(self.named), astuple(self.alike), strict=True)
+        )
+        rank, margin = self.clip(rank, margin, named)
         added = np.array([self.languages.get(base(language or ""), 0.0) for language in languages])
-        z = slope * rank + wide * margin + offset + np.where(named, 0.0, added)
-        curve: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(z, -40, 40)))
+        z = slope * rank + margin_weight * margin + offset + np.where(named, 0.0, added)
+        curve: Floats = 1 / (1 + np.exp(-np.clip(z, -40, 40)))
         return curve
 
-    def held(
-        self, rank: NDArray[np.float64], margin: NDArray[np.float64], named: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ranks and margins ``(p,)`` within what the curves were fitted on."""
+    def clip(self, rank: Floats, margin: Floats, named: Bools) -> tuple[Floats, Floats]:
+        """Ranks and margins ``(p,)`` clipped to the range that the curves were fitted on."""
         margin = np.where(named, np.maximum(margin, 0), np.minimum(margin, rank - self.rival))
-        return np.where(named, np.maximum(rank, self.named_least), rank), np.clip(margin, -WIDEST, WIDEST)
+        return np.where(named, np.maximum(rank, self.named_least), rank), np.clip(margin, -MAX_MARGIN, MAX_MARGIN)

@@ -1,4 +1,4 @@
-"""One concept in several sources: which of the concepts that compete for a mention are the same."""
+"""Decide which of the competing concepts of a mention are the same concept in several sources."""
 
 from __future__ import annotations
 
@@ -9,51 +9,50 @@ from itertools import combinations
 from typing import NamedTuple
 
 from medlink.errors import ConfigError
-from medlink.linking.lru import Memo
-from medlink.linking.profiles import ConceptProfile, ConceptProfiles, kinds, same_system
+from medlink.linking.lru import BatchCache
+from medlink.linking.profiles import ConceptProfile, ConceptProfiles, is_same_system, kinds
 
-_REMEMBERED = 65_536  # sets of concepts whose groups are kept
-# Concepts with a type from which on two sources without a type in common use other words for the same.
-_TYPED = 100
+_CACHE_SIZE = 65_536  # sets of concepts
+_MIN_TYPED = 100  # typed concepts from which on sources without a common type use different words
 
-Rivals = tuple[float, ...]
-"""Concepts that compete for a mention, by key, ascending."""
+ConceptSet = tuple[float, ...]
+"""Keys of the concepts that compete for a mention, ascending."""
 
 
-class Same(NamedTuple):
-    """Concepts that are one: keys, the one to show first; ``presumed`` are those that only their names say so of."""
+class ConceptGroup(NamedTuple):
+    """Keys of equivalent concepts, the representative first; only names make those in ``presumed`` equivalent."""
 
     concepts: tuple[float, ...]
     presumed: frozenset[float] = frozenset()
 
 
 class ConceptEquivalence:
-    """Groups concepts by what they are.
+    """Groups equivalent concepts.
 
-    Two concepts of different sources are one
+    Two concepts of different sources are equivalent
 
-    - where one is mapped to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources
-      is;
-    - *presumed*: where they share a preferred name in a language, or half of their names, neither is mapped to another
-      concept of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without
-      a semantic type fits every kind. Where two sources have a hundred concepts with a type each and no type in common,
-      their types are other words for the same things and say nothing.
+    - if one maps to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources does;
+    - *presumed*: if they share a preferred name in a language, or half of their names, neither maps to another concept
+      of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without a
+      semantic type agrees with every kind. Two sources with a hundred typed concepts each and no type in common use
+      different words for their types, which are then ignored.
 
-    The concepts of a compilation such as the UMLS have the sources of their names. Two concepts of one source are never
-    one, and a concept that fits two of another source is neither. Of concepts that are one, ``prefer`` decides which is
-    shown, then the order in which their sources were loaded, then the prior, then their ids.
+    A concept of a compilation such as the UMLS has the sources of its names. Two concepts of one source are never
+    equivalent, and a concept that matches two of another source is equivalent to neither. The representative is chosen
+    by ``prefer``, then by the order in which sources were loaded, the prior, and the id.
 
-    ``prefer`` are sources of concepts or names, semantic types or kinds; ``presume`` says whether names alone make two
-    concepts one.
+    Args:
+        prefer: sources of concepts or names, semantic types or kinds.
+        presume: whether names alone make concepts equivalent.
 
     Raises:
-        ConfigError: nothing in the bundle has that source, type or kind.
+        ConfigError: the bundle has no such source, type or kind.
     """
 
     def __init__(self, profiles: ConceptProfiles, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
         self._profiles, self._presume = profiles, presume
-        self._prefer = {name: place for place, name in reversed([*enumerate(prefer)])}
-        self._known = Memo[Rivals, tuple[Same, ...]](_REMEMBERED)
+        self._prefer = {name: position for position, name in reversed([*enumerate(prefer)])}
+        self._cache = BatchCache[ConceptSet, tuple[ConceptGroup, ...]](_CACHE_SIZE)
         known = {*profiles.naming, *profiles.bundle.index.semantic_types, *kinds()} if prefer else set()
         for name in prefer:
             if name not in known:
@@ -63,133 +62,142 @@ class ConceptEquivalence:
                 )
 
     @cached_property
-    def _words(self) -> dict[str, set[str]]:
-        return self._profiles.bundle.kb.type_words()
+    def _type_words(self) -> dict[str, set[str]]:
+        return self._profiles.bundle.kb.semantic_types_by_source()
 
     @cached_property
-    def _order(self) -> dict[str, int]:
-        return {source: place for place, source in enumerate(self._profiles.sources)}
+    def _source_order(self) -> dict[str, int]:
+        return {source: position for position, source in enumerate(self._profiles.sources)}
 
     def preference(self, concept: ConceptProfile) -> int:
-        """The place of the first of ``prefer`` that a concept fits, else a greater number."""
+        """Position of the first item of ``prefer`` that matches a concept, their number without a match."""
         names = {*concept.sources, concept.source, *concept.types, *concept.kinds}
         return min((self._prefer[name] for name in names & self._prefer.keys()), default=len(self._prefer))
 
-    def groups(self, rivals: Collection[Rivals]) -> dict[Rivals, tuple[Same, ...]]:
-        """Which of the concepts that compete are one; a group for each concept that is no other."""
-        if not self._profiles.several:
-            return {each: tuple(Same((concept,)) for concept in each) for each in rivals}
+    def groups(self, competing: Collection[ConceptSet]) -> dict[ConceptSet, tuple[ConceptGroup, ...]]:
+        """Partition each set of concepts into groups of equivalent ones."""
+        if not self._profiles.has_several_sources:
+            return {concepts: tuple(ConceptGroup((key,)) for key in concepts) for concepts in competing}
 
-        def grouped(new: list[Rivals]) -> Iterator[tuple[Same, ...]]:
-            concepts = self._profiles.of({concept for each in new for concept in each})
-            return (self._grouped([concepts[concept] for concept in each]) for each in new)
+        def compute(missing: list[ConceptSet]) -> Iterator[tuple[ConceptGroup, ...]]:
+            profiles = self._profiles.get({key for concepts in missing for key in concepts})
+            return (self._group([profiles[key] for key in concepts]) for concepts in missing)
 
-        return self._known.get(rivals, grouped)
+        return self._cache.get(competing, compute)
 
-    def _grouped(self, rivals: Sequence[ConceptProfile]) -> tuple[Same, ...]:
-        pairs = [pair for pair in combinations(rivals, 2) if _may_be_one(*pair)]
-        mapped = [pair for pair in pairs if _mapped(*pair)]
-        alike = [pair for pair in pairs if self._alike(*pair)] if self._presume else []
+    def _group(self, concepts: Sequence[ConceptProfile]) -> tuple[ConceptGroup, ...]:
+        pairs = [pair for pair in combinations(concepts, 2) if _may_be_equivalent(*pair)]
+        mapped = [pair for pair in pairs if _is_mapped(*pair)]
+        alike = [pair for pair in pairs if self._is_alike(*pair)] if self._presume else []
         if not (mapped or alike):
-            return tuple(Same((concept.key,)) for concept in rivals)
-        groups = {concept.key: [concept] for concept in rivals}
+            return tuple(ConceptGroup((concept.key,)) for concept in concepts)
+        groups = {concept.key: [concept] for concept in concepts}
         presumed: set[float] = set()
-        spelt_alike = [(one, other) for one, other in alike if not one.spellings.isdisjoint(other.spellings)]
-        for pairs, fit in ((mapped, _may_be_one), (spelt_alike, self._fit), (alike, self._fit)):
-            for one, other in _only(pairs):
-                mine, theirs = groups[one.key], groups[other.key]
-                # names that two share with a third do not make the two one
+        same_spelling = [(a, b) for a, b in alike if not a.spellings.isdisjoint(b.spellings)]
+        for pairs, fit in ((mapped, _may_be_equivalent), (same_spelling, self._fit), (alike, self._fit)):
+            for first, second in _unique_pairs(pairs):
+                mine, theirs = groups[first.key], groups[second.key]
+                # two concepts that share names with a third need not be equivalent to each other
                 if mine is not theirs and all(fit(a, b) for a in mine for b in theirs):
                     mine += theirs
                     groups.update((concept.key, mine) for concept in theirs)
                     if pairs is not mapped:
-                        presumed |= {one.key, other.key}
+                        presumed |= {first.key, second.key}
         ordered = {}
         for group in groups.values():
-            best = sorted(group, key=self._shown_first) if len(group) > 1 else group
+            best = sorted(group, key=self._display_order) if len(group) > 1 else group
             keys = tuple(concept.key for concept in best)
-            ordered[id(group)] = Same(keys, frozenset(keys) & presumed)
+            ordered[id(group)] = ConceptGroup(keys, frozenset(keys) & presumed)
         return tuple(ordered.values())
 
-    def _fit(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        return _may_be_one(one, other) and (_mapped(one, other) or self._alike(one, other))
+    def _fit(self, first: ConceptProfile, second: ConceptProfile) -> bool:
+        return _may_be_equivalent(first, second) and (_is_mapped(first, second) or self._is_alike(first, second))
 
-    def _shown_first(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
-        return self.preference(concept), self._order[concept.source], -concept.standing, concept.concept_id
+    def _display_order(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
+        return self.preference(concept), self._source_order[concept.source], -concept.log_odds, concept.concept_id
 
-    def _alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        if not _share_names(one, other) or self._elsewhere(one, other) or self._elsewhere(other, one):
+    def _is_alike(self, first: ConceptProfile, second: ConceptProfile) -> bool:
+        if not _share_names(first, second):
+            return False
+        if self._maps_elsewhere(first, second) or self._maps_elsewhere(second, first):
             return False
         return (
-            not (one.kinds and other.kinds)
-            or not one.kinds.isdisjoint(other.kinds)
-            or self._foreign(one.source, other.source)
+            not (first.kinds and second.kinds)
+            or not first.kinds.isdisjoint(second.kinds)
+            or self._use_different_types(first.source, second.source)
         )
 
-    def _elsewhere(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        """Whether a concept is mapped to a concept of the source of another one, and not to that one."""
-        if one.source == other.source:
+    def _maps_elsewhere(self, concept: ConceptProfile, target: ConceptProfile) -> bool:
+        """Whether a concept maps to the source of ``target``, but not to ``target``."""
+        if concept.source == target.source:
             return False
-        prefix = other.concept_id.rpartition(":")[0]
-        codes = {c for system, c in one.codes if same_system(other.source, system) or same_system(prefix, system)}
-        if not codes or any(_names(*code, other) for code in one.codes):
+        prefix = target.concept_id.rpartition(":")[0]
+        codes = {
+            code
+            for system, code in concept.codes
+            if is_same_system(target.source, system) or is_same_system(prefix, system)
+        }
+        if not codes or any(_is_code_of(*code, target) for code in concept.codes):
             return False
-        found = self._profiles.bundle.kb.sources_of([*codes, *(f"{prefix}:{code}" for code in codes)])
-        return other.source in found.values()
+        sources = self._profiles.bundle.kb.sources_of([*codes, *(f"{prefix}:{code}" for code in codes)])
+        return target.source in sources.values()
 
-    def _foreign(self, one: str, other: str) -> bool:
-        if min(self._profiles.counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
+    def _use_different_types(self, first: str, second: str) -> bool:
+        if min(self._profiles.counts[source]["semantic_types"] for source in (first, second)) < _MIN_TYPED:
             return False
-        return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
+        return self._type_words.get(first, set()).isdisjoint(self._type_words.get(second, set()))
 
 
 Pair = tuple[ConceptProfile, ConceptProfile]
 
 
-def _mapped(one: ConceptProfile, other: ConceptProfile) -> bool:
-    """Whether one concept maps to the other, or both map to one CUI."""
-    return not one.meanings.isdisjoint(other.meanings) or _maps_to(one, other) or _maps_to(other, one)
+def _is_mapped(first: ConceptProfile, second: ConceptProfile) -> bool:
+    """Whether one concept maps to the other, or both to one CUI."""
+    return not first.cuis.isdisjoint(second.cuis) or _maps_to(first, second) or _maps_to(second, first)
 
 
-def _maps_to(one: ConceptProfile, other: ConceptProfile) -> bool:
-    return not one.folded.isdisjoint(other.ids) and any(_names(*code, other) for code in one.codes)
+def _maps_to(concept: ConceptProfile, other: ConceptProfile) -> bool:
+    return not concept.folded_codes.isdisjoint(other.ids) and any(_is_code_of(*code, other) for code in concept.codes)
 
 
-def _may_be_one(one: ConceptProfile, other: ConceptProfile) -> bool:
-    """Whether no source tells two concepts apart."""
-    return one.source != other.source or one.sources.isdisjoint(other.sources)
+def _may_be_equivalent(first: ConceptProfile, second: ConceptProfile) -> bool:
+    """Whether no source distinguishes two concepts."""
+    return first.source != second.source or first.sources.isdisjoint(second.sources)
 
 
-def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
-    """Whether two concepts share a preferred name, or so many names that one cannot be part of the other.
+def _share_names(first: ConceptProfile, second: ConceptProfile) -> bool:
+    """Whether two concepts share a preferred name, or so many that neither is a part of the other.
 
-    That is half of the names of each; or half of those of one, two at least. A preferred name of either is among them.
+    Many are half of the names of each, or at least two and half of the names of one; one must be preferred.
     """
-    if one.names.isdisjoint(other.names):
+    if first.names.isdisjoint(second.names):
         return False
-    if not one.preferred.isdisjoint(other.preferred):
+    if not first.preferred.isdisjoint(second.preferred):
         return True
-    shared = one.names & other.names
-    fewer, more = sorted((len(one.names), len(other.names)))
+    shared = first.names & second.names
+    fewer, more = sorted((len(first.names), len(second.names)))
     many = 2 * len(shared) >= more or (len(shared) > 1 and 2 * len(shared) >= fewer)
-    return many and not shared.isdisjoint(one.preferred | other.preferred)
+    return many and not shared.isdisjoint(first.preferred | second.preferred)
 
 
-def _only(pairs: Sequence[Pair]) -> list[Pair]:
-    partners = Counter(seen for pair in pairs for seen in _partners(*pair))
-    return [pair for pair in pairs if all(partners[seen] == 1 for seen in _partners(*pair))]
+def _unique_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs whose concepts have no second partner in the same source."""
+    partners = Counter(end for pair in pairs for end in _ends(*pair))
+    return [pair for pair in pairs if all(partners[end] == 1 for end in _ends(*pair))]
 
 
-def _partners(one: ConceptProfile, other: ConceptProfile) -> Iterator[tuple[float, str]]:
-    """Each end of a pair with the sources of its partner; within a compilation these are the sources of its names."""
-    for end, partner in ((one, other), (other, one)):
-        for source in partner.sources if partner.source == end.source else (partner.source,):
-            yield end.key, source
+def _ends(first: ConceptProfile, second: ConceptProfile) -> Iterator[tuple[float, str]]:
+    """Each concept of a pair with the sources of its partner; in a compilation the sources of its names."""
+    for concept, partner in ((first, second), (second, first)):
+        for source in partner.sources if partner.source == concept.source else (partner.source,):
+            yield concept.key, source
 
 
-def _names(system: str, code: str, concept: ConceptProfile) -> bool:
+def _is_code_of(system: str, code: str, concept: ConceptProfile) -> bool:
     """Whether a code of a system is the id of a concept, with or without its prefix."""
     prefix, _, local = concept.concept_id.rpartition(":")
     if prefix and code.casefold() == concept.concept_id.casefold():
         return True
-    return code.casefold() == local.casefold() and (same_system(prefix, system) or same_system(concept.source, system))
+    return code.casefold() == local.casefold() and (
+        is_same_system(prefix, system) or is_same_system(concept.source, system)
+    )

@@ -1,4 +1,4 @@
-"""The last stage: what of a score each concept gets, and what is linked, ambiguous or NIL."""
+"""Last stage: share a score among concepts with the same name, and decide between linked, ambiguous and NIL."""
 
 from __future__ import annotations
 
@@ -11,206 +11,216 @@ import numpy as np
 from medlink.index import Bundle
 from medlink.index.names import Keys
 from medlink.language.text import is_short, spelling
-from medlink.linking.candidates import LEARNED, Mention
-from medlink.linking.concept_equivalence import ConceptEquivalence, Same
+from medlink.linking.candidates import LEARNED, Contexts, Mention
+from medlink.linking.concept_equivalence import ConceptEquivalence, ConceptGroup
 from medlink.linking.profiles import ConceptProfiles, PriorFeatures, default_prior
-from medlink.linking.ranking import Ranked
+from medlink.linking.ranking import RankedConcept, Rankings
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
-# How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
-# usually differ by 0.1 to 0.3).
+# divides cosines of context and concept; those of the senses of an abbreviation usually differ by 0.1 to 0.3
 _CONTEXT_TEMPERATURE = 0.05
-_NEAR = 6  # concepts of a mention that are compared where a bundle has several sources
-_PREFERENCE = 8.0  # log odds of what the user prefers to what is preferred less
-_WIDEST = 40.0  # log odds are cut to this, so that no share becomes 0
+_COMPARED = 6  # concepts of a mention that are tested for equivalence if a bundle has several sources
+_PREFERENCE = 8.0  # log odds between consecutive preferences of the user
+_MAX_LOG_ODDS = 40.0  # keeps every share above 0
 
 
-class Holder(NamedTuple):
-    """A concept, or several that are one, and its share of the score of the name that it has.
+class ConceptShare(NamedTuple):
+    """A concept, or a group of equivalent ones, with its share of the score of the best name.
 
-    ``shown`` is the key of the concept to show, ``members`` of all that are one with it, itself included, ``presumed``
-    of those that only their names say so of. The share is 1 for what has the best name alone, or does not have it
-    (``holds``).
+    Attributes:
+        representative: key of the concept to show.
+        share: 1 for a concept that does not have the best name, or has it alone.
+        members: keys of the group, ``representative`` included.
+        presumed: members that only their names make equivalent.
+        has_best_name: whether it has the best name of the mention.
     """
 
-    shown: float
+    representative: float
     share: float
     members: tuple[float, ...]
     presumed: frozenset[float] = frozenset()
-    holds: bool = True
+    has_best_name: bool = True
 
 
-Shares = tuple[Holder, ...]
-"""The concepts of a mention; those that share the best name first, the largest share first."""
+Shares = tuple[ConceptShare, ...]
+"""The concepts of a mention; those with the best name first, by descending share."""
 
 
-class Decision(Protocol):
-    """What decides on a mention whose candidates have their ranks and scores."""
+class DecisionPolicy(Protocol):
+    """Decides on mentions whose candidates are ranked and scored."""
 
-    def shares(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
-    ) -> list[Shares]:
-        """How the concepts of each of n mentions, ``ranked`` best first, share the score of its best name.
+    def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
+        """Shares of the concepts of each of n mentions in the score of the best name.
 
-        ``text`` of a mention is what is linked; ``contexts`` are n texts around them.
+        Args:
+            mentions: linked by their ``text``.
+            contexts: n texts around them.
+            ranked: concepts of each mention, best first.
         """
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Whether the first of the candidates is the link, or why there is none.
-
-        ``best`` is the score of the best name before it is shared.
-        """
+        """Whether to link the first candidate; ``best`` is the score of the best name before sharing."""
 
 
-class SharedNames:
-    """Concepts that have the best name in common share its score; those that are one count once.
+class SharedNamePolicy:
+    """Share the score of the best name among the concepts that have it; equivalent concepts count once.
 
-    The shares are those of a prior (:mod:`medlink.linking.profiles`), times how likely each concept is in the context:
-    the likeness of its preferred name to the text around the mention. What ``prefer`` names goes before all others. A
-    mention is linked where one concept has the threshold, and more than any other that has the name. It is ambiguous
-    where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
+    A share is the prior (:mod:`medlink.linking.profiles`) times the similarity of the preferred name to the context.
+    Preferences (``prefer``) outrank everything else. A mention is linked if one concept reaches the threshold and has a
+    larger share than any other. It is ambiguous if the name reaches the threshold and only sharing keeps its concepts
+    below. Otherwise it is NIL.
 
     ``prefer`` and ``presume`` are those of :class:`~medlink.linking.concept_equivalence.ConceptEquivalence`.
 
     Raises:
-        ConfigError: nothing in the bundle has a source, type or kind of ``prefer``.
+        ConfigError: the bundle has no source, type or kind named in ``prefer``.
     """
 
     def __init__(self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
         self.bundle, self.prior = bundle, default_prior()
         self.profiles = ConceptProfiles(bundle, self.prior)
-        self._preferring = bool(prefer)
+        self._has_preferences = bool(prefer)
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Ambiguous where the first two share alike or sharing keeps them below the threshold; else linked or NIL."""
+        """Ambiguous if the first two shares are equal or sharing keeps them below the threshold; else linked or NIL."""
         if not candidates or best < threshold:
             return NIL
-        holders = [one.share for one in shares if one.holds][:2]
-        undecided = len(holders) > 1 and holders[0] == holders[1]
-        return AMBIGUOUS if undecided or candidates[0].score < threshold else LINKED
+        first = [concept.share for concept in shares if concept.has_best_name][:2]
+        tied = len(first) > 1 and first[0] == first[1]
+        return AMBIGUOUS if tied or candidates[0].score < threshold else LINKED
 
-    def shares(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
-    ) -> list[Shares]:
-        """Shares of the concepts that have the best name, and which of the first concepts are one."""
-        grouped = self.grouped(ranked)
-        features = self.features(mentions, [holders for holders, _ in grouped], ranked)
+    def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
+        """Implements :meth:`DecisionPolicy.shares`."""
+        grouped = self.group_concepts(ranked)
+        features = self.prior_features(mentions, [concepts for concepts, _ in grouped], ranked)
         shares: list[Shares] = []
-        for (holders, groups), own, candidates in zip(grouped, features, ranked, strict=True):
-            shares.append(self._shared(holders, own, groups, candidates) if groups else ())
-        wanted = [i for i, same in enumerate(shares) if len(same) > 1 and same[1].holds]
-        if contexts is not None and wanted:
-            self._weigh(shares, wanted, mentions, contexts)
+        for (concepts, groups), own, candidates in zip(grouped, features, ranked, strict=True):
+            shares.append(self._share(concepts, own, groups, candidates) if groups else ())
+        tied = [i for i, own in enumerate(shares) if len(own) > 1 and own[1].has_best_name]
+        if contexts is not None and tied:
+            self._weigh_by_context(shares, tied, mentions, contexts)
         return shares
 
-    def grouped(self, ranked: Sequence[Sequence[Ranked]]) -> list[tuple[dict[float, bool], Sequence[Same]]]:
-        """The concepts that have the best name of each mention, and the groups of its first concepts; none for one."""
-        holders = [_holders(candidates) for candidates in ranked]
-        near = _NEAR if self.profiles.several else 0
-        rivals = [
-            tuple(sorted({*same, *(one.concept for one in candidates[:near])}))
-            for same, candidates in zip(holders, ranked, strict=True)
+    def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
+        """For each mention, whether the concepts with its best name prefer it, and groups of equivalent concepts. A
+        single concept has no group."""
+        named = [_concepts_of_best_name(candidates) for candidates in ranked]
+        compared = _COMPARED if self.profiles.has_several_sources else 0
+        competing = [
+            tuple(sorted({*concepts, *(candidate.concept for candidate in candidates[:compared])}))
+            for concepts, candidates in zip(named, ranked, strict=True)
         ]
-        groups = self.equivalence.groups({each for each in rivals if len(each) > 1})
-        return [(same, groups.get(each, ())) for same, each in zip(holders, rivals, strict=True)]
+        groups = self.equivalence.groups({keys for keys in competing if len(keys) > 1})
+        return [(concepts, groups.get(keys, ())) for concepts, keys in zip(named, competing, strict=True)]
 
-    def _shared(
+    def _share(
         self,
-        holders: Mapping[float, bool],
+        concepts: Mapping[float, bool],
         features: Mapping[float, PriorFeatures],
-        groups: Sequence[Same],
-        candidates: Sequence[Ranked],
+        groups: Sequence[ConceptGroup],
+        candidates: Sequence[RankedConcept],
     ) -> Shares:
-        weights = self._weights(features, candidates) if features else dict.fromkeys(holders, 1.0)
+        weights = self._weights(features, candidates) if features else dict.fromkeys(concepts, 1.0)
         learned = candidates[0].concept if candidates[0].route == LEARNED else None
-        tied: list[tuple[float, Holder]] = []
-        others: list[Holder] = []
-        for concepts, presumed in groups:
-            shown = learned if learned in concepts else concepts[0]
-            weight = max((weights[concept] for concept in concepts if concept in weights), default=0.0)
+        tied: list[tuple[float, ConceptShare]] = []
+        others: list[ConceptShare] = []
+        for members, presumed in groups:
+            representative = learned if learned in members else members[0]
+            weight = max((weights[key] for key in members if key in weights), default=0.0)
             if weight:
-                tied.append((weight, Holder(shown, weight, concepts, presumed)))
-            elif len(concepts) > 1:
-                others.append(Holder(shown, 1.0, concepts, presumed, holds=False))
+                tied.append((weight, ConceptShare(representative, weight, members, presumed)))
+            elif len(members) > 1:
+                others.append(ConceptShare(representative, 1.0, members, presumed, has_best_name=False))
         total = sum(weight for weight, _ in tied)
-        known = self.profiles.of([holder.shown for _, holder in tied]) if len(tied) > 1 else {}
-        tied.sort(key=lambda one: (-one[0], -len(known[one[1].shown].forms) if known else 0, one[1].shown))
-        return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
+        profiles = self.profiles.get([concept.representative for _, concept in tied]) if len(tied) > 1 else {}
+        tied.sort(
+            key=lambda pair: (
+                -pair[0],
+                -len(profiles[pair[1].representative].forms) if profiles else 0,
+                pair[1].representative,
+            )
+        )
+        return (*(concept._replace(share=weight / total) for weight, concept in tied), *others)
 
-    def _weights(self, features: Mapping[float, PriorFeatures], candidates: Sequence[Ranked]) -> dict[float, float]:
-        ranked: dict[float, float] = {one.concept: one.weight for one in candidates}
-        odds: dict[float, float] = {}
+    def _weights(
+        self, features: Mapping[float, PriorFeatures], candidates: Sequence[RankedConcept]
+    ) -> dict[float, float]:
+        ranked: dict[float, float] = {candidate.concept: candidate.weight for candidate in candidates}
+        log_odds: dict[float, float] = {}
         for concept, own in features.items():
-            odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))
-            if self._preferring:
-                odds[concept] -= _PREFERENCE * self.equivalence.preference(self.profiles.of([concept])[concept])
-        most = max(odds.values())
-        return {concept: math.exp(max(odd - most, -_WIDEST)) for concept, odd in odds.items()}
+            log_odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))
+            if self._has_preferences:
+                log_odds[concept] -= _PREFERENCE * self.equivalence.preference(self.profiles.get([concept])[concept])
+        highest = max(log_odds.values())
+        return {concept: math.exp(max(value - highest, -_MAX_LOG_ODDS)) for concept, value in log_odds.items()}
 
-    def features(
-        self, mentions: Sequence[Mention], holders: Sequence[Mapping[float, bool]], ranked: Sequence[Sequence[Ranked]]
+    def prior_features(
+        self, mentions: Sequence[Mention], named: Sequence[Mapping[float, bool]], ranked: Rankings
     ) -> list[dict[float, PriorFeatures]]:
-        """What speaks for each concept of the best name of each mention; nothing where one concept alone has it."""
-        found: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
-        tied = [i for i, same in enumerate(holders) if len(same) > 1]
+        """Prior features of the concepts ``named`` by the best name of each mention; empty for a single concept."""
+        features_of: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
+        tied = [i for i, concepts in enumerate(named) if len(concepts) > 1]
         if not tied:
-            return found
+            return features_of
         index, names = self.bundle.index, np.array([ranked[i][0].name for i in tied])
-        forms, spelt = index.norms(names), self._spelt([mentions[i].text for i in tied], names)
-        concepts = sorted({concept for i in tied for concept in holders[i]})
-        profiles, places = self.profiles.of(concepts), {concept: place for place, concept in enumerate(concepts)}
-        vectors, means = index.vectors(names), index.means(np.array(concepts)).astype(np.float32)
+        forms, same_spelling = index.norms(names), self._same_spelling([mentions[i].text for i in tied], names)
+        keys = sorted({concept for i in tied for concept in named[i]})
+        profiles, rows = self.profiles.get(keys), {concept: row for row, concept in enumerate(keys)}
+        vectors, means = index.vectors(names), index.means(np.array(keys)).astype(np.float32)
         for at, i in enumerate(tied):
-            own = {concept: profiles[concept] for concept in sorted(holders[i])}
-            alike = (means[[places[concept] for concept in own]] * vectors[at]).sum(axis=1).round(4).tolist()
-            of_the_name = is_short(mentions[i].text) or self.prior.tells_senses(own.values())
-            for (concept, profile), likeness in zip(own.items(), alike, strict=True):
-                preferred, same = holders[i][concept], (at, concept) in spelt
-                said = math.log(max(profile.says(forms[at]), 1))
-                one = profile.known._replace(
-                    preferred=float(preferred), spelt=float(same), name_sources=said, likeness=likeness
+            own = {concept: profiles[concept] for concept in sorted(named[i])}
+            cosines = (means[[rows[concept] for concept in own]] * vectors[at]).sum(axis=1).round(4).tolist()
+            # popularity decides between similar things, not between senses
+            name_only = is_short(mentions[i].text) or self.prior.has_several_senses(own.values())
+            for (concept, profile), cosine in zip(own.items(), cosines, strict=True):
+                features = profile.features._replace(
+                    preferred=float(named[i][concept]),
+                    spelt=float((at, concept) in same_spelling),
+                    name_sources=math.log(max(profile.count_sources(forms[at]), 1)),
+                    likeness=cosine,
                 )
-                # how well known a concept is says which of two like things is meant, and nothing about senses
-                found[i][concept] = one.of_the_name() if of_the_name else one
-        return found
+                features_of[i][concept] = features.without_popularity() if name_only else features
+        return features_of
 
-    def _spelt(self, mentions: Sequence[str], names: Keys) -> set[tuple[int, float]]:
-        """The places of mentions, each with a concept that has a name with the letters of the mention."""
-        entries, wanted = self.bundle.index.entries(names), [spelling(mention) for mention in mentions]
+    def _same_spelling(self, mentions: Sequence[str], names: Keys) -> set[tuple[int, float]]:
+        """Pairs of mention number and concept with a name of exactly the letters of the mention."""
+        entries, spellings = self.bundle.index.entries(names), [spelling(mention) for mention in mentions]
         texts = self.bundle.index.describe(entries.address)[0]
-        found = zip(entries.position.tolist(), entries.concept.tolist(), texts, strict=True)
-        return {(at, concept) for at, concept, text in found if spelling(text) == wanted[at]}
+        rows = zip(entries.position.tolist(), entries.concept.tolist(), texts, strict=True)
+        return {(at, concept) for at, concept, text in rows if spelling(text) == spellings[at]}
 
-    def _weigh(
-        self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
+    def _weigh_by_context(
+        self, shares: list[Shares], tied: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
     ) -> None:
         encoder = self.bundle.encoder
-        # the mention itself says nothing about which of its concepts is meant
-        around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in wanted])
-        concepts = sorted({holder.shown for i in wanted for holder in shares[i]})
+        # without the mention, which is equally similar to all of its concepts
+        around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in tied])
+        concepts = sorted({concept.representative for i in tied for concept in shares[i]})
         ids = self.bundle.index.concept_ids(np.array(concepts))
-        languages = sorted({mentions[i].language or "" for i in wanted})
+        languages = sorted({mentions[i].language or "" for i in tied})
         labels: list[str] = []
         for language in languages:
-            named = self.bundle.kb.preferred_names(ids, language or None)
-            labels += [named.get(concept_id, concept_id) for concept_id in ids]
-        places = [(language, concept) for language in languages for concept in concepts]
-        vectors = dict(zip(places, encoder.encode(labels), strict=True))
-        for vector, i in zip(around, wanted, strict=True):
-            same = [one for one in shares[i] if one.holds]
-            likeness = np.array([float(vectors[mentions[i].language or "", one.shown] @ vector) for one in same])
-            likeness /= _CONTEXT_TEMPERATURE
-            weight = np.exp(likeness - likeness.max()) * np.array([one.share for one in same])
+            preferred = self.bundle.kb.preferred_names(ids, language or None)
+            labels += [preferred.get(concept_id, concept_id) for concept_id in ids]
+        keys = [(language, concept) for language in languages for concept in concepts]
+        vectors = dict(zip(keys, encoder.encode(labels), strict=True))
+        for vector, i in zip(around, tied, strict=True):
+            own = [concept for concept in shares[i] if concept.has_best_name]
+            logits = np.array(
+                [float(vectors[mentions[i].language or "", concept.representative] @ vector) for concept in own]
+            )
+            logits /= _CONTEXT_TEMPERATURE
+            weight = np.exp(logits - logits.max()) * np.array([concept.share for concept in own])
             parts = (weight / weight.sum()).tolist()
-            tied = [one._replace(share=part) for one, part in zip(same, parts, strict=True)]
-            tied.sort(key=lambda one: (-one.share, one.shown))
-            shares[i] = (*tied, *shares[i][len(same) :])
+            weighed = [concept._replace(share=part) for concept, part in zip(own, parts, strict=True)]
+            weighed.sort(key=lambda concept: (-concept.share, concept.representative))
+            shares[i] = (*weighed, *shares[i][len(own) :])
 
 
-def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
-    # who has one name has one rank, and most best names are the only ones of their rank
+def _concepts_of_best_name(candidates: Sequence[RankedConcept]) -> dict[float, bool]:
+    # concepts of one name have one rank, and most best names are alone at their rank
     first = candidates[:2]
     if len(first) < 2 or first[1].rank != first[0].rank:
-        return {one.concept: one.preferred for one in first[:1]}
-    return {one.concept: one.preferred for one in candidates if one.name == first[0].name}
+        return {candidate.concept: candidate.preferred for candidate in first[:1]}
+    return {candidate.concept: candidate.preferred for candidate in candidates if candidate.name == first[0].name}

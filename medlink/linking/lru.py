@@ -1,4 +1,4 @@
-"""Values that are worked out for many keys at once, and kept for those met last."""
+"""A cache of values computed in batches."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Memo(Generic[K, V]):
-    """A bounded cache that threads may share."""
+class BatchCache(Generic[K, V]):
+    """A bounded least-recently-used cache that threads may share."""
 
     def __init__(self, size: int) -> None:
-        self.kept: LRUCache[K, V] = LRUCache(size)
+        self._values: LRUCache[K, V] = LRUCache(size)
         self._lock = Lock()
 
-    def get(self, keys: Iterable[K], find: Callable[[list[K]], Iterable[V]]) -> dict[K, V]:
-        """The values of distinct keys; ``find`` gives those of the keys that are not kept, in their order."""
+    def get(self, keys: Iterable[K], compute: Callable[[list[K]], Iterable[V]]) -> dict[K, V]:
+        """Values of distinct keys; calls ``compute`` once with the missing keys, whose order it must keep."""
         keys = list(keys)
         with self._lock:
-            found = {key: self.kept[key] for key in keys if key in self.kept}
-        new = [key for key in keys if key not in found]
-        if new:
-            made = dict(zip(new, find(new), strict=True))
+            values = {key: self._values[key] for key in keys if key in self._values}
+        missing = [key for key in keys if key not in values]
+        if missing:
+            computed = dict(zip(missing, compute(missing), strict=True))
             with self._lock:
-                self.kept.update(made)
-            found |= made
-        return found
+                self._values.update(computed)
+            values |= computed
+        return values

@@ -1,4 +1,4 @@
-"""The options of linking: declared once, for the library, the spaCy component and the command line."""
+"""Options of linking for the library, the spaCy component and the command line."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from medlink.index import Filter
 
 
-def known_tag(language: str | None) -> str | None:
+def parse_language(language: str | None) -> str | None:
     """A language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and ``de``).
 
     Raises:
-        ConfigError: it is no known language.
+        ConfigError: the language is unknown.
     """
     return named_tag(language) if language else None
 
 
-def named_place(option: str, place: str | None) -> str | None:
-    """A file or folder that an option names; ValueError for an empty one, as from an unset variable of the shell."""
-    if place == "":
+def check_path(option: str, path: str | None) -> str | None:
+    """The path of an option; ValueError if it is empty, as with an unset variable of the shell."""
+    if path == "":
         raise ValueError(f"{option} is empty")
-    return place
+    return path
 
 
-def named_day(day: str | None, *words: str) -> str | None:
-    """A day as ISO 8601 writes it, or one of the words that may stand for one; ValueError for anything else.
+def parse_date(day: str | None, *words: str) -> str | None:
+    """A date in ISO 8601 or one of the allowed words, normalised; ValueError for anything else.
 
-    >>> named_day("20261130"), named_day("today", "today")
+    >>> parse_date("20261130"), parse_date("today", "today")
     ('2026-11-30', 'today')
     """
     try:
@@ -44,13 +44,13 @@ def named_day(day: str | None, *words: str) -> str | None:
 
 
 class LinkOptions(Settings):
-    """What :class:`medlink.Linker` can be told."""
+    """Options of :class:`medlink.Linker`."""
 
     k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention.")] = 5
     threshold: Annotated[float, Field(ge=0, le=1, description="Score below which a mention is NIL.")] = 0.5
     language: Annotated[
         str | None,
-        AfterValidator(known_tag),
+        AfterValidator(parse_language),
         Field(description="Language of mentions that name none; preferred names are shown in it."),
     ] = None
     languages: Annotated[
@@ -65,7 +65,9 @@ class LinkOptions(Settings):
 
     prefer: Annotated[
         tuple[str, ...],
-        AfterValidator(lambda given: tuple(part.strip() for one in given for part in one.split(",") if part.strip())),
+        AfterValidator(
+            lambda values: tuple(part for value in values for part in map(str.strip, value.split(",")) if part)
+        ),
         Field(
             strict=False,
             description="Sources, semantic types or kinds of thing whose concept is linked where several have the "
@@ -82,7 +84,7 @@ class LinkOptions(Settings):
 
     ranker: Annotated[
         str | None,
-        AfterValidator(lambda given: named_place("ranker", given)),
+        AfterValidator(lambda value: check_path("ranker", value)),
         Field(
             description="Ranker that orders the first candidates anew: a folder of 'medlink train ranker'; or the URL, "
             "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]"
@@ -90,7 +92,7 @@ class LinkOptions(Settings):
     ] = None
     ranker_cache: Annotated[
         str | None,
-        AfterValidator(lambda given: named_place("ranker_cache", given)),
+        AfterValidator(lambda value: check_path("ranker_cache", value)),
         Field(description="Folder that keeps the answers of the ranker, under hashes  [default: not kept]"),
     ] = None
 
@@ -102,8 +104,8 @@ class LinkOptions(Settings):
 
     @property
     def filter(self) -> Filter:
-        """Which names may be candidates."""
-        from medlink.index import Filter  # its libraries are not for those who only read the options
+        """The names that may be candidates."""
+        from medlink.index import Filter  # heavy; options must load without it
 
         languages, sources, types = (
             tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)

@@ -1,46 +1,48 @@
-"""A ranker that has pairs of texts scored, such as by a regressor that reads both: too slow for all candidates."""
+"""Re-order the first candidates by a model of text pairs, which is too slow for all candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from medlink.linking.candidates import Mention
-from medlink.linking.features import Evidence
+from medlink.linking.arrays import Floats
+from medlink.linking.candidates import Contexts, Mention
+from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import Ranker
 
-Score = Callable[[Sequence[str], Sequence[str]], ArrayLike]
-"""n texts and n others to ``(n,)`` scores, higher for more alike, as :meth:`medlink.MlteRegressor.score` gives them."""
+PairScorer = Callable[[Sequence[str], Sequence[str]], ArrayLike]
+"""Scores ``(n,)`` of n pairs of texts, higher for more alike, such as :meth:`medlink.MlteRegressor.score`."""
 
 
 class PairRanker:
-    """The first k names that another ranker finds for a mention, in the order of the scores of their pairs.
+    """Order the first k names of another ranker by the scores of their pairs.
 
-    They share the rank scores that they had, so that these mean what they meant to a calibration; a name that is the
-    mention keeps its own. Of equal scores the name that ranked higher stays first. Names are compared in their exact
-    forms, which have no capitals and no accents.
-    The other ranker is ``first``, such as that of a :class:`medlink.Linker`.
+    The k names exchange their rank scores, which keeps the calibration valid; a name equal to the mention keeps its
+    own. Names with equal scores stay in order. Texts are exact forms, without capitals and accents.
+
+    Args:
+        score: scores pairs of mention and name.
+        first: ranks all candidates, such as the ranker of a :class:`medlink.Linker`.
+        k: names to score for each mention.
     """
 
     uses_context = False
 
-    def __init__(self, score: Score, first: Ranker, k: int = 8) -> None:
+    def __init__(self, score: PairScorer, first: Ranker, k: int = 8) -> None:
         self._score, self._first, self._k = score, first, k
 
-    def rank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
-    ) -> NDArray[np.float64]:
-        """Rank scores ``(p,)``: those of the first ranker, handed round among the first k of each mention."""
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Rank scores ``(p,)``."""
         ranks = self._first.rank(mentions, None, candidates)
-        free = np.flatnonzero(~candidates.named)
+        free = np.flatnonzero(~candidates.is_equal)
         best = free[np.lexsort((-ranks[free], candidates.mention[free]))]
         mention = candidates.mention[best]
-        place = np.arange(len(best)) - np.searchsorted(mention, mention)
-        first, mention = best[place < self._k], mention[place < self._k]
+        position = np.arange(len(best)) - np.searchsorted(mention, mention)
+        first, mention = best[position < self._k], mention[position < self._k]
         texts = [[side[row] for row in first.tolist()] for side in (candidates.queries, candidates.norms)]
         scores = np.asarray(self._score(*texts), dtype=np.float64)
-        given = np.array(ranks)
-        given[first[np.lexsort((-scores, mention))]] = ranks[first]
-        return given
+        reordered = np.array(ranks)
+        reordered[first[np.lexsort((-scores, mention))]] = ranks[first]
+        return reordered

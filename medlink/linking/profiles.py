@@ -1,8 +1,8 @@
-"""Concepts that compete for a mention: their kinds, what the knowledge base says of them, and how likely each is.
+"""Profiles of the concepts that compete for a mention, and their prior.
 
-The prior says which concept a name means where several have it, before anything is known of the text around it. It is a
-conditional logit model (McFadden 1974, section 2): the share of each concept is ``softmax(weights @ features)`` over
-the concepts that have the name. ``benchmarks/fit_prior.py`` fits the weights on mentions that people linked.
+Without context the prior decides which concept a shared name means. It is a conditional logit model (McFadden 1974,
+section 2): the share of each concept is ``softmax(weights @ features)`` over the concepts that have the name.
+``benchmarks/fit_prior.py`` fits the weights on mentions that people linked.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.index import Bundle
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
-from medlink.linking.lru import Memo
+from medlink.linking.arrays import Floats
+from medlink.linking.lru import BatchCache
 
-_KEPT = 65_536  # concepts that are kept, some 2 KB each
-# A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.
+_CACHE_SIZE = 65_536  # concepts, some 2 KB each
+# two sources with one CUI mean the same; a code of any other system may be a class of several meanings
 _MEANINGS = "umls"
 Names = frozenset[tuple[str, str]]
 """Pairs of language and form of a name."""
@@ -46,44 +46,50 @@ def _kinds() -> dict[str, str]:
 
 
 def kinds() -> frozenset[str]:
-    """All kinds."""
     return frozenset(_kinds().values())
 
 
 @lru_cache(maxsize=8192)
 def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
-    """The kinds of some semantic types; a type that no kind is known of stands for itself.
+    """The kinds of some semantic types; a type without a kind is a kind of its own.
 
     >>> sorted(kinds_of(("Finding", "Disease or Syndrome"))), sorted(kinds_of(("Laboratory Procedure", "Zebra")))
     (['finding'], ['Zebra', 'measurement'])
     """
-    return frozenset(_kinds().get(one.casefold(), one) for one in semantic_types)
+    return frozenset(_kinds().get(name.casefold(), name) for name in semantic_types)
 
 
 @lru_cache(maxsize=4096)
-def same_system(one: str, other: str) -> bool:
-    """Whether two names mean one system; the longer may add an edition or a version.
+def is_same_system(first: str, second: str) -> bool:
+    """Whether two names mean one coding system; the longer may add an edition or a version.
 
-    >>> same_system("SNOMEDCT", "SNOMED_CT"), same_system("UMLS", "UMLS_CUI"), same_system("MESH", "ME")
+    >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("MESH", "ME")
     (True, True, False)
     """
-    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (one, other)), key=len)
+    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (first, second)), key=len)
     return (len(short) > 2 and long.startswith(short)) or (short == long != "")
 
 
 class ConceptProfile:
-    """A concept by its number in the index, and what is worked out of it when it is first asked for."""
+    """A concept of the knowledge base.
+
+    Attributes:
+        key: its number in the index.
+        codes: pairs of system and code that no other concept of its source maps to.
+        sources: its own source or, for a concept of a compilation such as the UMLS, the sources of its names.
+        languages: number of languages of its names.
+        features: prior features that do not depend on the name.
+        log_odds: the weighted sum of ``features``.
+    """
 
     def __init__(self, key: float, concept_id: str, types: tuple[str, ...], stored: Profile) -> None:
         self.key, self.concept_id, self.source, self.relations = key, concept_id, stored.source, stored.relations
         self.types, self.kinds, self.codes, self._names = frozenset(types), kinds_of(types), stored.codes, stored.names
         naming = frozenset(name.source for name in self._names)
         self.sources = frozenset((self.source,)) if self.source in naming or not naming else naming
-        """Who names it: its own source, or where that is a compilation such as the UMLS the sources of its names."""
         self.languages = len({name.language for name in self._names})
-        self.known = PriorFeatures()
-        """What speaks for it, whatever its name, and ``standing``, the log odds of that."""
-        self.standing = 0.0
+        self.features = PriorFeatures()
+        self.log_odds = 0.0
 
     @cached_property
     def names(self) -> Names:
@@ -92,47 +98,50 @@ class ConceptProfile:
 
     @cached_property
     def preferred(self) -> Names:
-        """Those of its preferred names."""
+        """Exact forms of its preferred names."""
         return frozenset((name.language, name.normal) for name in self._names if name.preferred)
 
     @cached_property
     def spellings(self) -> Names:
-        """Preferred names letter by letter."""
+        """Its preferred names with accents."""
         return frozenset((name.language, spelling(name.text)) for name in self._names if name.preferred)
 
     @cached_property
     def forms(self) -> frozenset[str]:
-        """Exact forms of its names in whatever language."""
+        """Exact forms of its names in any language."""
         return frozenset(name.normal for name in self._names)
 
-    def says(self, form: str) -> int:
-        """How many sources name it so."""
+    def count_sources(self, form: str) -> int:
+        """Number of sources that have a name of this exact form."""
         return len({name.source for name in self._names if name.normal == form})
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Its id with and without a prefix, in small letters."""
+        """Its id with and without prefix, in lower case."""
         full = self.concept_id.casefold()
         return frozenset((full, full.rpartition(":")[2]))
 
     @cached_property
-    def folded(self) -> frozenset[str]:
-        """Codes of other systems that no other concept of its source maps to, in small letters."""
+    def folded_codes(self) -> frozenset[str]:
+        """Its codes without their systems, in lower case."""
         return frozenset(code.casefold() for _, code in self.codes)
 
     @cached_property
-    def meanings(self) -> frozenset[str]:
-        """Those that are CUIs of the UMLS."""
-        return frozenset(code.casefold() for system, code in self.codes if same_system(_MEANINGS, system))
+    def cuis(self) -> frozenset[str]:
+        """Its codes that are CUIs of the UMLS."""
+        return frozenset(code.casefold() for system, code in self.codes if is_same_system(_MEANINGS, system))
 
 
 class PriorFeatures(NamedTuple):
-    """What speaks for a concept; each is higher for the likelier one.
+    """Features of a concept that has the best name of a mention; each is higher for the likelier concept.
 
-    ``preferred``: the name is a preferred one. ``spelt``: it is written with the letters of the mention, accents
-    included. Logarithms of how many ``name_sources`` name the concept so, and how many ``names``, ``sources``,
-    ``languages`` and ``relations`` it has. ``likeness``: cosine of the name and the mean of all its names. ``kind``:
-    what its kind of thing counts (:attr:`Prior.kinds`).
+    Attributes:
+        preferred: whether the name is preferred.
+        spelt: whether it has exactly the letters of the mention, accents included.
+        name_sources: log of the number of sources that give the concept this name.
+        names, sources, languages, relations: logs of how many it has.
+        likeness: cosine of the name and the mean of all its names.
+        kind: weight of its kind (:attr:`Prior.kinds`).
     """
 
     preferred: float = 0.0
@@ -145,8 +154,8 @@ class PriorFeatures(NamedTuple):
     likeness: float = 0.0
     kind: float = 0.0
 
-    def of_the_name(self) -> PriorFeatures:
-        """Without what says how well known the concept is."""
+    def without_popularity(self) -> PriorFeatures:
+        """Only the features that do not say how well known the concept is."""
         return PriorFeatures(preferred=self.preferred, spelt=self.spelt, kind=self.kind)
 
 
@@ -156,21 +165,21 @@ _KIND = PriorFeatures._fields.index("kind")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Weights of the features."""
+    """Weights of the features, and the feature value of each kind."""
 
     weights: PriorFeatures
     kinds: dict[str, float]
 
-    def known(self, concepts: Sequence[ConceptProfile]) -> NDArray[np.float64]:
-        """The features ``(n, f)`` of n concepts that no name decides; the others are 0."""
+    def concept_features(self, concepts: Sequence[ConceptProfile]) -> Floats:
+        """Features ``(n, f)`` of n concepts; those that depend on a name are 0."""
         counts = [(len(c.forms), len(c.sources), c.languages, c.relations + 1) for c in concepts]
-        found = np.zeros((len(concepts), len(PriorFeatures._fields)))
-        found[:, _OF_CONCEPTS] = np.log(np.maximum(counts, 1))
-        found[:, _KIND] = [max((self.kinds.get(kind, 0.0) for kind in c.kinds), default=0.0) for c in concepts]
-        return found
+        features = np.zeros((len(concepts), len(PriorFeatures._fields)))
+        features[:, _OF_CONCEPTS] = np.log(np.maximum(counts, 1))
+        features[:, _KIND] = [max((self.kinds.get(kind, 0.0) for kind in c.kinds), default=0.0) for c in concepts]
+        return features
 
-    def tells_senses(self, concepts: Iterable[ConceptProfile]) -> bool:
-        """Whether concepts of one name are different kinds of thing, none of which counts less than the others."""
+    def has_several_senses(self, concepts: Iterable[ConceptProfile]) -> bool:
+        """Whether concepts with one name have no kind in common, apart from kinds with a weight."""
         plain = [kinds for concept in concepts if (kinds := {k for k in concept.kinds if not self.kinds.get(k)})]
         return len(plain) > 1 and not set.intersection(*plain)
 
@@ -187,44 +196,43 @@ def default_prior() -> Prior:
 
 
 class ConceptProfiles:
-    """Profiles of the concepts of a bundle, by a prior which of them are likelier."""
+    """Cached profiles of the concepts of a bundle."""
 
     def __init__(self, bundle: Bundle, prior: Prior) -> None:
         self.bundle, self.prior = bundle, prior
-        self._kept = Memo[float, ConceptProfile](_KEPT)
+        self._cache = BatchCache[float, ConceptProfile](_CACHE_SIZE)
 
     @cached_property
     def counts(self) -> dict[str, dict[str, Any]]:
-        """Numbers of concepts, names and semantic types by source, in the order in which these were loaded."""
+        """Numbers of concepts, names and semantic types by source, in the order in which sources were loaded."""
         counts = self.bundle.kb.counts()["sources"]
         return {source.name: counts[source.name] for source in self.bundle.kb.sources()}
 
     @cached_property
     def sources(self) -> list[str]:
-        """The sources that have concepts."""
+        """Sources with concepts."""
         return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property
     def naming(self) -> list[str]:
-        """The sources that have concepts or names."""
+        """Sources with concepts or names."""
         return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property
-    def several(self) -> bool:
-        """Whether one concept may be there twice: in two sources, or in two of those that a compilation names."""
+    def has_several_sources(self) -> bool:
+        """Whether a concept may occur twice: in two sources, or in two sources of one compilation."""
         names_itself = any(self.counts[source]["names"] for source in self.sources)
         return len(self.sources) > 1 or (len(self.naming) > 1 and not names_itself)
 
-    def of(self, concepts: Collection[float]) -> dict[float, ConceptProfile]:
-        """The profiles of some concepts."""
-        return self._kept.get(sorted(set(concepts)), self._read)
+    def get(self, concepts: Collection[float]) -> dict[float, ConceptProfile]:
+        return self._cache.get(sorted(set(concepts)), self._read)
 
     def _read(self, keys: list[float]) -> list[ConceptProfile]:
         ids, types = self.bundle.index.concept_ids(np.array(keys)), self.bundle.index.concept_types(np.array(keys))
         stored = self.bundle.kb.profiles(ids)
-        found = [ConceptProfile(*one, stored[one[1]]) for one in zip(keys, ids, types, strict=True)]
-        known = self.prior.known(found)
-        odds = known @ np.array(self.prior.weights)
-        for concept, row, standing in zip(found, known.tolist(), odds.tolist(), strict=True):
-            concept.known, concept.standing = PriorFeatures(*row), standing
-        return found
+        profiles = [ConceptProfile(*row, stored[row[1]]) for row in zip(keys, ids, types, strict=True)]
+        features = self.prior.concept_features(profiles)
+        odds = features @ np.array(self.prior.weights)
+        for concept, row, log_odds in zip(profiles, features.tolist(), odds.tolist(), strict=True):
+            concept.features, concept.log_odds = PriorFeatures(*row), log_odds
+        return profiles

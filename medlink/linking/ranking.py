@@ -1,4 +1,4 @@
-"""The third stage: which candidate is the likeliest, by one number for each; what was learned comes first."""
+"""Third stage: rank candidate names by one number each; learned concepts come first."""
 
 from __future__ import annotations
 
@@ -17,53 +17,52 @@ from medlink.errors import BundleError
 from medlink.index import Bundle
 from medlink.index.names import Keys, Selections
 from medlink.language.tags import base
-from medlink.linking.calibration import WIDEST, Curve, Curves
-from medlink.linking.candidates import EXACT, LEARNED, Mention
-from medlink.linking.features import FEATURES, Evidence
+from medlink.linking.arrays import Floats, Ints
+from medlink.linking.calibration import MAX_MARGIN, Curve, Curves
+from medlink.linking.candidates import EXACT, LEARNED, Contexts, Mention
+from medlink.linking.features import FEATURES, CandidateFeatures
 from medlink.linking.profiles import ConceptProfiles
 from medlink.records import FSN
 
-_REACH = 1.0  # rank scores by which a name may be lower than the best one and still be moved before it
-_FIRST = 8  # concepts of a ranking that are made together, as few readers need more
-_SHARE = 0.3  # of the log odds of a concept that count beside the likeness of its name
+_NEAR = 1.0  # names at most this much below the best rank score may move before it
+_FIRST = 8  # concepts of a ranking that are created together, as few callers need more
+_PRIOR_WEIGHT = 0.3  # of the prior log odds of a concept in the rank score of its name
 
 
 class Ranker(Protocol):
-    """What ranks candidate names.
+    """Ranks candidate names.
 
-    ``uses_context`` says whether the context of a mention changes its ranks: the linker then ranks a mention anew in
-    each context, and gives ``rank`` the contexts; otherwise each distinct mention is ranked once.
+    ``uses_context``: whether the context of a mention changes its ranks. If so, the linker ranks a mention again in
+    each context; otherwise it ranks each distinct mention once.
     """
 
     uses_context: bool
 
-    def rank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
-    ) -> NDArray[np.float64]:
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
         """Rank scores ``(p,)`` of candidate names, higher is better.
 
-        The ``text`` of n mentions is what is linked; contexts are ``None`` where there are none, or the ranker uses
-        none.
+        Args:
+            mentions: n mentions, linked by their ``text``.
+            contexts: n texts around them, ``None`` without contexts or if the ranker does not use them.
+            candidates: p pairs of mention and name.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class LinearJoin:
-    """A weighted sum of the evidence, one weight for each of :data:`medlink.linking.features.FEATURES`."""
+class LinearRanker:
+    """A weighted sum of features, one weight for each of :data:`medlink.linking.features.FEATURES`."""
 
     weights: tuple[float, ...]
     uses_context = False
 
-    def rank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
-    ) -> NDArray[np.float64]:
-        """Rank scores ``(p,)`` by the evidence alone; mentions and contexts do not count."""
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Rank scores ``(p,)``, independent of the context."""
         return self.sums(candidates.features)
 
-    def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    def sums(self, features: NDArray[np.float32]) -> Floats:
         """Rank scores ``(p,)`` of ``features (p, f)``.
 
-        Summed feature by feature: a matrix product may round differently with another number of pairs.
+        Summed feature by feature: the rounding of a matrix product depends on the number of pairs.
         """
         total = np.zeros(len(features))
         for i, weight in enumerate(self.weights):
@@ -72,90 +71,95 @@ class LinearJoin:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """Weights of the evidence and the curves of the score, fitted together."""
+class FittedRanker:
+    """A ranker and the calibration that was fitted with it."""
 
-    ranker: LinearJoin
+    ranker: LinearRanker
     calibration: Curves
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a bundle's manifest."""
+        """Plain data for the manifest of a bundle."""
         return {
             "weights": dict(zip(FEATURES, self.ranker.weights, strict=True)),
             "calibration": asdict(self.calibration),
         }
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Join:
-        """Read what :meth:`to_dict` wrote.
+    def from_dict(cls, raw: dict[str, Any]) -> FittedRanker:
+        """Inverse of :meth:`to_dict`.
 
         Raises:
-            BundleError: the weights are of another set of features.
+            BundleError: the weights belong to another set of features.
         """
         try:
             if set(raw["weights"]) != set(FEATURES):
                 raise KeyError("weights")
-            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves_of(raw["calibration"]))
+            weights = tuple(float(raw["weights"][feature]) for feature in FEATURES)
+            return cls(LinearRanker(weights), parse_curves(raw["calibration"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BundleError(
                 "the calibration is of another version of medlink", remedy="build the index again"
             ) from error
 
 
-def curves_of(told: dict[str, Any]) -> Curves:
-    """Curves from plain data; KeyError, TypeError, ValueError or AttributeError where it is none of them."""
-    alike, named = (Curve(**{key: float(value) for key, value in told[kind].items()}) for kind in ("alike", "named"))
-    languages = {str(tag): float(value) for tag, value in told["languages"].items()}
-    return Curves(alike, named, float(told["named_least"]), float(told["rival"]), languages)
+def parse_curves(raw: dict[str, Any]) -> Curves:
+    """Curves from plain data; KeyError, TypeError, ValueError or AttributeError if the data are invalid."""
+    alike, named = (Curve(**{key: float(value) for key, value in raw[kind].items()}) for kind in ("alike", "named"))
+    languages = {str(tag): float(value) for tag, value in raw["languages"].items()}
+    return Curves(alike, named, float(raw["named_least"]), float(raw["rival"]), languages)
 
 
 @cache
-def default_join() -> Join:
+def default_ranker() -> FittedRanker:
     """The weights that ship with medlink."""
     text = resources.files("medlink").joinpath("resources/linking/join.json").read_text("utf-8")
-    return Join.from_dict(json.loads(text))
+    return FittedRanker.from_dict(json.loads(text))
 
 
 class PriorRanker:
-    """Ranks names by another ranker and by how well known their concepts are.
+    """Adds the prior of the concepts to the rank scores of another ranker.
 
-    Where a bundle has several sources, a name of one of them may be a little more like a mention than that of the
-    concept which everybody means. Ranks are moved so that the best name of a mention keeps its rank score, and the
-    calibration what it means.
+    With several sources, a name of an obscure concept may resemble a mention a little more than the name of the
+    concept that everybody means. The best name of a mention keeps the best rank score, so the calibration stays valid.
     """
 
     def __init__(self, first: Ranker, profiles: ConceptProfiles) -> None:
         self._first, self._profiles = first, profiles
         self.uses_context = first.uses_context
 
-    def rank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
-    ) -> NDArray[np.float64]:
-        """Rank scores ``(p,)``: those of the first ranker and the share of the prior, for names near the best one."""
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Rank scores ``(p,)``; moves only names near the best."""
         ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
         if not len(ranks):
             return ranks
         _, starts, run = np.unique(mention, return_index=True, return_inverse=True)
-        near = ranks >= np.maximum.reduceat(ranks, starts)[run] - _REACH
+        near = ranks >= np.maximum.reduceat(ranks, starts)[run] - _NEAR
         pair, entry = candidates.entry
         chosen = near[pair]
         pair, concept = pair[chosen], candidates.entries.concept[entry[chosen]]
-        distinct, which = np.unique(concept, return_inverse=True)
-        profiles = self._profiles.of(distinct.tolist())
-        odds = np.array([profiles[key].standing for key in distinct.tolist()])
+        distinct, inverse = np.unique(concept, return_inverse=True)
+        profiles = self._profiles.get(distinct.tolist())
+        odds = np.array([profiles[key].log_odds for key in distinct.tolist()])
         moved = np.full(len(ranks), -np.inf)
-        np.maximum.at(moved, pair, ranks[pair] + _SHARE * odds[which])
+        np.maximum.at(moved, pair, ranks[pair] + _PRIOR_WEIGHT * odds[inverse])
         best = np.lexsort((-moved, mention))[starts]
         return np.where(near, moved - (moved - ranks)[best][run], ranks)
 
 
-class Ranked(NamedTuple):
-    """The best name of one concept for one mention: keys of both, and the address of the entry.
+class RankedConcept(NamedTuple):
+    """A concept of a mention by its best name.
 
-    ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
-    finding and the mention is not. The first of a mention has its ``measures``
-    (:data:`medlink.linking.features.FEATURES`). ``weight`` is how much likelier a re-ranker holds the concept than
-    others that share its name; ``moved`` says of the first that a re-ranker put its name before another.
+    Attributes:
+        concept, name: keys of the index.
+        rank: rank score of the name.
+        margin: how far it ranks above the best other name of another concept, negative if below.
+        entry: address of the entry that gives the concept the name.
+        preferred: whether the name is preferred.
+        route: number of the route that found the name.
+        adds: whether the name is about a finding and the mention is not.
+        features: :data:`medlink.linking.features.FEATURES` of the first concept of a mention, ``None`` for others.
+        weight: how much likelier a re-ranker considers the concept than others with the name.
+        moved: whether a re-ranker put the name of the first concept before another.
     """
 
     concept: int
@@ -166,95 +170,97 @@ class Ranked(NamedTuple):
     preferred: bool
     route: int
     adds: bool
-    measures: tuple[float, ...] | None = None
+    features: tuple[float, ...] | None = None
     weight: float = 1.0
     moved: bool = False
 
 
+Rankings = Sequence[Sequence[RankedConcept]]
+"""The concepts of each mention, best first."""
 _ROW = np.dtype(
     [
         ("concept", "i8"), ("rank", "f8"), ("margin", "f8"), ("name", "i8"),
         ("entry", "i8"), ("preferred", "?"), ("route", "i1"), ("adds", "?"),
     ]
 )  # fmt: skip
-"""The fields of :class:`Ranked` up to ``adds``."""
+"""The fields of :class:`RankedConcept` up to ``adds``."""
 
 
-class Ranking(Sequence[Ranked]):
-    """The concepts of one mention, best first; few are ever looked at, so that an object is made of one when it is."""
+class Ranking(Sequence[RankedConcept]):
+    """The concepts of one mention, best first; creates objects on access, as most are never needed."""
 
-    __slots__ = ("_measures", "_rows")
+    __slots__ = ("_features", "_rows")
 
-    def __init__(self, rows: NDArray[np.void], measures: NDArray[np.float32]) -> None:
-        self._rows, self._measures = rows, measures
+    def __init__(self, rows: NDArray[np.void], features: NDArray[np.float32]) -> None:
+        self._rows, self._features = rows, features
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @overload
-    def __getitem__(self, at: int) -> Ranked: ...
+    def __getitem__(self, at: int) -> RankedConcept: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[Ranked]: ...
+    def __getitem__(self, at: slice) -> list[RankedConcept]: ...
 
-    def __getitem__(self, at: int | slice) -> Ranked | list[Ranked]:
+    def __getitem__(self, at: int | slice) -> RankedConcept | list[RankedConcept]:
         if isinstance(at, slice):
             rows = self._rows[at].tolist()
             first = at.indices(len(self._rows))[0] == 0
         else:
             rows = [self._rows[at].item()]
             first = at in (0, -len(self._rows))
-        found = [Ranked(*row) for row in rows]
-        if first and found:
-            found[0] = found[0]._replace(measures=tuple(self._measures.tolist()))
-        return found if isinstance(at, slice) else found[0]
+        concepts = [RankedConcept(*row) for row in rows]
+        if first and concepts:
+            concepts[0] = concepts[0]._replace(features=tuple(self._features.tolist()))
+        return concepts if isinstance(at, slice) else concepts[0]
 
-    def __iter__(self) -> Iterator[Ranked]:
+    def __iter__(self) -> Iterator[RankedConcept]:
         yield from self[:_FIRST]
         yield from self[_FIRST:]
 
 
-def best_names(evidence: Evidence, rank: NDArray[np.float64]) -> list[Ranking]:
+def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
     """Concepts of each mention by their best name, best first.
 
-    Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name to
-    the letter stands before any other. ``rank (p,)`` are the rank scores of the candidate names.
+    Of names with equal ranks, names in the language of the mention come first, then preferred names. A name that equals
+    the mention exactly precedes all others. ``rank (p,)`` are the rank scores of the candidate names.
     """
-    rank, entries, batch = np.round(rank, 9), evidence.entries, evidence.batch
-    pair, entry = evidence.entry
-    mention, exact = evidence.mention[pair], evidence.route[pair] == EXACT
+    rank, entries, batch = np.round(rank, 9), candidates.entries, candidates.batch
+    pair, entry = candidates.entry
+    mention, exact = candidates.mention[pair], candidates.route[pair] == EXACT
     concept = entries.concept[entry]
     languages = {tag: base(tag or "") for tag in {*batch.languages, *batch.index.languages}}
     codes = {tag: code for code, tag in enumerate(dict.fromkeys(languages.values()))}
-    spoken, written = (
+    of_mentions, of_entries = (
         np.array([codes[languages[tag]] for tag in tags], np.int64) for tags in (batch.languages, batch.index.languages)
     )
-    other = spoken[mention] != written[entries.language[entry]]
-    # names go by their exact form, entries of one name by language and text: so they come
-    order = np.lexsort((2 * other + ~entries.preferred[entry], -rank[pair], ~exact, concept, mention))
+    foreign = of_mentions[mention] != of_entries[entries.language[entry]]
+    # stable: names are sorted by exact form, entries of a name by language and text
+    order = np.lexsort((2 * foreign + ~entries.preferred[entry], -rank[pair], ~exact, concept, mention))
     first = np.ones(len(order), dtype=bool)
     first[1:] = (np.diff(mention[order]) != 0) | (np.diff(concept[order]) != 0)
     best = order[first]
-    # equal ranks in the order of concept ids, in which they are
+    # stable: equal ranks stay in the order of concept ids
     best = best[np.lexsort((-rank[pair[best]], 2 * mention[best] + ~exact[best]))]
     at, mention = pair[best], mention[best]
     rows = np.empty(len(best), _ROW)
-    rows["concept"], rows["rank"], rows["name"] = concept[best], rank[at], evidence.name[at]
-    rows["margin"] = margins(mention, rows["rank"], rows["name"])
+    rows["concept"], rows["rank"], rows["name"] = concept[best], rank[at], candidates.name[at]
+    rows["margin"] = compute_margins(mention, rows["rank"], rows["name"])
     rows["entry"], rows["preferred"] = entries.address[entry[best]], entries.preferred[entry[best]]
-    rows["route"], rows["adds"] = evidence.route[at], (evidence.overlap.adds & ~evidence.named)[at]
+    rows["route"], rows["adds"] = candidates.route[at], (candidates.overlap.adds_finding & ~candidates.is_equal)[at]
     ends = np.searchsorted(mention, np.arange(len(batch.texts) + 1))
-    measures = np.zeros((len(batch.texts), evidence.features.shape[1]), dtype=np.float32)
+    features = np.zeros((len(batch.texts), candidates.features.shape[1]), dtype=np.float32)
     some = ends[1:] > ends[:-1]
-    measures[some] = evidence.features[at[ends[:-1][some]]]
-    # copies: a ranking that is kept holds no others
-    return [Ranking(rows[slice(*place)].copy(), measures[i].copy()) for i, place in enumerate(pairwise(ends.tolist()))]
+    features[some] = candidates.features[at[ends[:-1][some]]]
+    # copies: a cached ranking keeps no other ranking in memory
+    return [Ranking(rows[slice(*span)].copy(), features[i].copy()) for i, span in enumerate(pairwise(ends.tolist()))]
 
 
-def margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:
-    """By how much the best candidate of another name ranks lower, for each candidate of each mention.
+def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
+    """How far each candidate of each mention ranks above the best candidate of another name.
 
-    >>> margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7.0, 7.0, 8.0, 9.0])).tolist()
+    >>> compute_margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7, 7, 8, 9])).tolist()
     [2.0, 2.0, -2.0, 5.0]
     """
     order = np.lexsort((-rank, mention))
@@ -262,42 +268,42 @@ def margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -
     top = np.zeros(int(mention.max(initial=-1)) + 1, dtype=np.int64)
     top[mention[first]] = first
     best = top[mention]
-    other = name != name[best]
+    is_other = name != name[best]
     second = np.full(len(top), -np.inf)
-    np.maximum.at(second, mention[other], rank[other])
-    against = np.where(other, rank[best], second[mention])
-    return np.asarray(np.clip(rank - against, -WIDEST, WIDEST))
+    np.maximum.at(second, mention[is_other], rank[is_other])
+    against = np.where(is_other, rank[best], second[mention])
+    return np.asarray(np.clip(rank - against, -MAX_MARGIN, MAX_MARGIN))
 
 
 class LearnedConcepts:
-    """What somebody taught for a mention, as a candidate before all others, by one of the ``selection`` of names."""
+    """Puts learned concepts before all other candidates, each by a name of the ``selection``."""
 
     def __init__(self, bundle: Bundle, selection: Selections | None) -> None:
         self._bundle, self._selection = bundle, selection
-        self._known: dict[tuple[str, str | None], Ranked | None] = {}
+        self._cache: dict[tuple[str, str | None], RankedConcept | None] = {}
 
-    def first(self, ranked: Sequence[Ranked], concept_id: str, language: str | None) -> list[Ranked]:
-        """The candidates of a mention with the concept before all others; as they are where it may be no candidate."""
-        if (concept_id, language) not in self._known:
-            self._known[concept_id, language] = self._candidate(concept_id, language)
-        taught = self._known[concept_id, language]
-        if taught is None:
+    def move_first(self, ranked: Sequence[RankedConcept], concept_id: str, language: str | None) -> list[RankedConcept]:
+        """The candidates with the concept before all others; unchanged if the selection excludes it."""
+        if (concept_id, language) not in self._cache:
+            self._cache[concept_id, language] = self._candidate(concept_id, language)
+        learned = self._cache[concept_id, language]
+        if learned is None:
             return list(ranked)
         if ranked:
-            taught = taught._replace(rank=ranked[0].rank + WIDEST, measures=ranked[0].measures)
-        return [taught, *(one for one in ranked if one.concept != taught.concept)]
+            learned = learned._replace(rank=ranked[0].rank + MAX_MARGIN, features=ranked[0].features)
+        return [learned, *(candidate for candidate in ranked if candidate.concept != learned.concept)]
 
-    def _candidate(self, concept_id: str, language: str | None) -> Ranked | None:
+    def _candidate(self, concept_id: str, language: str | None) -> RankedConcept | None:
         index, kb = self._bundle.index, self._bundle.kb
         names = [name for name in kb.names(concept_id) if name.type != FSN]
         own = base(language or "")
         for name in sorted(names, key=lambda name: (base(name.language) != own, not name.preferred)):
-            found = [key for key, route in index.lookup(name.text, None, self._selection).items() if route == "exact"]
-            entries = index.entries(np.array(found), self._selection)
-            for at, one in enumerate(index.concept_ids(entries.concept)):
-                if one == concept_id:
-                    key = found[int(entries.position[at])]
-                    columns = int(entries.concept[at]), 0.0, WIDEST, key, int(entries.address[at])
+            keys = [key for key, route in index.lookup(name.text, None, self._selection).items() if route == "exact"]
+            entries = index.entries(np.array(keys), self._selection)
+            for at, found_id in enumerate(index.concept_ids(entries.concept)):
+                if found_id == concept_id:
+                    key = keys[int(entries.position[at])]
+                    columns = int(entries.concept[at]), 0.0, MAX_MARGIN, key, int(entries.address[at])
                     preferred = bool(entries.preferred[at])
-                    return Ranked(*columns, preferred, LEARNED, adds=False, measures=(0.0,) * len(FEATURES))
+                    return RankedConcept(*columns, preferred, LEARNED, adds=False, features=(0.0,) * len(FEATURES))
         return None

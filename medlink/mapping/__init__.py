@@ -1,10 +1,10 @@
-"""Mapping: lists of local codes to the concepts of a bundle, and the files of Usagi and OMOP in which maps are kept."""
+"""Mapping of local codes to the concepts of a bundle, with the file formats of Usagi, OMOP and SSSOM."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 from medlink.mapping.options import Columns, MapOptions
 
 if TYPE_CHECKING:
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from medlink.mapping.run import MapReport, map_codes
 
 __all__ = ["CodeMapping", "Columns", "MapOptions", "MapReport", "Mapper", "SourceCode", "Target", "map_codes"]
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__, {"codes": "CodeMapping SourceCode Target", "proposals": "Mapper", "run": "MapReport map_codes"}
 )

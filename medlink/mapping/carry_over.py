@@ -1,13 +1,14 @@
-"""Maps of an earlier release carried over: what holds is kept, what does not is proposed anew, with a reason."""
+"""Carry over the maps of an earlier release: decisions that still hold stay, others are proposed again."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from medlink.kb import KnowledgeBase
-from medlink.kb.changes import what_became_of
+from medlink.kb.changes import classify_retirement
 from medlink.mapping.codes import APPROVED, MAPS_TO, CodeMapping, SourceCode, Target
 from medlink.mapping.targets import Targets
 from medlink.records import LINKED
@@ -17,17 +18,13 @@ KEPT, UNDECIDED, NEW, SOURCE, RENAMED, MERGED, RETIRED, EXCLUDED, GONE = (
     "target excluded", "gone",
 )  # fmt: skip
 RESULTS = (KEPT, SOURCE, RENAMED, MERGED, RETIRED, EXCLUDED, UNDECIDED, NEW, GONE)
-"""What becomes of a map of an earlier release."""
+"""Results for a map of an earlier release."""
 _WORST = (RETIRED, EXCLUDED, MERGED, RENAMED, KEPT)
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What becomes of one map.
-
-    ``reason`` says why in words. ``instead`` are targets in place of the earlier ones, if each of these has one that
-    certainly replaces it.
-    """
+class CarryResult:
+    """The result for an earlier map; ``instead`` holds the replacements of its targets, if all are certain."""
 
     result: str
     reason: str = ""
@@ -35,82 +32,88 @@ class Carried:
     instead: tuple[Target, ...] = ()
 
 
-class Before:
-    """Maps of an earlier release, for the present knowledge base; ``among`` may be targets now, ``None`` for all."""
+class _CheckedTarget(NamedTuple):
+    result: str
+    reason: str
+    replacement: Target | None = None
+
+
+class EarlierMaps:
+    """The maps of an earlier release; ``among`` are the targets allowed now, ``None`` for all."""
 
     def __init__(
         self, maps: Iterable[CodeMapping], kb: KnowledgeBase, among: Collection[str] | None, targets: Targets
     ) -> None:
         self._kb, self._among, self._targets = kb, among, targets
         self._by_code: defaultdict[str, list[CodeMapping]] = defaultdict(list)
-        for one in maps:
-            self._by_code[one.source.code].append(one)
-        self._met = set[str]()
+        for earlier in maps:
+            self._by_code[earlier.source.code].append(earlier)
+        self._seen = set[str]()
 
-    def of(self, source: SourceCode) -> Carried:
-        """What becomes of the map of a code. Of several maps of one code that of the same description counts."""
-        known = self._by_code.get(source.code)
-        if known is None:
-            return Carried(NEW)
-        self._met.add(source.code)
-        same = [one for one in known if one.source.name == source.name]
-        before = (same or known)[0]
+    def carry_over(self, source: SourceCode) -> CarryResult:
+        """Compare a code with its earlier map, if possible one with the same description."""
+        maps = self._by_code.get(source.code)
+        if maps is None:
+            return CarryResult(NEW)
+        self._seen.add(source.code)
+        same = [earlier for earlier in maps if earlier.source.name == source.name]
+        before = (same or maps)[0]
         if not before.decided:
-            return Carried(UNDECIDED, "nobody had decided", before)
+            return CarryResult(UNDECIDED, "nobody had decided", before)
         if not same:
-            return Carried(SOURCE, f"the description was: {before.source.name}", before)
-        held = [self._held(one) for one in before.targets]
-        result = min((one for one, _, _ in held), key=_WORST.index, default=KEPT)
-        reason = "; ".join(words for _, words, _ in held if words)
-        sure = all(target is not None for *_, target in held)
-        instead = tuple(target for *_, target in held if target is not None) if sure and result != KEPT else ()
-        return Carried(result, reason, before, instead)
+            return CarryResult(SOURCE, f"the description was: {before.source.name}", before)
+        checked = [self._check_target(target) for target in before.targets]
+        result = min((target.result for target in checked), key=_WORST.index, default=KEPT)
+        reason = "; ".join(target.reason for target in checked if target.reason)
+        replaced = tuple(target.replacement for target in checked if target.replacement is not None)
+        instead = replaced if len(replaced) == len(checked) and result != KEPT else ()
+        return CarryResult(result, reason, before, instead)
 
-    def _held(self, target: Target) -> tuple[str, str, Target | None]:
-        concept_id, written = target.concept_id, self._targets.written
+    def _check_target(self, target: Target) -> _CheckedTarget:
+        concept_id, format_id = target.concept_id, self._targets.format_id
         if concept_id not in self._kb:
-            gone = what_became_of(concept_id, self._kb)
-            stands = [one for one in gone.after.split(" | ") if one]
-            words = f"{written(concept_id)} {target.name} is {gone.change}"
-            if stands:
-                words += f" ({gone.how}): {', '.join(map(written, stands))}"
-            if gone.change == "merged" and len(stands) == 1 and self._may(stands[0], target.kind):
-                return MERGED, words, self._targets.made(stands, target.kind)[0]
-            return RETIRED, words, None
-        if not self._may(concept_id, target.kind):
-            return EXCLUDED, f"{written(concept_id)} {target.name} is not allowed as a target", None
-        names = {" ".join(one.text.split()) for one in self._kb.names(concept_id) if one.preferred}
+            gone = classify_retirement(concept_id, self._kb)
+            successors = [successor for successor in gone.after.split(" | ") if successor]
+            reason = f"{format_id(concept_id)} {target.name} is {gone.change}"
+            if successors:
+                reason += f" ({gone.how}): {', '.join(map(format_id, successors))}"
+            if gone.change == "merged" and len(successors) == 1 and self._is_allowed(successors[0], target.kind):
+                return _CheckedTarget(MERGED, reason, self._targets.make_targets(successors, target.kind)[0])
+            return _CheckedTarget(RETIRED, reason)
+        if not self._is_allowed(concept_id, target.kind):
+            return _CheckedTarget(EXCLUDED, f"{format_id(concept_id)} {target.name} is not allowed as a target")
+        names = {" ".join(name.text.split()) for name in self._kb.names(concept_id) if name.preferred}
         if target.name and target.name not in names:
-            now = self._targets.made([concept_id], target.kind)[0]
-            return RENAMED, f"{written(concept_id)} was called: {target.name}", now
-        return KEPT, "", target
+            now = self._targets.make_targets([concept_id], target.kind)[0]
+            return _CheckedTarget(RENAMED, f"{format_id(concept_id)} was called: {target.name}", now)
+        return _CheckedTarget(KEPT, "", target)
 
-    def _may(self, concept_id: str, kind: str) -> bool:
+    def _is_allowed(self, concept_id: str, kind: str) -> bool:
         return kind != MAPS_TO or self._among is None or concept_id in self._among
 
-    def gone(self) -> Iterator[CodeMapping]:
-        """The maps of codes that were not asked for, in the order of their file."""
-        for code, known in self._by_code.items():
-            if code not in self._met:
-                yield from known
+    def iter_gone(self) -> Iterator[CodeMapping]:
+        """Yield the maps of codes that the list no longer has, in file order."""
+        for code, maps in self._by_code.items():
+            if code not in self._seen:
+                yield from maps
 
 
-def kept_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
-    """A map of before that holds, for the code as the list has it now."""
+def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
+    """Return an earlier map that still holds, with the present row of its code."""
     return replace(before, source=replace(source, assigned=before.source.assigned), change=KEPT)
 
 
-def proposed_map(what: Carried, proposal: CodeMapping) -> CodeMapping:
-    """A proposal with what is said of the map of before; where concepts stand for its targets they are proposed."""
-    change = f"{what.result}: {what.reason}" if what.reason else what.result
-    before = what.before
+def annotate_proposal(carried: CarryResult, proposal: CodeMapping) -> CodeMapping:
+    """Add the change of the earlier map to a proposal, and propose certain replacements of approved targets."""
+    change = f"{carried.result}: {carried.reason}" if carried.reason else carried.result
+    before = carried.before
     if before is None:
         return replace(proposal, change=change)
     if before.decided:
         change += f" (was {before.status}" + (f" by {before.set_by})" if before.set_by else ")")
-    found = replace(proposal, comment=before.comment, reviewer=before.reviewer, change=change)
-    if what.instead and before.status == APPROVED:
-        first = what.instead[0].concept_id
-        score = next((one.score for one in proposal.candidates if one.concept_id == first), 0.0)
-        found = replace(found, targets=what.instead, score=score, link=LINKED, evidence="approved before")
-    return found
+    annotated = replace(proposal, comment=before.comment, reviewer=before.reviewer, change=change)
+    if carried.instead and before.status == APPROVED:
+        first = carried.instead[0].concept_id
+        score = next((candidate.score for candidate in proposal.candidates if candidate.concept_id == first), 0.0)
+        annotated = replace(annotated, targets=carried.instead, score=score, link=LINKED, evidence="approved before")
+    return annotated

@@ -1,7 +1,6 @@
-"""A local code, what it is mapped to, and what was decided: the records that readers, proposals and writers share.
+"""A local code, its targets, and decisions about it: records of readers, proposals and writers.
 
-The words for status, equivalence and kind of target are those of Usagi
-(https://github.com/OHDSI/Usagi), so that its files hold the same.
+Status, equivalence and kind of target have the values of Usagi (https://github.com/OHDSI/Usagi).
 """
 
 from __future__ import annotations
@@ -15,27 +14,22 @@ APPROVED, UNCHECKED, AUTO_MAPPED, AUTO_MAPPED_TO_1, INVALID_TARGET, FLAGGED, IGN
     "APPROVED", "UNCHECKED", "AUTO_MAPPED", "AUTO_MAPPED_TO_1", "INVALID_TARGET", "FLAGGED", "IGNORED",
 )  # fmt: skip
 STATUSES: Final = (APPROVED, UNCHECKED, AUTO_MAPPED, AUTO_MAPPED_TO_1, INVALID_TARGET, FLAGGED, IGNORED)
-"""What became of a code. ``AUTO_MAPPED_TO_1`` says that the code itself means one concept, ``AUTO_MAPPED`` that it
-means several."""
+"""Status of a code. ``AUTO_MAPPED_TO_1``: the code itself means one concept; ``AUTO_MAPPED``: it means several."""
 DECIDED: Final = frozenset({APPROVED, FLAGGED, IGNORED})
-"""What a person decided."""
+"""Statuses that a person decided."""
 EQUAL, EQUIVALENT, WIDER, NARROWER, INEXACT, UNMATCHED, UNREVIEWED = (
     "EQUAL", "EQUIVALENT", "WIDER", "NARROWER", "INEXACT", "UNMATCHED", "UNREVIEWED",
 )  # fmt: skip
 EQUIVALENCES: Final = (EQUAL, EQUIVALENT, WIDER, NARROWER, INEXACT, UNMATCHED, UNREVIEWED)
-"""What the target is to the source: ``WIDER`` is a target of a wider meaning."""
+"""Relations of the target to the source: a ``WIDER`` target has a wider meaning."""
 MAPS_TO, MAPS_TO_VALUE, MAPS_TO_UNIT = "MAPS_TO", "MAPS_TO_VALUE", "MAPS_TO_UNIT"
 KINDS: Final = (MAPS_TO, MAPS_TO_VALUE, MAPS_TO_UNIT)
-"""What a target is to its code: its meaning, the value that it states, the unit in which it is measured."""
+"""Kinds of target: the meaning of the code, the value that it states, its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCode:
-    """A row of a list.
-
-    ``frequency`` is ``None`` where the list has none; ``added`` are its other columns, in their order;
-    ``assigned`` are concepts that the list names itself, by the ids that it has for them.
-    """
+    """A row of a list: ``added`` are its further columns, ``assigned`` the concept ids that the list itself assigns."""
 
     code: str
     name: str
@@ -48,7 +42,7 @@ class SourceCode:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A concept that a code is mapped to; ``created_on`` is in milliseconds since 1970, 0 where nobody says."""
+    """A concept that a code is mapped to; ``created_on`` in milliseconds since 1970, 0 if unknown."""
 
     concept_id: str
     name: str
@@ -60,19 +54,19 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CodeMapping:
-    """A code with its targets, and who decided what about it.
+    """A code with its targets and decisions.
 
     Attributes:
         source: the code.
-        targets: its concepts, none where nothing is proposed.
-        score: how likely the first target is right, 0 to 1.
+        targets: its concepts, if any.
+        score: probability that the first target is right.
         status, equivalence: one of :data:`STATUSES` and of :data:`EQUIVALENCES`.
         set_by, set_on: who set the status, and when, in milliseconds since 1970.
-        comment, reviewer: what a person wrote, and whose turn it is.
-        link: whether the description was ``linked``, is ``ambiguous``, or ``nil``.
+        comment, reviewer: a remark, and the assigned reviewer.
+        link: ``linked``, ``ambiguous`` or ``nil``, for the description.
         candidates: ranked concepts, best first.
-        evidence: what speaks for the first of them, in words.
-        change: what became of the map of an earlier release, in words.
+        evidence: reasons for the first candidate.
+        change: the result for the map of an earlier release.
     """
 
     source: SourceCode
@@ -91,10 +85,10 @@ class CodeMapping:
 
     @property
     def decided(self) -> bool:
-        """Whether a person decided, which is never written over."""
+        """Whether a person decided; such a map is never changed."""
         return self.status in DECIDED
 
     @property
     def target(self) -> Target | None:
-        """The concept that the code means, without those of value and unit."""
-        return next((one for one in self.targets if one.kind == MAPS_TO), None)
+        """The concept that the code means, if any."""
+        return next((target for target in self.targets if target.kind == MAPS_TO), None)

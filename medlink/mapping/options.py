@@ -1,4 +1,4 @@
-"""The options of mapping: declared once, for the library and the command line."""
+"""Options of mapping, for the library and the command line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from medlink.linking.options import LinkOptions, known_tag, named_day
+from medlink.linking.options import LinkOptions, parse_date, parse_language
 
 Shape = Literal["usagi", "source-to-concept-map", "sssom", "jsonl"]
-"""Formats of maps: Usagi's save file, OMOP's table, SSSOM, or JSON lines for ``medlink review``."""
+"""Formats of maps: Usagi's save file, OMOP's table, SSSOM, or JSON lines for the review page."""
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 TODAY = "today"
-_LONGEST = 20  # characters of a vocabulary_id of OMOP
+_MAX_VOCABULARY = 20  # characters of a vocabulary_id of OMOP
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns of a list; where one is ``None`` the usual names are looked for."""
+    """Names of the columns of a list; ``None`` for the usual names."""
 
     code: str | None = None
     name: str | None = None
@@ -29,8 +29,8 @@ class Columns:
 
 
 def _vocabulary(name: str) -> str:
-    if not name or len(name) > _LONGEST or not all(mark.isalnum() or mark in "_.-" for mark in name):
-        raise ValueError(f"vocabulary is {name!r}, 1 to {_LONGEST} letters, digits and any of _ . - expected")
+    if not name or len(name) > _MAX_VOCABULARY or not all(mark.isalnum() or mark in "_.-" for mark in name):
+        raise ValueError(f"vocabulary is {name!r}, 1 to {_MAX_VOCABULARY} letters, digits and any of _ . - expected")
     return name
 
 
@@ -45,7 +45,7 @@ class MapOptions(LinkOptions):
     threshold: Annotated[float, Field(ge=0, le=1, description="Score below which nothing is proposed.")] = 0.5
     language: Annotated[
         str | None,
-        AfterValidator(known_tag),
+        AfterValidator(parse_language),
         Field(description="Language of descriptions that name none; without it the words of all are read."),
     ] = None
     code_system: Annotated[
@@ -71,13 +71,13 @@ class MapOptions(LinkOptions):
     ] = False
     date: Annotated[
         str | None,
-        AfterValidator(lambda given: named_day(given, TODAY)),
+        AfterValidator(lambda given: parse_date(given, TODAY)),
         Field(description=f"Day of the proposals, such as 2026-11-23, or {TODAY}  [default: none]"),
     ] = None
 
     @property
     def day(self) -> datetime.date | None:
-        """The day of the proposals; the clock is read only if the option says ``today``."""
+        """The day of the proposals; only ``today`` reads the clock."""
         if self.date == TODAY:
             return datetime.datetime.now(datetime.UTC).date()
         return None if self.date is None else datetime.date.fromisoformat(self.date)

@@ -1,4 +1,4 @@
-"""``Mapper``: local codes to proposals, by what their descriptions mean and what the codes themselves say."""
+"""``Mapper`` proposes concepts for local codes, by their descriptions and by the codes themselves."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from medlink.mapping.codes import (
     SourceCode,
     Target,
 )
-from medlink.mapping.descriptions import Description, read_description, stated_value, unit_code
+from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.options import MapOptions
-from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed
+from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
-"""Route of a candidate that the code itself brought."""
+"""Route of a candidate that the code itself gives."""
 _NAMED = ("exact", "inflected")
-_UNCALLED = 0.01  # weight of a concept of the code that the description does not bring
+_WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _MILLISECONDS = 86_400_000
@@ -39,8 +39,8 @@ _EPOCH = 719_163  # ordinal of 1970-01-01
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """Candidates with their scores, what is decided about them, and what speaks for the first."""
+class _Decision:
+    """Candidates with scores, the decision, and the evidence for the first."""
 
     candidates: tuple[Candidate, ...]
     link: Status
@@ -49,24 +49,24 @@ class _Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A code with its description taken apart; ``base`` and ``value`` where a result ends it."""
+class _ParsedCode:
+    """A code with its parsed description; ``base`` and ``value`` if the description ends in a result."""
 
     source: SourceCode
-    read: Description
+    description: ParsedDescription
     base: str = ""
     value: Target | None = None
 
 
 class Mapper:
-    """Propose concepts for local codes: same bundle, same codes, same proposals.
+    """Proposes concepts for local codes, deterministically.
 
     Args:
         bundle: an opened bundle, or its folder.
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
     Raises:
-        ConfigError: an option is unknown or out of range, or names what the bundle does not have.
+        ConfigError: an option is unknown or out of range, or names a concept that the bundle lacks.
         BundleError: the bundle cannot be opened.
 
     Examples:
@@ -79,186 +79,176 @@ class Mapper:
     def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
         self.options = MapOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
-        self.among = allowed(self.bundle.kb, self.options)
+        self.among = allowed_targets(self.bundle.kb, self.options)
         self.linker = Linker(self.bundle, among=self.among, **self.options.linking)
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
-        self._codes = CodeEvidence(self.bundle.kb, self._sayable(), self.options.code_system)
+        self._codes = CodeEvidence(self.bundle.kb, self._allowed_by_code(), self.options.code_system)
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
-        self._awaited: Counter[_Key] = Counter()
-        self._held: dict[_Key, Link] = {}
+        self._remaining: Counter[_Key] = Counter()
+        self._linked: dict[_Key, Link] = {}
 
-    def _sayable(self) -> frozenset[str] | None:
-        """Concepts that a code may bring, ``None`` for all: the filters of names hold for them as well."""
-        kb, found = self.bundle.kb, self.among
+    def _allowed_by_code(self) -> frozenset[str] | None:
+        """Return the concepts that a code may mean, ``None`` for all; filters of names apply to codes too."""
+        kb, allowed = self.bundle.kb, self.among
         if self.options.semantic_types:
-            typed = frozenset(one.concept_id for one in kb.iter_concepts(semantic_types=self.options.semantic_types))
-            found = typed if found is None else found & typed
+            typed = frozenset(c.concept_id for c in kb.iter_concepts(semantic_types=self.options.semantic_types))
+            allowed = typed if allowed is None else allowed & typed
         if self.options.sources:
-            named = frozenset(one.concept_id for one in kb.iter_names(sources=self.options.sources))
-            found = named if found is None else found & named
-        return found
+            named = frozenset(name.concept_id for name in kb.iter_names(sources=self.options.sources))
+            allowed = named if allowed is None else allowed & named
+        return allowed
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
-        """Tell which codes will come, so that what a description is linked to is kept until its last code came.
-
-        Returns:
-            How many distinct descriptions there are.
-        """
-        self._awaited.update(key for code in codes for key in self._keys(self._asked(code)))
-        return len(self._awaited)
+        """Announce the codes to come, so that each description is linked once; returns the number of descriptions."""
+        self._remaining.update(key for code in codes for key in self._keys(self._parse(code)))
+        return len(self._remaining)
 
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
-        """Proposals for n codes.
+        """Propose concepts for n codes.
 
-        A description is linked without the codes of other systems and the unit in it. Concepts that are meant by the
-        code, or by one in the description, share a score of 1. If the best candidate of the description is another
-        concept, it keeps its score, and they share what is left. If that candidate reaches the threshold, code and
-        description disagree, and nothing is proposed.
-
-        Returns:
-            n proposals; units and values that the bundle has concepts for are further targets.
+        Links a description without its unit and codes of other systems. Concepts that the code, or a code in the
+        description, means share a score of 1. If the best candidate of the description is another concept, it keeps its
+        score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
+        proposed. Units and values with a concept in the bundle become further targets.
         """
-        asked = [self._asked(code) for code in codes]
-        links = self._links(asked)
-        judged = [self._judge(one, links) for one in asked]
-        firsts = [one[0].candidates[0] for one in judged if one[0].link == LINKED]
-        made = {one.concept_id: one for one in self.targets.made(dict.fromkeys(c.concept_id for c in firsts))}
-        found = []
-        for one, (what, value, assigned) in zip(asked, judged, strict=True):
+        parsed = [self._parse(code) for code in codes]
+        links = self._link(parsed)
+        decided = [self._decide(code, links) for code in parsed]
+        firsts = dict.fromkeys(decision.candidates[0].concept_id for decision, *_ in decided if decision.link == LINKED)
+        target_by_concept = {target.concept_id: target for target in self.targets.make_targets(firsts)}
+        mappings = []
+        for code, (decision, value, assigned) in zip(parsed, decided, strict=True):
             targets: list[Target] = []
-            if what.link == LINKED:
-                targets.append(made[what.candidates[0].concept_id])
-                unit = self._unit(one.source.unit or one.read.unit)
-                targets += [extra for extra in (value, unit) if extra is not None]
-            source = replace(
-                one.source, unit=one.source.unit or one.read.unit, assigned=assigned or one.source.assigned
-            )
-            score = what.candidates[0].score if what.candidates else 0.0
-            found.append(
-                CodeMapping(
-                    source, tuple(targets), score, what.status, link=what.link, candidates=what.candidates,
-                    evidence=what.evidence,
-                )
-            )  # fmt: skip
-        return found
+            unit = code.source.unit or code.description.unit
+            if decision.link == LINKED:
+                further = (target_by_concept[decision.candidates[0].concept_id], value, self._unit(unit))
+                targets = [target for target in further if target is not None]
+            source = replace(code.source, unit=unit, assigned=assigned or code.source.assigned)
+            score = decision.candidates[0].score if decision.candidates else 0.0
+            mappings.append(CodeMapping(
+                source, tuple(targets), score, decision.status, link=decision.link, candidates=decision.candidates,
+                evidence=decision.evidence,
+            ))  # fmt: skip
+        return mappings
 
-    def _asked(self, code: SourceCode) -> _Asked:
-        read = read_description(code.name)
-        stated = stated_value(read.text, code.language or self.options.language or "")
+    def _parse(self, code: SourceCode) -> _ParsedCode:
+        description = parse_description(code.name)
+        stated = split_value(description.text, code.language or self.options.language or "")
         value = stated and self._value(stated[1])
-        return _Asked(code, read, stated[0], value) if stated and value else _Asked(code, read)
+        return _ParsedCode(code, description, stated[0], value) if stated and value else _ParsedCode(code, description)
 
-    def _keys(self, asked: _Asked) -> tuple[_Key, ...]:
-        language = asked.source.language
-        return tuple((text, language) for text in (asked.read.text, asked.base) if text)
+    def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
+        texts = (code.description.text, code.base)
+        return tuple((text, code.source.language) for text in texts if text)
 
-    def _links(self, asked: Sequence[_Asked]) -> dict[_Key, Link]:
-        keys = [key for one in asked for key in self._keys(one)]
-        new = [key for key in dict.fromkeys(keys) if key not in self._held]
+    def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
+        keys = [key for code in codes for key in self._keys(code)]
+        new = [key for key in dict.fromkeys(keys) if key not in self._linked]
         linked = self.linker.link([Mention(text, language or None) for text, language in new])
-        found = dict(zip(new, linked, strict=True))
-        found.update((key, self._held[key]) for key in dict.fromkeys(keys) if key in self._held)
-        self._awaited.subtract(keys)
+        link_by_key = dict(zip(new, linked, strict=True))
+        link_by_key.update((key, self._linked[key]) for key in dict.fromkeys(keys) if key in self._linked)
+        self._remaining.subtract(keys)
         for key in dict.fromkeys(keys):
-            if self._awaited[key] > 0:
-                self._held[key] = found[key]
+            if self._remaining[key] > 0:
+                self._linked[key] = link_by_key[key]
             else:
-                self._held.pop(key, None)
-                del self._awaited[key]
-        return found
+                self._linked.pop(key, None)
+                del self._remaining[key]
+        return link_by_key
 
-    def _judge(self, asked: _Asked, links: dict[_Key, Link]) -> tuple[_Judged, Target | None, tuple[str, ...]]:
-        language = asked.source.language
-        link, value = links.get((asked.read.text, language), Link("")), None
-        if asked.base:
-            base = links[asked.base, language]
+    def _decide(self, code: _ParsedCode, links: dict[_Key, Link]) -> tuple[_Decision, Target | None, tuple[str, ...]]:
+        language = code.source.language
+        link, value = links.get((code.description.text, language), Link("")), None
+        if code.base:
+            base = links[code.base, language]
             whole = link.candidates[0] if link.candidates else None
-            if not base.nil and (whole is None or _weaker(whole, base.candidates[0])):
-                link, value = base, asked.value
-        said = self._codes.of(asked.source.code, asked.read.codes)
-        if said.exact:
-            shown = language or self.options.language
-            judged = self._with_code(link, said, shown)
+            if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
+                link, value = base, code.value
+        evidence = self._codes.find(code.source.code, code.description.codes)
+        if evidence.exact:
+            decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
-            judged = _by_name(link, said)
-        if value is not None and judged.link == LINKED:
-            judged = replace(judged, evidence=f"{judged.evidence}; value {value.name} apart")
-        return judged, value, tuple(self.targets.written(one) for one in said.exact)
+            decision = _decide_by_name(link, evidence)
+        if value is not None and decision.link == LINKED:
+            decision = replace(decision, evidence=f"{decision.evidence}; value {value.name} apart")
+        return decision, value, tuple(self.targets.format_id(concept_id) for concept_id in evidence.exact)
 
-    def _with_code(self, link: Link, said: Evidence, language: str | None) -> _Judged:
-        brought = {one.concept_id: one for one in link.candidates}
+    def _decide_by_code(self, link: Link, evidence: Evidence, language: str | None) -> _Decision:
+        by_description = {candidate.concept_id: candidate for candidate in link.candidates}
         first = link.candidates[0] if link.candidates else None
-        rival = 0.0 if first is None or first.concept_id in said.exact else first.score
-        weights = {one: (brought[one].score if one in brought else 0.0) + _UNCALLED for one in said.exact}
-        shares = {one: round((1 - rival) * weight / sum(weights.values()), 6) for one, weight in weights.items()}
+        rival = 0.0 if first is None or first.concept_id in evidence.exact else first.score
+        scores = {concept_id: candidate.score for concept_id, candidate in by_description.items()}
+        weights = {concept_id: scores.get(concept_id, 0.0) + _WEIGHT_BY_CODE_ALONE for concept_id in evidence.exact}
+        total = sum(weights.values())
+        shares = {concept_id: round((1 - rival) * weight / total, 6) for concept_id, weight in weights.items()}
         by_code = [
-            replace(brought[one], score=share, route=BY_CODE)
-            if one in brought
-            else self.targets.candidate(one, language, share, BY_CODE)
-            for one, share in shares.items()
+            replace(by_description[concept_id], score=share, route=BY_CODE)
+            if concept_id in by_description
+            else self.targets.make_candidate(concept_id, language, share, BY_CODE)
+            for concept_id, share in shares.items()
         ]
         left = [replace(c, score=min(c.score, rival)) for c in link.candidates if c.concept_id not in shares]
-        ranked = sorted([*by_code, *left], key=lambda one: (-one.score, one.concept_id))[: self.options.k]
+        ranked = sorted([*by_code, *left], key=lambda c: (-c.score, c.concept_id))[: self.options.k]
         best = ranked[0]
-        alone = len(ranked) < 2 or ranked[1].score < best.score
+        is_single = len(ranked) < 2 or ranked[1].score < best.score
         agree = rival < self.options.threshold
-        linked = agree and alone and best.route == BY_CODE and best.score >= self.options.threshold
-        words = said.said(said.exact[0])
+        linked = agree and is_single and best.route == BY_CODE and best.score >= self.options.threshold
+        text = evidence.source_of(evidence.exact[0])
         if not agree:
-            words += ", but the description more likely means another concept"
-        elif first is not None and first.concept_id in said.exact:
-            words += f"; {_words(first)}"
-        status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(said.exact) == 1 else AUTO_MAPPED
-        return _Judged(tuple(ranked), LINKED if linked else AMBIGUOUS, words, status)
+            text += ", but the description more likely means another concept"
+        elif first is not None and first.concept_id in evidence.exact:
+            text += f"; {_describe(first)}"
+        status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else AUTO_MAPPED
+        return _Decision(tuple(ranked), LINKED if linked else AMBIGUOUS, text, status)
 
     def _unit_target(self, unit: str) -> Target | None:
-        code = unit_code(unit)
+        code = ucum_code(unit)
         if code is None:
             return None
         kb = self.bundle.kb
-        mapped = kb.mapped("UCUM", code)
-        own = [one for one, kinds in kb.mappings_of(mapped).items() if any(m.type == CODE for m in kinds)]
-        found = sorted(own) or self._called(dict.fromkeys((unit, code)), _UNIT_TYPES)
-        return self.targets.made(found[:1], MAPS_TO_UNIT)[0] if found else None
+        mapped = kb.concepts_mapped_to("UCUM", code)
+        own = [concept_id for concept_id, kinds in kb.mappings_of(mapped).items() if any(m.type == CODE for m in kinds)]
+        concept_ids = sorted(own) or self._look_up(dict.fromkeys((unit, code)), _UNIT_TYPES)
+        return self.targets.make_targets(concept_ids[:1], MAPS_TO_UNIT)[0] if concept_ids else None
 
     def _value_target(self, value: str) -> Target | None:
-        found = self._called([value], _VALUE_TYPES)
-        return self.targets.made(found[:1], MAPS_TO_VALUE)[0] if found else None
+        concept_ids = self._look_up([value], _VALUE_TYPES)
+        return self.targets.make_targets(concept_ids[:1], MAPS_TO_VALUE)[0] if concept_ids else None
 
-    def _called(self, names: Iterable[str], types: frozenset[str]) -> list[str]:
-        found = [(not one.preferred, one.concept_id) for name in names for one in self.bundle.kb.lookup(name, "en")]
-        kinds = self.bundle.kb.semantic_types
+    def _look_up(self, names: Iterable[str], types: frozenset[str]) -> list[str]:
+        kb = self.bundle.kb
+        matches = [(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")]
         return [
             concept_id
-            for _, concept_id in sorted(dict.fromkeys(found))
-            if types & {one.semantic_type.casefold() for one in kinds(concept_id)}
+            for _, concept_id in sorted(dict.fromkeys(matches))
+            if types & {kind.semantic_type.casefold() for kind in kb.semantic_types(concept_id)}
         ]
 
 
-def _by_name(link: Link, said: Evidence) -> _Judged:
+def _decide_by_name(link: Link, evidence: Evidence) -> _Decision:
     candidates, status = link.candidates, link.status
     if not candidates:
-        return _Judged((), status, "")
+        return _Decision((), status, "")
     if status != NIL:
         form = normalise(candidates[0].name)
-        sharing = [one for one in candidates if normalise(one.name) == form]
-        meant = [one for one in sharing if one.concept_id in said.related]
+        sharing = [candidate for candidate in candidates if normalise(candidate.name) == form]
+        meant = [candidate for candidate in sharing if candidate.concept_id in evidence.related]
         if len(sharing) > 1 and len(meant) == 1:
-            chosen = replace(meant[0], score=round(min(1.0, sum(one.score for one in sharing)), 6))
-            others = [replace(one, score=0.0) if one in sharing else one for one in candidates if one != meant[0]]
-            others = [replace(one, score=min(one.score, chosen.score)) for one in others]
-            ranked = [chosen, *sorted(others, key=lambda one: (-one.score, one.concept_id))]
+            chosen = replace(meant[0], score=round(min(1.0, sum(candidate.score for candidate in sharing)), 6))
+            others = [replace(c, score=0.0) if c in sharing else c for c in candidates if c != meant[0]]
+            others = [replace(c, score=min(c.score, chosen.score)) for c in others]
+            ranked = [chosen, *sorted(others, key=lambda c: (-c.score, c.concept_id))]
             candidates, status = tuple(ranked), LINKED
-    words = _words(candidates[0])
-    if by_code := said.said(candidates[0].concept_id):
-        words += f"; {by_code} is related to it"
-    return _Judged(candidates, status, words)
+    text = _describe(candidates[0])
+    if by_code := evidence.source_of(candidates[0].concept_id):
+        text += f"; {by_code} is related to it"
+    return _Decision(candidates, status, text)
 
 
-def _words(candidate: Candidate) -> str:
+def _describe(candidate: Candidate) -> str:
     return f"{candidate.route}: {candidate.name}"
 
 
-def _weaker(whole: Candidate, base: Candidate) -> bool:
+def _is_weaker(whole: Candidate, base: Candidate) -> bool:
     return whole.route not in _NAMED and whole.score <= base.score

@@ -1,4 +1,4 @@
-"""Reading lists of codes: tables of a house, Usagi's save files, and OMOP's ``source_to_concept_map``."""
+"""Read lists of codes: tables, save files of Usagi, and ``source_to_concept_map`` of OMOP."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medlink.errors import InputError
-from medlink.files.escapes import from_cell
+from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import SWALLOWED, Table, found_columns, open_table
+from medlink.files.tables import SWALLOWED_BY_QUOTE, Table, describe_header, open_table
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
     APPROVED,
@@ -29,18 +29,17 @@ from medlink.mapping.codes import (
 from medlink.mapping.options import Columns
 from medlink.mapping.targets import Targets
 
-LONGEST = 2_000
-"""Characters of the longest description that is read."""
-ADDED = "ADD_INFO:"
-"""What Usagi puts before the names of further columns."""
-OWN = "medlink "
-"""What the names of columns begin with that medlink writes anew each time."""
+MAX_DESCRIPTION = 2_000  # characters
+ADD_INFO = "ADD_INFO:"
+"""Prefix of further columns in Usagi's files."""
+MEDLINK_PREFIX = "medlink "
+"""Prefix of the columns that medlink rewrites in each run."""
 USAGI = (
     "sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds", "matchScore", "mappingStatus",
     "equivalence", "statusSetBy", "statusSetOn", "conceptId", "conceptName", "domainId", "mappingType", "comment",
     "createdBy", "createdOn", "assignedReviewer",
 )  # fmt: skip
-"""Usagi's columns, without those that a list added."""
+"""Usagi's columns, without further columns of a list."""
 OMOP = (
     "source_code", "source_concept_id", "source_vocabulary_id", "source_code_description", "target_concept_id",
     "target_vocabulary_id", "valid_start_date", "valid_end_date", "invalid_reason",
@@ -55,7 +54,7 @@ _USUAL = {
 }
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
-"""How older versions of Usagi wrote the kinds of targets."""
+"""Kinds of target of older versions of Usagi."""
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
@@ -64,10 +63,10 @@ _TWICE = "the same code and name again: frequencies are added"
 
 @dataclass(frozen=True, slots=True)
 class CodeList:
-    """A list that was read.
+    """A list of codes.
 
-    ``maps`` has a row for each pair of code and name, with what was decided about it; ``added`` are the names of its
-    further columns. ``notes`` say what was left out, by line number and without a word of the list.
+    ``maps`` has a map with its decisions for each distinct code, name, unit and language; ``added`` are the names of
+    further columns. ``notes`` name the rows left out, by line number and without text of the list.
     """
 
     maps: tuple[CodeMapping, ...]
@@ -80,60 +79,59 @@ def read_codes(
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
-    A file with Usagi's columns, or with those of ``source_to_concept_map``, is read with its targets. Of these no bad
-    row is let through: a decision that is lost is worse than a file that must be mended. Of any other list a row that
-    cannot be used is left out and noted. Cells that a spreadsheet quotes (``="007"``), or that medlink wrote behind an
-    apostrophe, are read as what they stand for. Rows of one code and name are one.
+    Of a file with the columns of Usagi or of ``source_to_concept_map`` reads the targets too. A bad row in it is an
+    error: a lost decision is worse than a file to mend. Leaves out and notes bad rows of other lists. Unquotes cells
+    that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same code,
+    name, unit and language.
 
     Args:
         path: the file, plain or ``.gz``.
-        targets: reads the ids of concepts.
-        columns: names of columns; the usual ones are looked for.
+        targets: parses the ids of concepts.
+        columns: names of columns, the usual ones by default.
         encoding: that of the file.
 
     Raises:
-        InputError: the file cannot be read, has no usable row, lacks a column or has it twice, or has maps of which one
-            cannot be read.
-        ConfigError: the encoding is not known.
+        InputError: the file cannot be read, has no usable row, lacks a column or has it twice, or has a bad map.
+        ConfigError: the encoding is unknown.
     """
     problems = Problems(1.0, adjustable=False)
-    table = open_table(LineFile(path, problems, encoding=encoding, may_be_empty=True))
+    table = open_table(LineFile(path, problems, encoding=encoding, allow_empty=True))
     strict = True
     if all(column in table.header for column in _NEEDED):
-        rows = _usagi(table, targets)
+        rows = _read_usagi(table, targets)
     elif all(column in table.header for column in ("source_code", "target_concept_id")):
-        rows = _omop(table, targets)
+        rows = _read_omop(table, targets)
     else:
-        rows, strict = _list(table, columns or Columns()), False
-    found, seen = list[CodeMapping](), dict[tuple[str, str, str, str], int]()
-    for one in rows:
-        source = one.source
+        rows, strict = _read_list(table, columns or Columns()), False
+    maps, seen = list[CodeMapping](), dict[tuple[str, str, str, str], int]()
+    for row_map in rows:
+        source = row_map.source
         key = (source.code, source.name, source.unit, source.language)
-        place = seen.setdefault(key, len(found))
-        if place == len(found):
-            found.append(one)
-        elif one.targets or one.decided:
-            found[place] = replace(found[place], targets=(*found[place].targets, *one.targets))
+        row = seen.setdefault(key, len(maps))
+        if row == len(maps):
+            maps.append(row_map)
+        elif row_map.targets or row_map.decided:
+            maps[row] = replace(maps[row], targets=(*maps[row].targets, *row_map.targets))
         else:
             problems.skipped[_TWICE] += 1
             if source.frequency is not None:
-                total = (found[place].source.frequency or 0) + source.frequency
-                found[place] = replace(found[place], source=replace(found[place].source, frequency=total))
-    _check(table, problems, strict)
-    if not found:
+                total = (maps[row].source.frequency or 0) + source.frequency
+                maps[row] = replace(maps[row], source=replace(maps[row].source, frequency=total))
+    _check_problems(table, problems, strict)
+    if not maps:
         remedy = "give a header, and one code in each row below it"
         raise InputError("no usable row", path=table.lines.path, remedy=remedy)
-    names = Counter(one.source.code for one in found)
+    names = Counter(mapping.source.code for mapping in maps)
     several = sum(count > 1 for count in names.values())
-    notes = [*problems.left_out(), *problems.notes]
+    notes = [*problems.summary_lines(), *problems.notes]
     if several:
         notes.append(f"codes with several descriptions: {several}")
-    added = found[0].source.added
-    return CodeList(tuple(found), tuple(name for name, _ in added), tuple(notes))
+    added = maps[0].source.added
+    return CodeList(tuple(maps), tuple(name for name, _ in added), tuple(notes))
 
 
-def _check(table: Table, problems: Problems, strict: bool) -> None:
-    bad = problems.bad if strict else {SWALLOWED: problems.bad[SWALLOWED]}
+def _check_problems(table: Table, problems: Problems, strict: bool) -> None:
+    bad = problems.bad if strict else {SWALLOWED_BY_QUOTE: problems.bad[SWALLOWED_BY_QUOTE]}
     for kind, count in sorted(bad.items()):
         if count:
             line = problems.lines[kind][0]
@@ -141,40 +139,40 @@ def _check(table: Table, problems: Problems, strict: bool) -> None:
             raise InputError(f"{kind} ({count:,} rows)", path=table.lines.path, line=line, remedy=remedy)
 
 
-def cell(text: str) -> str:
-    """What a cell stands for: without the quotes of a spreadsheet, and with blanks where lines end in it.
+def clean_cell(text: str) -> str:
+    """Unquote a cell of a spreadsheet and collapse white space.
 
-    >>> cell('="007"'), cell("'=1+1"), cell(" Hb\\n g/dl ")
+    >>> clean_cell('="007"'), clean_cell("'=1+1"), clean_cell(" Hb\\n g/dl ")
     ('007', '=1+1', 'Hb g/dl')
     """
     quoted = _EXCEL.fullmatch(text.strip())
-    return _BLANKS.sub(" ", from_cell(quoted[1].replace('""', '"') if quoted else text).replace("\0", " ")).strip()
+    return _BLANKS.sub(" ", unescape_cell(quoted[1].replace('""', '"') if quoted else text).replace("\0", " ")).strip()
 
 
-def _list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
-    code, name = (_place(table, getattr(columns, kind), kind) for kind in ("code", "name"))
+def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
+    code, name = (_find_column(table, getattr(columns, kind), kind) for kind in ("code", "name"))
     if code is None or name is None:
         missing = "code" if code is None else "name"
         raise table.error(
-            f"no column {' or '.join(_USUAL[missing])}; found {found_columns(table.first)}",
+            f"no column {' or '.join(_USUAL[missing])}; found {describe_header(table.first)}",
             f"name the column of the {missing}s",
         )
     frequency, unit, language = (
-        _place(table, getattr(columns, kind), kind) for kind in ("frequency", "unit", "language")
+        _find_column(table, getattr(columns, kind), kind) for kind in ("frequency", "unit", "language")
     )
     taken = {code, name, frequency, unit, language}
     places = [place for place in range(len(table.first)) if place not in taken]
-    others = list(zip(places, _titles(cell(table.first[place]) for place in places), strict=True))
+    others = list(zip(places, _unique_titles(clean_cell(table.first[place]) for place in places), strict=True))
     unread = Counter[str]()
     for line, row in table.rows:
-        cells = [cell(text) for text in row]
+        cells = [clean_cell(text) for text in row]
         tag = language_tag(cells[language]) if language is not None and cells[language] else ""
         if not cells[code]:
-            table.lines.bad("no code", line)
-        elif len(cells[name]) > LONGEST:
-            table.lines.bad(f"a description of more than {LONGEST:,} characters", line)
+            table.lines.bad_row("no code", line)
+        elif len(cells[name]) > MAX_DESCRIPTION:
+            table.lines.bad_row(f"a description of more than {MAX_DESCRIPTION:,} characters", line)
         else:
-            count = _frequency(cells[frequency]) if frequency is not None else None
+            count = _parse_frequency(cells[frequency]) if frequency is not None else None
             unread["frequencies that are no whole number"] += bool(frequency is not None and cells[frequency]) and (
                 count is None
             )
@@ -185,10 +183,10 @@ def _list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
     table.lines.problems.notes += [f"{what}: {count:,}" for what, count in sorted(unread.items()) if count]
 
 
-def _titles(given: Iterable[str]) -> list[str]:
-    """Names of further columns, each once, and none that is one of every file.
+def _unique_titles(given: Iterable[str]) -> list[str]:
+    """Number repeated names of further columns, and names that every written file has.
 
-    >>> _titles(["ward", "unit", "ward"])
+    >>> _unique_titles(["ward", "unit", "ward"])
     ['ward', 'unit 2', 'ward 2']
     """
     counts, titles = Counter({"unit": 1, "language": 1}), []
@@ -198,54 +196,54 @@ def _titles(given: Iterable[str]) -> list[str]:
     return titles
 
 
-def _place(table: Table, wanted: str | None, kind: str) -> int | None:
+def _find_column(table: Table, wanted: str | None, kind: str) -> int | None:
     if wanted is not None:
-        return table.places([wanted.strip()])[0]
-    name = next((one for one in _USUAL[kind] if one in table.header), None)
-    return None if name is None else table.places([name])[0]
+        return table.column_indices([wanted.strip()])[0]
+    name = next((title for title in _USUAL[kind] if title in table.header), None)
+    return None if name is None else table.column_indices([name])[0]
 
 
-def _frequency(text: str) -> int | None:
-    """A frequency, ``None`` for what is none.
+def _parse_frequency(text: str) -> int | None:
+    """Parse a whole number, ``None`` for other text.
 
-    >>> _frequency("12"), _frequency("12.0"), _frequency("-1"), _frequency("many")
+    >>> _parse_frequency("12"), _parse_frequency("12.0"), _parse_frequency("-1"), _parse_frequency("many")
     (12, 12, None, None)
     """
-    found = _NUMBER.fullmatch(text)
-    return int(found[1]) if found else None
+    match = _NUMBER.fullmatch(text)
+    return int(match[1]) if match else None
 
 
-def _usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
-    at = {title: table.places([title])[0] for title in USAGI if table.has([title])}
+def _read_usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
+    at = {title: table.column_indices([title])[0] for title in USAGI if table.has_columns([title])}
     further = [
-        (place, title.removeprefix(ADDED))
+        (place, title.removeprefix(ADD_INFO))
         for place, title in enumerate(table.first)
-        if place not in at.values() and not title.removeprefix(ADDED).startswith(OWN)
+        if place not in at.values() and not title.removeprefix(ADD_INFO).startswith(MEDLINK_PREFIX)
     ]
     for line, row in table.rows:
-        cells = {title: cell(row[place]) for title, place in at.items()}
-        others = {title: cell(row[place]) for place, title in further}
+        cells = {title: clean_cell(row[place]) for title, place in at.items()}
+        others = {title: clean_cell(row[place]) for place, title in further}
         status = cells["mappingStatus"] or UNCHECKED
         equivalence = cells.get("equivalence") or UNREVIEWED
         kind = cells.get("mappingType") or MAPS_TO
         kind = _TYPES.get(kind, kind)
-        score = _decimal(cells.get("matchScore", ""))
-        times = [_milliseconds(cells.get(title, "")) for title in ("statusSetOn", "createdOn")]
-        problem = _problem(cells, status, equivalence, kind, score, times)
+        score = _parse_score(cells.get("matchScore", ""))
+        times = [_parse_time(cells.get(title, "")) for title in ("statusSetOn", "createdOn")]
+        problem = _find_problem(cells, status, equivalence, kind, score, times)
         tag = language_tag(others["language"]) if others.get("language") else ""
         if problem:
-            table.lines.bad(problem, line)
+            table.lines.bad_row(problem, line)
             continue
-        concept_id = targets.id_of(cells["conceptId"])
+        concept_id = targets.parse_id(cells["conceptId"])
         name, domain, made_by = (cells.get(title, "") for title in ("conceptName", "domainId", "createdBy"))
         source = SourceCode(
             cells["sourceCode"],
             cells["sourceName"],
-            _frequency(cells.get("sourceFrequency", "")),
+            _parse_frequency(cells.get("sourceFrequency", "")),
             others.pop("unit", ""),
             tag or "",
             tuple((title, text) for title, text in others.items() if title != "language"),
-            tuple(one for one in re.split(r"[;,\s]+", cells.get("sourceAutoAssignedConceptIds", "")) if one),
+            tuple(filter(None, re.split(r"[;,\s]+", cells.get("sourceAutoAssignedConceptIds", "")))),
         )
         yield CodeMapping(
             source,
@@ -260,7 +258,7 @@ def _usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
         )
 
 
-def _problem(
+def _find_problem(
     cells: dict[str, str], status: str, equivalence: str, kind: str, score: float | None, times: Sequence[int | None]
 ) -> str:
     if not cells["sourceCode"]:
@@ -276,25 +274,26 @@ def _problem(
     return "" if None not in times else "statusSetOn or createdOn is no time in milliseconds"
 
 
-def _omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
-    code, target = table.places(["source_code", "target_concept_id"])
+def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
+    code, target = table.column_indices(["source_code", "target_concept_id"])
     name, reason = (
-        table.places([title])[0] if table.has([title]) else None for title in ("source_code_description", OMOP[-1])
+        table.column_indices([title])[0] if table.has_columns([title]) else None
+        for title in ("source_code_description", OMOP[-1])
     )
     for line, row in table.rows:
-        cells = [cell(text) for text in row]
+        cells = [clean_cell(text) for text in row]
         if not cells[code]:
-            table.lines.bad("no source_code", line)
+            table.lines.bad_row("no source_code", line)
         elif reason is not None and cells[reason]:
             table.lines.problems.skipped["map that is no longer valid"] += 1
         else:
-            concept_id = targets.id_of(cells[target])
-            made = (Target(concept_id, ""),) if concept_id else ()
+            concept_id = targets.parse_id(cells[target])
+            mapped = (Target(concept_id, ""),) if concept_id else ()
             source = SourceCode(cells[code], cells[name] if name is not None else "")
-            yield CodeMapping(source, made, status=APPROVED if made else UNCHECKED)
+            yield CodeMapping(source, mapped, status=APPROVED if mapped else UNCHECKED)
 
 
-def _decimal(text: str) -> float | None:
+def _parse_score(text: str) -> float | None:
     try:
         value = float(text or 0)
     except ValueError:
@@ -302,5 +301,5 @@ def _decimal(text: str) -> float | None:
     return value if 0 <= value <= 1e9 else None
 
 
-def _milliseconds(text: str) -> int | None:
+def _parse_time(text: str) -> int | None:
     return int(text or 0) if (text or "0").isdecimal() and len(text) < 16 else None

@@ -1,4 +1,4 @@
-"""Formats of maps: what the columns of each hold, and how they are written."""
+"""Writers of maps, one for each format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from medlink.files.escapes import as_cell, visible
-from medlink.kb.export.sssom import curie, curie_of, mapping_set
+from medlink.files.escapes import escape_cell, escape_controls
+from medlink.kb.export.sssom import concept_curie, curie, write_sssom_header
 from medlink.mapping.codes import (
     APPROVED,
     EQUAL,
@@ -24,7 +24,7 @@ from medlink.mapping.codes import (
     Target,
 )  # fmt: skip
 from medlink.mapping.options import MapOptions, Shape
-from medlink.mapping.reading import ADDED, OMOP, OWN, USAGI
+from medlink.mapping.reading import ADD_INFO, MEDLINK_PREFIX, OMOP, USAGI
 from medlink.mapping.targets import NONE, Targets
 from medlink.records import LINKED
 
@@ -34,10 +34,10 @@ SSSOM = (
 )  # fmt: skip
 """Columns of SSSOM."""
 BETWEEN = " | "
-"""What parts candidates in a cell of Usagi's file."""
-_SOURCE = 4  # columns of Usagi's file that are of the code, before those that a list added
-_NOBODY = Target("", "")
-_FIRST, _LAST = "1970-01-01", "2099-12-31"  # between these days a map of OMOP's table holds
+"""Separator of candidates in a cell of Usagi's file."""
+_SOURCE = 4  # columns of the code in Usagi's file, which precede added ones
+_NO_TARGET = Target("", "")
+_FIRST, _LAST = "1970-01-01", "2099-12-31"  # validity of a map in OMOP's table
 _PREDICATES = {
     EQUAL: "skos:exactMatch",
     EQUIVALENT: "skos:exactMatch",
@@ -56,22 +56,22 @@ _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
 
 
-def as_text(text: str) -> str:
-    """A text as a cell that no spreadsheet takes for a formula, in one line; a number stays as it is.
+def clean_text(text: str) -> str:
+    """Make a one-line cell that no spreadsheet takes for a formula; a number stays unchanged.
 
-    >>> as_text("=1+1"), as_text("-12"), as_text("a\\nb")
+    >>> clean_text("=1+1"), clean_text("-12"), clean_text("a\\nb")
     ("'=1+1", '-12', 'a b')
     """
-    text = visible(_BLANKS.sub(" ", text)).strip()
-    return text if _NUMBER.fullmatch(text) else as_cell(text)
+    text = escape_controls(_BLANKS.sub(" ", text)).strip()
+    return text if _NUMBER.fullmatch(text) else escape_cell(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What writers know of a run.
+class WriterContext:
+    """Facts of a run for its writer.
 
-    ``added`` are the names of the list's further columns, ``carried`` says whether there are maps of an earlier
-    release, and ``set_id`` stands for list, bundle and options.
+    ``added`` are the names of further columns of the list, ``carried`` whether there are maps of an earlier release;
+    ``set_id`` is a hash of list, bundle and options.
     """
 
     targets: Targets
@@ -81,75 +81,78 @@ class Context:
     set_id: str = ""
 
 
-def _write_usagi(file: TextIO, context: Context, maps: Iterable[CodeMapping]) -> None:
-    """A row for each target, one row for a code without any, with what medlink says in columns of its own."""
+def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
+    """Write a row for each target, or for a code without targets, with further columns of medlink."""
     own = ["status", "evidence", "candidates", *(["change"] if context.carried else [])]
-    titles = [*context.added, *(f"{OWN}{title}" for title in own)]
-    table, written = csv.writer(file, lineterminator="\n"), context.targets.written
-    further = [as_text(f"{ADDED}{title}") for title in ("unit", "language", *titles)]
+    titles = [*context.added, *(f"{MEDLINK_PREFIX}{title}" for title in own)]
+    table, written = csv.writer(file, lineterminator="\n"), context.targets.format_id
+    further = [clean_text(f"{ADD_INFO}{title}") for title in ("unit", "language", *titles)]
     table.writerow([*USAGI[:_SOURCE], *further, *USAGI[_SOURCE:]])
-    for one in maps:
-        source, added = one.source, dict(one.source.added)
-        ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in one.candidates)
-        link = one.link if one.candidates or not one.decided else ""
-        said = [link, one.evidence, ranked, *([one.change] if context.carried else [])]
+    for mapping in maps:
+        source, added = mapping.source, dict(mapping.source.added)
+        ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in mapping.candidates)
+        link = mapping.link if mapping.candidates or not mapping.decided else ""
+        extra = [link, mapping.evidence, ranked, *([mapping.change] if context.carried else [])]
         frequency = str(-1 if source.frequency is None else source.frequency)
-        first = [as_text(source.code), as_text(source.name), frequency, ";".join(source.assigned)]
-        first += map(as_text, (source.unit, source.language, *(added.get(title, "") for title in context.added), *said))
-        first += [f"{one.score:g}", one.status, one.equivalence, as_text(one.set_by), str(one.set_on)]
-        for target in one.targets or (_NOBODY,):
-            named = map(as_text, (written(target.concept_id), target.name, target.domain))
-            made = target.kind, as_text(one.comment), as_text(target.created_by), str(target.created_on)
-            table.writerow([*first, *named, *made, as_text(one.reviewer)])
+        first = [clean_text(source.code), clean_text(source.name), frequency, ";".join(source.assigned)]
+        first += map(
+            clean_text, (source.unit, source.language, *(added.get(title, "") for title in context.added), *extra)
+        )
+        first += [f"{mapping.score:g}", mapping.status, mapping.equivalence]
+        first += [clean_text(mapping.set_by), str(mapping.set_on)]
+        for target in mapping.targets or (_NO_TARGET,):
+            named = map(clean_text, (written(target.concept_id), target.name, target.domain))
+            details = target.kind, clean_text(mapping.comment), clean_text(target.created_by), str(target.created_on)
+            table.writerow([*first, *named, *details, clean_text(mapping.reviewer)])
 
 
-def _write_omop(file: TextIO, context: Context, maps: Iterable[CodeMapping]) -> None:
-    """A row for each concept that a code maps to.
+def _write_omop(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
+    """Write a row for each concept of an approved map, and of a proposal if the options include them.
 
-    What is approved is written, and what is proposed where the options say so. The table has no place for the concepts
-    of values and units, which are left out.
+    The table has no column for concepts of values and units.
     """
     options, table = context.options, csv.writer(file, lineterminator="\n")
     days = (options.day.isoformat() if options.day else _FIRST), _LAST
     table.writerow(OMOP)
-    for one in maps:
-        if one.status == APPROVED or (options.unreviewed and not one.decided):
-            for target, vocabulary in _with_vocabularies(one, context):
-                of_code = as_text(one.source.code), NONE, options.vocabulary, as_text(one.source.name)
-                concept = as_text(context.targets.written(target.concept_id)), as_text(vocabulary)
+    for mapping in maps:
+        if mapping.status == APPROVED or (options.unreviewed and not mapping.decided):
+            for target, vocabulary in _with_vocabularies(mapping, context):
+                of_code = clean_text(mapping.source.code), NONE, options.vocabulary, clean_text(mapping.source.name)
+                concept = clean_text(context.targets.format_id(target.concept_id)), clean_text(vocabulary)
                 table.writerow([*of_code, *concept, *days, ""])
 
 
-def _write_sssom(file: TextIO, context: Context, maps: Iterable[CodeMapping]) -> None:
-    """A row for each concept that a code maps to, but for what was ignored; the header has the prefixes of all ids.
+def _write_sssom(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
+    """Write a row for each concept that a code maps to, without ignored maps; the header has all prefixes of ids.
 
-    An approved map is curated by hand; of a proposal the route of its candidate is the justification, and its score
-    the confidence. Where nobody said how a target is to its code the predicate is ``skos:closeMatch``.
+    Approved maps are justified as manual curation, proposals by the route of the candidate, with its score as
+    confidence. The predicate of an unreviewed map is ``skos:closeMatch``.
     """
     vocabulary, rows = context.options.vocabulary, []
-    for one in maps:
-        routes = {candidate.concept_id: candidate.route for candidate in one.candidates}
-        by_hand = one.status == APPROVED
-        for target, source in _with_vocabularies(one, context) if one.status != IGNORED else ():
+    for mapping in maps:
+        routes = {candidate.concept_id: candidate.route for candidate in mapping.candidates}
+        by_hand = mapping.status == APPROVED
+        for target, source in _with_vocabularies(mapping, context) if mapping.status != IGNORED else ():
             justified = _JUSTIFIED.get(routes.get(target.concept_id, ""), "semapv:UnspecifiedMatching")
             rows.append((
-                curie(vocabulary, one.source.code), one.source.name,
-                _PREDICATES.get(one.equivalence, "skos:closeMatch"),
-                curie_of(source or "OTHER", target.concept_id), target.name,
+                curie(vocabulary, mapping.source.code), mapping.source.name,
+                _PREDICATES.get(mapping.equivalence, "skos:closeMatch"),
+                concept_curie(source or "OTHER", target.concept_id), target.name,
                 "semapv:ManualMappingCuration" if by_hand else justified, vocabulary, source,
-                "" if by_hand else f"{one.score:g}", one.set_by if by_hand else "", one.comment or one.evidence,
+                "" if by_hand else f"{mapping.score:g}", mapping.set_by if by_hand else "",
+                mapping.comment or mapping.evidence,
             ))  # fmt: skip
-    prefixes = {one.partition(":")[0] for row in rows for one in (row[0], row[3])}
-    write = mapping_set(file, SSSOM, prefixes, f"codes:{context.set_id}", f"{vocabulary} to concepts")
+    prefixes = {identifier.partition(":")[0] for row in rows for identifier in (row[0], row[3])}
+    write = write_sssom_header(file, SSSOM, prefixes, f"codes:{context.set_id}", f"{vocabulary} to concepts")
     for row in rows:
         write(row)
 
 
-def _write_jsonl(file: TextIO, context: Context, maps: Iterable[CodeMapping]) -> None:
-    """Code, description, target and candidates as the page of reviews reads them, then what Usagi's file says."""
-    for one in maps:
-        source, target = one.source, one.target
-        shown = next((c for c in one.candidates if target is not None and c.concept_id == target.concept_id), None)
+def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
+    """Write the fields of the review page: code, description, target, candidates; then those of Usagi's file."""
+    for mapping in maps:
+        source, target = mapping.source, mapping.target
+        candidate = next((c for c in mapping.candidates if target and c.concept_id == target.concept_id), None)
         line = {
             "kind": "code",
             "id": source.code,
@@ -157,33 +160,33 @@ def _write_jsonl(file: TextIO, context: Context, maps: Iterable[CodeMapping]) ->
             "language": source.language or context.options.language or "",
             "frequency": source.frequency,
             "concept_id": target.concept_id if target else None,
-            "preferred_name": shown.preferred_name if shown else target.name if target else None,
-            "score": one.score,
-            "status": LINKED if target and one.decided else one.link,
-            "candidates": [candidate.to_dict() for candidate in one.candidates],
+            "preferred_name": candidate.preferred_name if candidate else target.name if target else None,
+            "score": mapping.score,
+            "status": LINKED if target and mapping.decided else mapping.link,
+            "candidates": [candidate.to_dict() for candidate in mapping.candidates],
             "unit": source.unit,
-            "targets": [{"concept_id": t.concept_id, "name": t.name, "kind": t.kind} for t in one.targets],
-            "mapping_status": one.status,
-            "equivalence": one.equivalence,
-            "evidence": one.evidence,
-            "change": one.change,
-            "comment": one.comment,
+            "targets": [{"concept_id": t.concept_id, "name": t.name, "kind": t.kind} for t in mapping.targets],
+            "mapping_status": mapping.status,
+            "equivalence": mapping.equivalence,
+            "evidence": mapping.evidence,
+            "change": mapping.change,
+            "comment": mapping.comment,
             "added": dict(source.added),
         }
-        file.write(visible(json.dumps(line, ensure_ascii=False)) + "\n")
+        file.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
 
 
-def _with_vocabularies(one: CodeMapping, context: Context) -> Iterator[tuple[Target, str]]:
-    """The concepts that a code means, with their vocabularies."""
-    targets = [target for target in one.targets if target.kind == MAPS_TO]
+def _with_vocabularies(mapping: CodeMapping, context: WriterContext) -> Iterator[tuple[Target, str]]:
+    """Return the concepts that a code means, with their vocabularies."""
+    targets = [target for target in mapping.targets if target.kind == MAPS_TO]
     vocabularies = context.targets.vocabularies(target.concept_id for target in targets)
     return ((target, vocabularies.get(target.concept_id, "")) for target in targets)
 
 
-WRITERS: dict[Shape, Callable[[TextIO, Context, Iterable[CodeMapping]], None]] = {
+WRITERS: dict[Shape, Callable[[TextIO, WriterContext, Iterable[CodeMapping]], None]] = {
     "usagi": _write_usagi,
     "source-to-concept-map": _write_omop,
     "sssom": _write_sssom,
     "jsonl": _write_jsonl,
 }
-"""What writes maps to a file, in the order of the work list."""
+"""The writer of each format."""

@@ -1,4 +1,4 @@
-"""Encoders: names to embeddings. What is imported here needs neither torch nor sentence-transformers."""
+"""Encoders: names to embeddings. These imports need neither torch nor sentence-transformers."""
 
 from medlink.models.encoders import Encoder, load_encoder
 from medlink.models.static import StaticConfig, StaticEncoder

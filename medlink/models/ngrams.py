@@ -1,9 +1,8 @@
-"""Hashed character n-grams of many strings at once: what the static encoder is made of.
+"""Hashed character n-grams of many strings at once, the features of the static encoder.
 
-The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): every word is bounded by a blank on
-each side, and all runs of ``sizes`` characters inside the bounded word count, boundary included; the whole
-word counts as one more feature. Everything is done on one array of code points, so that a hundred thousand
-names take about a second on one core.
+The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): a blank bounds every word on each side, and all
+runs of ``sizes`` characters of the bounded word count, boundaries included; the whole word is a further feature. All
+strings form one array of code points: a hundred thousand names take about a second on one core.
 """
 
 from __future__ import annotations
@@ -44,20 +43,22 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def hash_ngrams(
     texts: Sequence[str], sizes: tuple[int, ...] = (3, 4, 5), *, words: bool = True, max_chars: int = 256
 ) -> Bags:
-    """Hash the n-grams of every text, which is normalised (:func:`medlink.language.text.normalise`) and cut to
-    ``max_chars`` first; ``sizes`` include the blanks at the ends of words. Hashes are the same on every machine."""
+    """Hash the n-grams of every text, normalised (:func:`medlink.language.text.normalise`) and cut to ``max_chars``.
+
+    ``sizes`` include the blanks at the ends of words. Hashes are the same on every machine.
+    """
     return hash_forms([form[:max_chars] for form in normalise_all(texts)], sizes, words=words)
 
 
 def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> Bags:
-    """Hash the n-grams of texts in their exact form, as :func:`hash_ngrams` does."""
+    """Hash the n-grams of exact forms, as :func:`hash_ngrams` does."""
     joined = "\n".join([" " + form.strip() + " " for form in forms]) + "\n"
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     ends = codes == _END
     row_of = np.cumsum(ends) - ends  # the text that each character belongs to
     blank = codes == _BLANK
     rows: list[NDArray[np.int64]] = []
-    found: list[NDArray[np.uint64]] = []
+    hashes: list[NDArray[np.uint64]] = []
     for size in sizes:
         count = len(codes) - size + 1
         if count <= 0:
@@ -70,63 +71,67 @@ def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> 
             valid &= ~ends[part]
             if 0 < offset < size - 1:
                 valid &= ~blank[part]
-        # blanks on both ends of two characters or more bound a short word; blanks alone bound nothing
+        # an n-gram of blanks only is no part of a word
         if size == 1:
             valid &= ~blank
         if size == 2:
             valid &= ~(blank[:count] & blank[1 : 1 + count])
         rows.append(row_of[:count][valid])
-        found.append(_mix(hashed[valid]))
+        hashes.append(_mix(hashed[valid]))
     if words:
         letters = ~(blank | ends)
         starts = np.flatnonzero(letters[1:] & ~letters[:-1]) + 1
         stops = np.flatnonzero(letters[:-1] & ~letters[1:]) + 1
-        # sum of code * prime**position, made free of the position by the inverse power: one hash per word
+        # one hash per word: the sum of code * prime**position, times the inverse power of its position
         powers = np.cumprod(np.full(len(codes), _PRIME, dtype=np.uint64))
         inverse = np.cumprod(np.full(len(codes), _INVERSE, dtype=np.uint64))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * powers, dtype=np.uint64)])
         hashed = (sums[stops] - sums[starts]) * inverse[starts] + np.uint64(_WORD_SALT)
         rows.append(row_of[starts])
-        found.append(_mix(hashed))
+        hashes.append(_mix(hashed))
     row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
     order = np.argsort(row, kind="stable")
     indptr = np.zeros(len(forms) + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=len(forms)), out=indptr[1:])
-    return Bags(indptr, (np.concatenate(found) if found else np.zeros(0, np.uint64))[order])
+    return Bags(indptr, (np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))[order])
 
 
 def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np.int64]:
-    """Bucket of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
+    """Row of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
     salted = hashes if probe == 0 else _mix(hashes ^ np.uint64(int(_PRIME) * probe % (1 << 64)))
     return (salted % np.uint64(size)).astype(np.int64)
 
 
 def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut as its n-grams are:
-    ``indptr (n + 1,)`` and ``hashes (total,)``; those of text i are ``hashes[indptr[i]:indptr[i + 1]]``."""
-    found = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
-    return np.cumsum([0, *map(len, found)]), hash_codes(np.array([code for some in found for code in some], np.int64))
+    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut to ``max_chars``.
+
+    Returns:
+        ``indptr (n + 1,)`` and ``hashes (total,)``; those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
+    """
+    codes = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
+    flat = np.array([code for of_text in codes for code in of_text], np.int64)
+    return np.cumsum([0, *map(len, codes)]), hash_codes(flat)
 
 
 def marker_codes(form: str) -> list[int]:
-    """What stands for each marker of a text in its exact form, until :func:`hash_codes` hashes it."""
+    """Codes of the markers of an exact form, for :func:`hash_codes`."""
     return [zlib.crc32(marker.encode()) + _MARKER_SALT for marker in markers(form)]
 
 
-def meaning_code(meant: int | str) -> int:
-    """What stands for a meaning, given by its key (:attr:`medlink.language.lexicon.forms.Forms.keys`), or for an
-    unknown word, until :func:`hash_codes` hashes it."""
-    return _MEANING_SALT + meant if isinstance(meant, int) else _UNKNOWN_SALT + zlib.crc32(meant.encode())
+def meaning_code(meaning: int | str) -> int:
+    """Code, for :func:`hash_codes`, of a meaning given by its key
+    (:attr:`medlink.language.lexicon.forms.LexiconForms.keys`), or of an unknown word."""
+    return _MEANING_SALT + meaning if isinstance(meaning, int) else _UNKNOWN_SALT + zlib.crc32(meaning.encode())
 
 
 def hash_codes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hashes of codes ``(n,)`` of :func:`meaning_code` and :func:`marker_codes`."""
+    """Hash the codes ``(n,)`` of :func:`meaning_code` and :func:`marker_codes`."""
     return _mix(codes.astype(np.uint64))
 
 
-# one word or more for each rule of normalisation (case, accents, ß, Greek, hyphens, apostrophes, possessives, decimal
+# a word or more for each rule of normalisation (case, accents, ß, Greek, hyphens, apostrophes, possessives, decimal
 # marks, plus signs, full-width and invisible letters) and of markers (digits, zeros, letters beside digits, roman
-# numerals, stages, letters alone, among words and at the end)
+# numerals, stages, single letters among words and at the end)
 _PROBES = (
     "Crohn’s disease, Graves' Disease",
     "α-Thalassämie; Gefäßverschluß 1,25-Dihydroxy 3.5 mg",
@@ -144,9 +149,9 @@ _PROBES = (
 
 @cache
 def rules_digest() -> str:
-    """Hash of what normalisation, markers and hashing make of texts that need each of their rules.
+    """Hash of the features of probe texts that exercise each rule of normalisation, markers and hashing.
 
-    Weights of a static encoder mean something under these rules alone: its fingerprint holds the hash.
+    It is part of the fingerprint of a static encoder, whose weights are useless under other rules.
     """
     bags = hash_ngrams(_PROBES, (2, 3, 5))
     indptr, hashes = hash_markers(_PROBES)

@@ -1,4 +1,4 @@
-"""What the index, the linker and the trainers need of an encoder."""
+"""The protocol of an encoder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Encoder(Protocol):
-    """What the index, the linker and the trainers need of an encoder."""
+    """The interface of an encoder for the index, the linker and the trainers."""
 
     @property
     def dimension(self) -> int:
@@ -19,10 +19,10 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all that decides the embeddings."""
+        """Hash of everything that determines the embeddings."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model folder."""
+        """Write a model folder; returns it."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
-from medlink.models.sealed import seal
+from medlink.models.file_hashes import write_hashes
 from medlink.models.static.encoder import MODULE_PATHS, modules_of
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 HUB = "hf:"
-"""Before the name of a model of the Hugging Face hub: nothing else is ever fetched."""
-_PATIENCE = 10.0  # seconds for an answer of the hub
+"""Prefix of the name of a model of the Hugging Face hub; nothing else is ever fetched."""
+_TIMEOUT = 10.0  # seconds for an answer of the hub
 _warned: set[str] = set()
 logger = logging.getLogger(__name__)
 
@@ -30,10 +30,15 @@ logger = logging.getLogger(__name__)
 class TransformerEncoder:
     """A sentence-transformers model behind the :class:`Encoder` protocol.
 
-    A bare checkpoint, as CODER, SapBERT and PubMedBERT are published, has no ``modules.json`` and so no pooling. It
-    gets the ``pooling`` that is asked for, else that of sentence-transformers (the mean), and a warning says so, once.
-    ``name`` is a model folder, or ``hf:`` and the name of a hub model; ``device`` by default a GPU where there is one.
-    Raises :class:`EncoderError` where no model could be loaded, or its own pooling is another one.
+    Args:
+        name: a model folder, or ``hf:`` and the name of a hub model.
+        device: torch device; by default a GPU if there is one.
+        batch_size: texts encoded at a time.
+        pooling: pooling of a bare checkpoint, which has no ``modules.json`` (as CODER, SapBERT and PubMedBERT are
+            published). By default the mean of sentence-transformers, with one warning.
+
+    Raises:
+        EncoderError: no model could be loaded, or it has another pooling.
     """
 
     def __init__(
@@ -44,24 +49,24 @@ class TransformerEncoder:
             from sentence_transformers.util import is_sentence_transformer_model
 
         hub, where = str(name).startswith(HUB), str(name).removeprefix(HUB)
-        refused = _refused(where) if hub else ""
-        local = not hub or bool(refused)
+        hub_error = _find_hub_error(where) if hub else ""
+        local = not hub or bool(hub_error)
         try:
             self._model = (None if hub else _stack(Path(where), device)) or SentenceTransformer(
                 where, device=device, local_files_only=local, trust_remote_code=False
             )
             bare = not is_sentence_transformer_model(where, local_files_only=local)
-        except Exception as error:  # the library raises many kinds for one cause: no model of that name
+        except Exception as error:  # the library raises many kinds of errors
             raise EncoderError(
-                f"no sentence-transformers model could be loaded: {refused or ' '.join(str(error).split())}",
+                f"no sentence-transformers model could be loaded: {hub_error or ' '.join(str(error).split())}",
                 path=name,
                 remedy="check its name and the network, or name a model folder" if hub else "name a model folder",
             ) from error
         self._batch_size = batch_size
-        self._pool(str(name), pooling, bare=bare)
+        self._set_pooling(str(name), pooling, bare=bare)
 
-    def _pool(self, name: str, pooling: str, *, bare: bool) -> None:
-        """See to the pooling: that which was asked for, and a word on it where neither model nor user says which."""
+    def _set_pooling(self, name: str, pooling: str, *, bare: bool) -> None:
+        """Apply the given pooling to a bare checkpoint, or warn that none is given."""
         with needs_extra("transformers", "an encoder that is a transformer"):
             from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -82,18 +87,16 @@ class TransformerEncoder:
 
     @property
     def model(self) -> SentenceTransformer:
-        """The sentence-transformers model itself."""
         return self._model
 
     @property
     def dimension(self) -> int:
-        """Width of the embeddings."""
         return int(self._model.get_embedding_dimension() or 0)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of every weight and of the kinds of modules."""
-        return fingerprint_of(self._model)
+        """Hash of everything that determines the embeddings."""
+        return compute_fingerprint(self._model)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
@@ -107,14 +110,14 @@ class TransformerEncoder:
     def save(self, folder: str | Path) -> Path:
         """Write the model folder with safetensors weights and hashes."""
         self._model.save(str(folder), safe_serialization=True)
-        seal(Path(folder))
+        write_hashes(Path(folder))
         return Path(folder)
 
 
 def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
-    """The model of a folder whose first module is medlink's own, ``None`` for any other.
+    """Load a model whose first module is medlink's own; ``None`` for any other folder.
 
-    sentence-transformers would load that class only if it were allowed to load any; here all others are its own.
+    sentence-transformers would need the permission to load any class. Here all other modules must be its own.
     """
     modules = modules_of(folder)
     if not modules or modules[0][0] not in MODULE_PATHS:
@@ -127,30 +130,28 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
 
     others = [kind for kind, _ in modules[1:]]
     if foreign := [kind for kind in others if not kind.startswith("sentence_transformers.")]:
-        raise ValueError(f"{foreign[0]} is no module of sentence-transformers")
+        raise ValueError(f"{foreign[0]} is not a module of sentence-transformers")
     kinds: list[Any] = [StaticEmbedding, *map(import_from_string, others)]
     stack = [kind.load(str(folder), subfolder=path) for kind, (_, path) in zip(kinds, modules, strict=True)]
     return SentenceTransformer(modules=stack, device=device)
 
 
-def _refused(name: str) -> str:
-    """Why the hub cannot be asked for a model, which may yet be in its cache; empty where it can."""
+def _find_hub_error(name: str) -> str:
+    """Reason why the hub does not serve a model, empty if it does; the cache may still have the model."""
     with needs_extra("transformers", "an encoder of the hub"):
         from huggingface_hub import model_info
 
     try:
-        # the library itself would try again and again for more than a minute
-        model_info(name, timeout=_PATIENCE)
+        # the library itself would retry for more than a minute
+        model_info(name, timeout=_TIMEOUT)
     except Exception as error:  # as above
         return f"the hub says: {' '.join(str(error).split())}"
     return ""
 
 
-def fingerprint_of(model: SentenceTransformer) -> str:
-    """Hash of what decides the embeddings of a sentence-transformers model.
-
-    That is every weight, the modules with their settings, the tokenizer, and the length at which texts are cut.
-    """
+def compute_fingerprint(model: SentenceTransformer) -> str:
+    """Hash everything that determines the embeddings of a sentence-transformers model: all weights, the modules with
+    their settings, the tokenizer, and the length at which texts are cut."""
     digest = hashlib.sha256()
     for module in model:
         settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
@@ -163,7 +164,7 @@ def fingerprint_of(model: SentenceTransformer) -> str:
 
 
 def _tokenizer_of(model: SentenceTransformer) -> dict[str, Any]:
-    """What the tokenizer does, without what each call sets: how it pads and where it cuts."""
+    """Definition of the tokenizer, without padding and truncation, which each call sets."""
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is None:
         return {}

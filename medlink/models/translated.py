@@ -12,25 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
+from medlink.models.file_hashes import write_hashes
 from medlink.models.protocol import Encoder
-from medlink.models.sealed import seal
 
-HOLDS = "translation"
-"""The folder by which that of a translated encoder is known."""
+TRANSLATION = "translation"
+"""Subfolder of the translator; it marks the folder of a translated encoder."""
 ENCODER = "encoder"
-_AT_ONCE = 16
-_OF_A_MODEL = {".json", ".safetensors", ".spm", ".txt"}
+_BATCH_SIZE = 16
+_MODEL_SUFFIXES = {".json", ".safetensors", ".spm", ".txt"}
 
 
 Translate = Callable[[Sequence[str]], Sequence[str]]
-"""n texts to their n translations; with a ``fingerprint``, a hash of all that decides these, it can be bound."""
+"""Translates n texts. For a bundle it needs a ``fingerprint``, a hash of everything that determines translations."""
 
 
 class MarianTranslator:
-    """A Marian model (Junczys-Dowmunt et al. 2018) of the transformers library, on the CPU unless a device is named.
+    """A Marian model (Junczys-Dowmunt et al. 2018) of the transformers library, by default on the CPU.
 
-    Weights are safetensors; the tokenizers of published models need the extra ``translate``. Raises
-    :class:`EncoderError` where there is no such model in the folder.
+    Weights must be safetensors; the tokenizers of published models need the extra ``translate``.
+
+    Raises:
+        EncoderError: the folder has no such model.
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
@@ -42,7 +44,7 @@ class MarianTranslator:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             # never a pickle
             model: Any = MarianMTModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
-        except Exception as error:  # the library raises many kinds for one cause: no model that can be read
+        except Exception as error:  # the library raises many kinds of errors
             remedy = "name a folder with config.json, model.safetensors and a tokenizer; [translate] may be missing"
             detail = " ".join(str(error).split()).rstrip(".")
             raise EncoderError(f"no Marian model could be loaded: {detail}", path=folder, remedy=remedy) from error
@@ -57,20 +59,20 @@ class MarianTranslator:
         return digest.hexdigest()[:32]
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self._folder.iterdir() if path.suffix in _OF_A_MODEL)
+        return sorted(path for path in self._folder.iterdir() if path.suffix in _MODEL_SUFFIXES)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """The translations; each distinct text is translated once, an empty one stays."""
-        wanted = sorted({text for text in texts if text.strip()}, key=lambda text: (len(text), text))
-        found = dict.fromkeys(texts, "")
-        most = self._model.config.max_position_embeddings
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
-            read = self._tokenizer(some, return_tensors="pt", padding=True, truncation=True, max_length=most)
-            inputs = {name: read[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
-            written = self._model.generate(**inputs)
-            found.update(zip(some, self._tokenizer.batch_decode(written, skip_special_tokens=True), strict=True))
-        return [found[text] for text in texts]
+        """Translate each distinct text once; an empty text stays empty."""
+        distinct = sorted({text for text in texts if text.strip()}, key=lambda text: (len(text), text))
+        translations = dict.fromkeys(texts, "")
+        length = self._model.config.max_position_embeddings
+        for start in range(0, len(distinct), _BATCH_SIZE):
+            batch = distinct[start : start + _BATCH_SIZE]
+            tokens = self._tokenizer(batch, return_tensors="pt", padding=True, truncation=True, max_length=length)
+            inputs = {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+            ids = self._model.generate(**inputs)
+            translations.update(zip(batch, self._tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True))
+        return [translations[text] for text in texts]
 
     def save(self, folder: str | Path) -> Path:
         """Copy the files of the model and its tokenizer into a folder."""
@@ -81,51 +83,51 @@ class MarianTranslator:
 
 
 class TranslatedEncoder:
-    """Any encoder behind a translator: every text is translated, then embedded.
+    """An encoder behind a translator: translates every text, then embeds it.
 
-    Feng 2023, section III-B, where the texts of all languages go into English, for which one model is kept.
-    ``translate`` is a function of texts, or a :class:`MarianTranslator`.
+    As in Feng 2023, section III-B, which translates all languages into English, for one model. ``translate`` is a
+    function of texts, or a :class:`MarianTranslator`.
     """
 
     def __init__(self, encoder: Encoder, translate: Translate) -> None:
         self.encoder, self._translate = encoder, translate
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """The n translations of n texts; :class:`EncoderError` where the translator gives something else."""
-        given = self._translate(list(texts))
-        found = [given] if isinstance(given, str) else list(given)
-        if len(found) != len(texts) or not all(isinstance(text, str) for text in found):
-            remedy = "return one text for each"
-            raise EncoderError(f"the translator gave {len(found)} things for {len(texts)} texts", remedy=remedy)
-        return found
+        """Translate n texts; :class:`EncoderError` unless the translator returns n texts."""
+        returned = self._translate(list(texts))
+        translations = [returned] if isinstance(returned, str) else list(returned)
+        if len(translations) != len(texts) or not all(isinstance(text, str) for text in translations):
+            message = f"the translator returned {len(translations)} items for {len(texts)} texts"
+            raise EncoderError(message, remedy="return one text for each")
+        return translations
 
     @property
     def dimension(self) -> int:
-        """Width of the embeddings."""
         return self.encoder.dimension
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the encoder's fingerprint and the translator's; :class:`EncoderError` where it has none."""
-        made_of = getattr(self._translate, "fingerprint", None)
-        if not isinstance(made_of, str):
+        """Hash of the fingerprints of encoder and translator; :class:`EncoderError` if the translator has none."""
+        own = getattr(self._translate, "fingerprint", None)
+        if not isinstance(own, str):
             remedy = "give it an attribute 'fingerprint', a text that changes when its translations do"
             raise EncoderError("the translator has no fingerprint", remedy=remedy)
-        return hashlib.sha256(f"{self.encoder.fingerprint} {made_of}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{self.encoder.fingerprint} {own}".encode()).hexdigest()[:32]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed the translations of n texts: ``(n, dimension)`` float32 unit vectors."""
         return self.encoder.encode(self.translate(texts))
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder that :func:`medlink.load_encoder` opens: ``encoder/``, ``translation/`` and hashes.
+        """Write a folder for :func:`medlink.load_encoder`: ``encoder/``, ``translation/`` and hashes.
 
-        Raises :class:`EncoderError` where the translator is a function, which no folder can hold.
+        Raises:
+            EncoderError: the translator is a function, which cannot be saved.
         """
         if not isinstance(self._translate, MarianTranslator):
             remedy = "save one with a Marian folder, or keep the function beside it"
             raise EncoderError("a function that translates cannot be saved", path=folder, remedy=remedy)
-        self._translate.save(Path(folder) / HOLDS)
+        self._translate.save(Path(folder) / TRANSLATION)
         self.encoder.save(Path(folder) / ENCODER)
-        seal(Path(folder))
+        write_hashes(Path(folder))
         return Path(folder)

@@ -1,1 +1,1 @@
-"""Notes: read, linked, written."""
+"""Notes: read, link and write them."""

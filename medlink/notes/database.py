@@ -1,4 +1,4 @@
-"""Databases of the user: addresses without passwords, errors without a word of what is stored, and notes in them."""
+"""Read notes from SQL databases, without passwords or stored values in errors."""
 
 from __future__ import annotations
 
@@ -12,79 +12,83 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError, InputError, MedlinkError, needs_extra
-from medlink.notes.reading import Fields, Note, as_note
+from medlink.notes.reading import Fields, Note, parse_row
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
     from sqlalchemy.sql import FromClause
 
-_ROWS = 256  # rows that are in memory
+_ROWS = 256  # in memory
 
-_WRITE = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-_REACH = "check the address, the user and the password; PostgreSQL takes passwords from ~/.pgpass or PGPASSWORD too"
-
-
-def is_address(place: str) -> bool:
-    """Whether a text is the address of a database and not a path."""
-    return "://" in place
+_ADDRESS_REMEDY = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+_CONNECTION_REMEDY = (
+    "check the address, the user and the password; PostgreSQL also reads passwords from ~/.pgpass or PGPASSWORD"
+)
 
 
-def parsed(address: str) -> URL:
-    """An address, that of PostgreSQL for psycopg; ConfigError, without a word of it, where it cannot be parsed."""
+def is_database_address(text: str) -> bool:
+    """Tell whether a text is the address of a database, not a path."""
+    return "://" in text
+
+
+def parse_address(address: str) -> URL:
+    """Parse an address, with psycopg as the driver of PostgreSQL; the ConfigError of a bad one does not quote it."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
-        raise ConfigError("the address of the database cannot be read", remedy=_WRITE) from None
+        raise ConfigError("the address of the database cannot be read", remedy=_ADDRESS_REMEDY) from None
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
 
 
-def shown(url: URL) -> str:
-    """An address without password and parameters."""
+def redact_address(url: URL) -> str:
+    """Remove password and parameters from an address."""
     from sqlalchemy import URL
 
     plain = URL.create(url.drivername, url.username, None, url.host, url.port, url.database)
     return plain.render_as_string()
 
 
-def file_of(address: str) -> str | None:
-    """The file of a database that is one."""
-    url = parsed(address)
+def database_file(address: str) -> str | None:
+    """Return the file of an SQLite database, ``None`` for other databases."""
+    url = parse_address(address)
     is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-    return os.path.abspath(str(url.database)) if is_file else None  # noqa: PTH100 # no link is followed
+    return os.path.abspath(str(url.database)) if is_file else None  # noqa: PTH100 # do not follow links
 
 
 @contextmanager
-def opened(address: str, *, reading: bool = False) -> Iterator[Engine]:
-    """A database, closed when the block ends; SQLite and PostgreSQL refuse to write in one for ``reading``.
+def open_database(address: str, *, reading: bool = False) -> Iterator[Engine]:
+    """Open a database, and close it when the block ends; with ``reading`` SQLite and PostgreSQL refuse to write.
 
     Raises:
-        ConfigError: the address cannot be read, or the library for its kind of database is not installed.
+        ConfigError: the address cannot be parsed, or the library of the database is not installed.
     """
     from sqlalchemy import create_engine
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SAWarning
     from sqlalchemy.pool import NullPool
 
-    url = parsed(address)
+    url = parse_address(address)
     if url.drivername == "postgresql+psycopg":
         with needs_extra("postgres", "PostgreSQL"):
-            import psycopg  # noqa: F401 # SQLAlchemy asks for it
+            import psycopg  # noqa: F401 # SQLAlchemy needs it
     try:
         with warnings.catch_warnings():
-            # of parameters that SQLite does not take
+            # SQLite ignores unknown parameters with a warning
             warnings.simplefilter("error", SAWarning)
             engine = create_engine(url, hide_parameters=True, poolclass=NullPool)
     except NoSuchModuleError:
         message = f"SQLAlchemy knows no database {url.drivername!r}"
-        raise ConfigError(message, path=shown(url), remedy="give one such as sqlite or postgresql") from None
+        raise ConfigError(message, path=redact_address(url), remedy="give one such as sqlite or postgresql") from None
     except ModuleNotFoundError as error:
         message = f"{url.drivername} needs {error.name}, which is not installed"
-        raise ConfigError(message, path=shown(url), remedy=f"pip install {error.name}") from None
+        raise ConfigError(message, path=redact_address(url), remedy=f"pip install {error.name}") from None
     except (ArgumentError, SAWarning, TypeError, ValueError):
-        # the message may hold a password
-        raise ConfigError("the address of the database cannot be used", path=shown(url), remedy=_WRITE) from None
+        # the message may contain a password
+        raise ConfigError(
+            "the address of the database cannot be used", path=redact_address(url), remedy=_ADDRESS_REMEDY
+        ) from None
     if reading:
         _refuse_to_write(engine)
     try:
@@ -108,12 +112,11 @@ def _refuse_to_write(engine: Engine) -> None:
 
 
 @contextmanager
-def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
-    """Turn what the database refuses in a block into one error with its code.
+def wrap_database_errors(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
+    """Raise the errors of a database as InputError while ``reading``, else as ConfigError, with their code.
 
-    A message of the database may hold what is stored, so it is left out. Those about the connection, and about tables
-    and columns that do not exist, hold nothing of the kind and are given. It is an :class:`InputError` where it
-    happened while ``reading``, else a :class:`ConfigError`.
+    Leave out their messages, which may contain stored values, except on the connection and on missing tables and
+    columns.
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -123,29 +126,33 @@ def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
     except DBAPIError as error:
         cause = error.orig
         code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None) or ""
-        said = f"{type(cause).__name__} {code}".strip()
-        # 08: connection, 28: authorisation, 3D: database; 42: what is not there, or may not be done
-        unreached = not code and url.get_backend_name() in ("postgresql", "sqlite")
-        if unreached or str(code).startswith(("08", "28", "3D", "42")) or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR"):
+        problem = f"{type(cause).__name__} {code}".strip()
+        # 08: connection, 28: authorisation, 3D: database, 42: missing object or right
+        not_connected = not code and url.get_backend_name() in ("postgresql", "sqlite")
+        if (
+            not_connected
+            or str(code).startswith(("08", "28", "3D", "42"))
+            or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR")
+        ):
             line = str(cause).strip().partition("\n")[0]
-            said += f": {line.replace(url.password, '***') if url.password else line}"
+            problem += f": {line.replace(url.password, '***') if url.password else line}"
         if str(code).startswith("SQLITE_BUSY"):
-            said += ": another process is writing it"
-        raise kind(f"{what}: {said}", path=shown(url), remedy=_REACH) from None
+            problem += ": another process is writing it"
+        raise kind(f"{what}: {problem}", path=redact_address(url), remedy=_CONNECTION_REMEDY) from None
     except SQLAlchemyError as error:
-        raise kind(f"{what}: {type(error).__name__}", path=shown(url), remedy=_REACH) from None
+        raise kind(f"{what}: {type(error).__name__}", path=redact_address(url), remedy=_CONNECTION_REMEDY) from None
 
 
 @dataclass(frozen=True, slots=True)
 class SqlNotes:
-    """Where notes are in a database: its address, and a ``table`` (``SCHEMA.TABLE``), or a ``query`` that reads.
+    """Notes in a database: its address, and a ``table`` (``SCHEMA.TABLE``) or a ``query``.
 
-    The columns are those of :class:`Fields`; the one of the language may be missing. Rows come in the order of the ids,
-    so that a run can be resumed. The address may hold a password, which is shown nowhere.
+    The columns are those of :class:`Fields`; the language column is optional. The order by id makes runs resumable. The
+    password in the address is never shown.
 
     Raises:
-        ConfigError: the address cannot be read, or there is not one of table and query. An InputError of its methods:
-            the database cannot be read, or lacks a column.
+        ConfigError: the address cannot be parsed, or not exactly one of table and query is given.
+        InputError: by the methods, if the database cannot be read or lacks a column.
     """
 
     address: str
@@ -153,51 +160,54 @@ class SqlNotes:
     query: str | None = None
 
     def __post_init__(self) -> None:
-        parsed(self.address)
+        parse_address(self.address)
         if bool(self.table) == bool(self.query):
             raise ConfigError("a database needs a table or a query, and not both", remedy="give one of them")
 
     def __repr__(self) -> str:
-        return f"SqlNotes({self.place}, {self.table or 'a query'})"
+        return f"SqlNotes({self.redacted_address}, {self.table or 'a query'})"
 
     @property
-    def place(self) -> str:
-        return shown(parsed(self.address))
+    def redacted_address(self) -> str:
+        return redact_address(parse_address(self.address))
 
     def state(self, fields: Fields) -> dict[str, Any]:
-        """What must not change before a run is resumed: the place, the number of rows, the first and the last id."""
+        """Return the facts that a resumed run must share: address, number of rows, first and last id."""
         from sqlalchemy import func, select
 
-        with self._opened() as engine:
+        with self._open() as engine:
             rows, _ = self._rows(engine, fields)
             key = rows.c[fields.note_id]
             with engine.connect() as connection:
                 number, first, last = connection.execute(select(func.count(), func.min(key), func.max(key))).one()
-        held = {"rows": number, "first": str(first), "last": str(last)}
-        return {"database": self.place, "table": self.table, "query": self.query, **held}
+        rows_state = {"rows": number, "first": str(first), "last": str(last)}
+        return {"database": self.redacted_address, "table": self.table, "query": self.query, **rows_state}
 
     def notes(self, fields: Fields, skip: int = 0) -> Iterator[Note]:
-        """The notes behind the first ``skip``; the database hands them over some at a time."""
+        """Yield the notes after the first ``skip``, in batches of the database."""
         from sqlalchemy import String, cast, select
 
-        with self._opened() as engine:
+        with self._open() as engine:
             rows, names = self._rows(engine, fields)
-            # equal ids come in an order too
+            # order rows of equal ids by the other columns
             others = [cast(rows.c[name], String) for name in names if name != fields.note_id]
-            asked = select(*(rows.c[name] for name in names)).order_by(rows.c[fields.note_id], *others).offset(skip)
+            statement = select(*(rows.c[name] for name in names)).order_by(rows.c[fields.note_id], *others).offset(skip)
             with (
                 engine.connect().execution_options(stream_results=True, yield_per=_ROWS) as connection,
-                connection.execute(asked) as found,
+                connection.execute(statement) as result,
             ):
-                for number, row in enumerate(found.mappings(), skip + 1):
-                    yield as_note(dict(row), f"{self.table or 'query'}:{number}", fields)
+                for number, row in enumerate(result.mappings(), skip + 1):
+                    yield parse_row(dict(row), f"{self.table or 'query'}:{number}", fields)
 
     @contextmanager
-    def _opened(self) -> Iterator[Engine]:
-        file = file_of(self.address)
-        if file is not None and not Path(file).is_file():  # a database would be made there
+    def _open(self) -> Iterator[Engine]:
+        file = database_file(self.address)
+        if file is not None and not Path(file).is_file():  # SQLite would create it
             raise InputError("no such file", path=file, remedy="check the path")
-        with opened(self.address, reading=True) as engine, told(engine.url, "the notes cannot be read", reading=True):
+        with (
+            open_database(self.address, reading=True) as engine,
+            wrap_database_errors(engine.url, "the notes cannot be read", reading=True),
+        ):
             yield engine
 
     def _rows(self, engine: Engine, fields: Fields) -> tuple[FromClause, list[str]]:
@@ -209,20 +219,22 @@ class SqlNotes:
             if not inspector.has_table(name, schema or None):
                 known = ", ".join(sorted(inspector.get_table_names(schema or None))[:10]) or "none"
                 message = f"no table {self.table!r}; the tables are: {known}"
-                raise InputError(message, path=self.place, remedy="name one of them, with its schema where it has one")
+                raise InputError(
+                    message, path=self.redacted_address, remedy="name one of them, with its schema if it has one"
+                )
             table = Table(name, MetaData(), schema=schema or None, autoload_with=engine)
-            found = {one.name for one in table.columns}
+            present = {column.name for column in table.columns}
             rows: FromClause = table
         else:
-            # a colon is none of SQLAlchemy's parameters; a last comment ends with its line
-            written = text(re.sub(r":(?=\w)", r"\\:", self.query.strip().rstrip(";")) + "\n")
+            # escape colons, which SQLAlchemy reads as parameters; the line end closes a last comment
+            escaped = text(re.sub(r":(?=\w)", r"\\:", self.query.strip().rstrip(";")) + "\n")
             with engine.connect() as connection:
-                head = connection.execute(text(f"SELECT * FROM ({written.text}) AS notes WHERE 1 = 0"))  # noqa: S608 # the user's own query
-                found = set(head.keys())
-            rows = written.columns(*map(column, sorted(found))).subquery("notes")
-        for option, name in fields.named().items():
-            if name not in found and (option != "language" or name != Fields().language):
-                message = f"no column {name!r}; the columns are: {', '.join(sorted(found))}"
+                head = connection.execute(text(f"SELECT * FROM ({escaped.text}) AS notes WHERE 1 = 0"))  # noqa: S608 # the user's own query
+                present = set(head.keys())
+            rows = escaped.columns(*map(column, sorted(present))).subquery("notes")
+        for option, name in fields.by_option().items():
+            if name not in present and (option != "language" or name != Fields().language):
+                message = f"no column {name!r}; the columns are: {', '.join(sorted(present))}"
                 remedy = f"name the column of the {option} with --{option}-field"
-                raise InputError(message, path=self.place, remedy=remedy)
-        return rows, list(dict.fromkeys(name for name in fields.named().values() if name in found))
+                raise InputError(message, path=self.redacted_address, remedy=remedy)
+        return rows, list(dict.fromkeys(name for name in fields.by_option().values() if name in present))

@@ -1,7 +1,4 @@
-"""Learned mentions (:mod:`medlink.reading.learned`) as a file, which :mod:`medlink.notes.learning` makes.
-
-JSON lines: what the file was made with, then a line for each mention.
-"""
+"""File of learned mentions (:mod:`medlink.reading.learned`): JSON lines, a header and then a line for each mention."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from medlink.errors import InputError
-from medlink.files.atomic import whole_text
+from medlink.files.atomic import atomic_text_writer
 from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
-_REMEDY = "write it anew with learn()"
+_REMEDY = "write it again with learn()"
 
 
 class _Row(BaseModel, strict=True, extra="forbid"):
@@ -33,8 +30,8 @@ class _Row(BaseModel, strict=True, extra="forbid"):
 
 
 def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> None:
-    """Write the file, which appears whole; its lines are sorted, and the same entries give the same bytes."""
-    with whole_text(path, "the learned mentions", private=True) as file:
+    """Write the file atomically; lines are sorted, so equal entries give equal bytes."""
+    with atomic_text_writer(path, "the learned mentions", private=True) as file:
         file.write(json_line(head.model_dump()))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}
@@ -45,9 +42,9 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
     """Read the file, plain or ``.gz``.
 
     Raises:
-        InputError: it cannot be read, is none that medlink wrote, or a line of it is none.
+        InputError: the file cannot be read, or is not a valid file of learned mentions.
     """
-    lines = LineFile(path, Problems(0, adjustable=False), ended=True)
+    lines = LineFile(path, Problems(0, adjustable=False), require_line_end=True)
     rows = read_json_lines(lines)
     number, first = next(rows, (1, {}))
     try:
@@ -55,27 +52,27 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
             raise ValueError
         head = Head.model_validate(first)
     except ValueError:
-        raise InputError("is no file of learned mentions", path=lines.path, line=number, remedy=_REMEDY) from None
+        raise InputError("not a file of learned mentions", path=lines.path, line=number, remedy=_REMEDY) from None
     entries: Entries = {}
     for number, row in rows:
         try:
-            found = _Row.model_validate(row)
+            parsed: _Row | None = _Row.model_validate(row)
         except ValidationError:
-            found = None
-        if found is None or (found.mention, found.language) in entries:
-            raise InputError("is no learned mention, or there twice", path=lines.path, line=number, remedy=_REMEDY)
-        seen = defaultdict(Counter, {kind: Counter(counts) for kind, counts in found.seen.items()})
-        entries[found.mention, found.language] = Entry(found.notes, seen)
+            parsed = None
+        if parsed is None or (parsed.mention, parsed.language) in entries:
+            raise InputError("not a learned mention, or a duplicate", path=lines.path, line=number, remedy=_REMEDY)
+        seen = defaultdict(Counter, {kind: Counter(counts) for kind, counts in parsed.seen.items()})
+        entries[parsed.mention, parsed.language] = Entry(parsed.notes, seen)
     return head, entries
 
 
 def is_learned(row: Mapping[str, Any]) -> bool:
-    """Whether the first line of a file is that of learned mentions."""
+    """Tell whether a row is the header of a file of learned mentions."""
     return row.get("medlink") == "learned mentions"
 
 
 def open_learned(path: str | PathLike[str], bundle: Bundle) -> Learned:
-    """Learned mentions of a file, for the notes of a bundle.
+    """Open a file of learned mentions for the notes of a bundle.
 
     Raises:
         InputError: the file cannot be read, or the bundle has none of its concepts.

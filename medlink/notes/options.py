@@ -1,4 +1,4 @@
-"""Options of linking notes: declared once, for library, spaCy component and command line."""
+"""Options for linking notes, declared once for library, spaCy component and command line."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from medlink.linking.options import LinkOptions, known_tag, named_day, named_place
+from medlink.linking.options import LinkOptions, check_path, parse_date, parse_language
 from medlink.reading.options import FinderOptions
 from medlink.settings import Settings
 
 
-def for_linker(options: LinkOptions, language: str | None) -> dict[str, Any]:
-    """What of some options :class:`medlink.Linker` is told, with the language of mentions that name none."""
+def linker_options(options: LinkOptions, language: str | None) -> dict[str, Any]:
+    """Return the options of :class:`medlink.Linker`; ``language`` applies to mentions without one."""
     return {name: getattr(options, name) for name in LinkOptions.model_fields} | {"language": language}
 
 
 class NoteOptions(LinkOptions, FinderOptions):
-    """What :func:`medlink.link_notes` can be told about finding and linking."""
+    """Options of :func:`medlink.link_notes` for finding and linking."""
 
-    language: Annotated[str | None, Field(description="Language of all notes  [default: found out for each note]")] = (
+    language: Annotated[str | None, Field(description="Language of all notes  [default: detected for each note]")] = (
         None
     )
 
     finder: Annotated[
         str | None,
-        AfterValidator(lambda given: named_place("finder", given)),
+        AfterValidator(lambda given: check_path("finder", given)),
         Field(
-            description="spaCy pipeline, a package or a folder, whose entities are judged, linked and qualified in "
-            "place of what medlink finds  [default: medlink finds mentions]"
+            description="spaCy pipeline, a package or a folder, whose entities replace the mentions of medlink  "
+            "[default: medlink finds mentions]"
         ),
     ] = None
     map: Annotated[
         tuple[str, ...],
         Field(
             strict=False,
-            description="System whose codes are added to each concept, such as ICD10CM, as the bundle maps it; "
+            description="System whose codes are added to each concept by the mappings of the bundle, such as ICD10CM; "
             "may be repeated.",
         ),
     ] = ()
 
 
 class OutputOptions(Settings):
-    """What :func:`medlink.link_notes` can be told about its output.
+    """Options of :func:`medlink.link_notes` for its output.
 
-    ``format`` is the name of a file of :mod:`medlink.notes.writers`.
+    ``format`` is the name of a writer in :mod:`medlink.notes.writers`.
     """
 
     format: Annotated[
@@ -53,8 +53,8 @@ class OutputOptions(Settings):
     ] = None
     date: Annotated[
         str | None,
-        AfterValidator(named_day),
-        Field(description="Day of the run, such as 2026-11-30, which note_nlp has in each row."),
+        AfterValidator(parse_date),
+        Field(description="Day of the run for the rows of note_nlp, such as 2026-11-30."),
     ] = None
     out_table: Annotated[
         str | None, Field(description="Table of the output in a database  [default: links; note_nlp for that format]")
@@ -62,16 +62,16 @@ class OutputOptions(Settings):
 
 
 class LearnOptions(Settings):
-    """What :func:`medlink.notes.learning.learn` can be told."""
+    """Options of :func:`medlink.notes.learning.learn`."""
 
     language: Annotated[
         str | None,
-        AfterValidator(known_tag),
-        Field(description="Language of all notes  [default: that of the file, else found out for each note]"),
+        AfterValidator(parse_language),
+        Field(description="Language of all notes  [default: that of the file, else detected for each note]"),
     ] = None
     least_seen: Annotated[
-        int, Field(ge=1, description="Notes that a mention must be in: what is in fewer may be the name of a person.")
+        int, Field(ge=1, description="Lowest number of notes with a mention: a rarer one may be the name of a person.")
     ] = 2
     least_share: Annotated[
-        float, Field(ge=0, le=1, description="Share of its places at which a mention must have been the same.")
+        float, Field(ge=0, le=1, description="Lowest share of occurrences in which a mention has the same meaning.")
     ] = 0.5

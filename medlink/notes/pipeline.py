@@ -1,4 +1,4 @@
-"""``NotePipeline``: notes to links with one bundle and one encoder, in this process or in several."""
+"""``NotePipeline``: link notes with one bundle and one encoder, in one process or several."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
-from medlink.kb.systems import named
+from medlink.kb.systems import system_by_name
 from medlink.linking import Linker
 from medlink.linking.rankers.common import Reranker
 from medlink.linking.ranking import Ranker
-from medlink.notes.language import NoteLanguages, check_words
+from medlink.notes.language import NoteLanguages, check_word_boundaries
 from medlink.notes.learned import open_learned
-from medlink.notes.options import NoteOptions, for_linker
+from medlink.notes.options import NoteOptions, linker_options
 from medlink.notes.reading import Note
-from medlink.processes import end_with_parent
+from medlink.processes import exit_with_parent
 from medlink.reading.abbreviations import check_detector
 from medlink.reading.classifier import SpanClassifier
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
@@ -32,17 +32,17 @@ from medlink.records import Attribute, Candidate, Link, Mapping, Qualifiers, Val
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
-_BATCH = 32  # notes that are linked together
-_AHEAD = 3  # batches that wait for each process, so that none waits for the writer
-_CONCEPTS = 65_536  # whose codes are kept
+_BATCH = 32  # notes linked together
+_QUEUE = 3  # batches queued for each process, so that none waits for the writer
+_CACHED_CONCEPTS = 65_536  # with their codes
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
-    ``qualifiers`` and ``attributes`` are ``None`` where they were not read, as in a language without cues. ``value`` is
-    what was measured where that is the finding, ``codes`` those of the concept in the systems that were asked for.
+    ``qualifiers`` and ``attributes`` are ``None`` if they were not read, as in a language without cues. ``value`` is
+    set if the mention is a measured value. ``codes`` are the codes of the concept in the systems of the option ``map``.
     """
 
     start: int
@@ -54,13 +54,13 @@ class LinkedMention:
     codes: tuple[Mapping, ...] = ()
 
     @classmethod
-    def of(cls, one: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
-        return cls(one.start, one.end, link, one.qualifiers, one.attributes, one.value, codes)
+    def of(cls, read: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
+        return cls(read.start, read.end, link, read.qualifiers, read.attributes, read.value, codes)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedNote:
-    """A note with its language and its links in the order of its text; without them where the note has a problem."""
+    """A note with its language and its links in the order of its text; without links if it has a problem."""
 
     note: Note
     language: str = ""
@@ -72,15 +72,14 @@ class NotePipeline:
 
     Args:
         bundle: an opened bundle, or its folder.
-        classifier: what decides which spans of a note are mentions; the weights that ship when left out.
-        finder: what finds mentions in place of medlink, or what the option of that name takes.
-        ranker: what ranks the candidates of a mention (:class:`~medlink.linking.ranking.Ranker`), or what the option
-            of that name takes.
-        reranker: what orders the first candidates anew (:class:`~medlink.linking.rankers.common.Reranker`).
-        qualifier: what reads the qualifiers of mentions in place of medlink.
+        classifier: decides which spans are mentions; by default the shipped weights.
+        finder: replaces medlink's mention finder; a text is the option ``finder``.
+        ranker: ranks the candidates (:class:`~medlink.linking.ranking.Ranker`); a text is the option ``ranker``.
+        reranker: reorders the first candidates (:class:`~medlink.linking.rankers.common.Reranker`).
+        qualifier: replaces medlink's reader of qualifiers.
 
     Raises:
-        ConfigError: an option is unknown, out of range, or names what the bundle does not have.
+        ConfigError: an option is unknown, out of range, or not available in the bundle.
         InputError: the learned mentions cannot be read.
     """
 
@@ -101,7 +100,7 @@ class NotePipeline:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.learned = None if self.options.learned is None else open_learned(self.options.learned, self.bundle)
         own = {} if ranker is None or isinstance(ranker, str) else {"ranker": ranker}
-        self._linker = Linker(self.bundle, **(for_linker(self.options, None) | own), reranker=reranker)
+        self._linker = Linker(self.bundle, **(linker_options(self.options, None) | own), reranker=reranker)
         given = None if isinstance(finder, str) else finder
         given = given if self.options.finder is None else SpacyFinder(self.options.finder)
         self._parts: dict[str, Any] = {"finder": given, "classifier": classifier, "qualifier": qualifier}
@@ -118,48 +117,49 @@ class NotePipeline:
         parts = {name: _fingerprint(part) for name, part in self._parts.items() if part is not None}
         return self.bundle.versions | learned | parts | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
-    def ranker_said(self) -> list[str]:
-        """Sentences on what did not go well with the re-ranker."""
-        return self._linker.ranker_said()
+    def ranker_warnings(self) -> list[str]:
+        """Return the warnings of the re-ranker."""
+        return self._linker.ranker_warnings()
 
     @property
     def ranker_counts(self) -> Counter[str]:
-        """What the re-ranker met; nothing where there is none."""
+        """Counts of the re-ranker; empty without one."""
         reranker = self._linker.reranker
         return Counter() if reranker is None else reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
-        """Link notes together: a mention that several of them share is ranked once."""
+        """Link notes together, and rank a mention of several notes once."""
         languages = [self._language(note) for note in notes]
         read: list[list[ReadMention]] = [[] for _ in notes]
-        for language in dict.fromkeys(one for one in languages if isinstance(one, str)):
-            mine = [number for number, one in enumerate(languages) if one == language]
-            for number, found in zip(mine, self._reader(language).read([notes[n].text for n in mine]), strict=True):
-                read[number] = found
-        mentions = [one for found in read for one in found]
+        for language in dict.fromkeys(tag for tag in languages if isinstance(tag, str)):
+            numbers = [number for number, tag in enumerate(languages) if tag == language]
+            texts = [notes[number].text for number in numbers]
+            for number, mentions in zip(numbers, self._reader(language).read(texts), strict=True):
+                read[number] = mentions
+        mentions = [mention for note_mentions in read for mention in note_mentions]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            LinkedNote(note, language, tuple([self._mention(one, next(links)) for one in found]))
+            LinkedNote(note, language, tuple([self._mention(mention, next(links)) for mention in note_mentions]))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
-            for note, language, found in zip(notes, languages, read, strict=True)
+            for note, language, note_mentions in zip(notes, languages, read, strict=True)
         ]
 
-    def _mention(self, one: ReadMention, link: Link) -> LinkedMention:
-        return LinkedMention.of(one, link, () if link.nil else self._codes.of(link.candidates[0]))
+    def _mention(self, read: ReadMention, link: Link) -> LinkedMention:
+        return LinkedMention.of(read, link, () if link.nil else self._codes.of(link.candidates[0]))
 
     def _language(self, note: Note) -> str | MedlinkError:
         try:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
-                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most", remedy="divide the note")
+                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most", remedy="split the note")
             try:
                 note.text.encode()
             except UnicodeEncodeError as error:
-                message = f"half a surrogate pair at character {error.start}, which no file can hold"
-                raise InputError(message, remedy="write the text anew") from None
-            language = self._languages.of(note)
+                message = f"a lone surrogate at character {error.start}, which no file can store"
+                raise InputError(message, remedy="write the text again") from None
+            language = self._languages.detect(note)
             self._reader(language)
         except MedlinkError as error:
             return error
@@ -167,7 +167,7 @@ class NotePipeline:
 
     def _reader(self, language: str) -> TextReader:
         if language not in self._readers:
-            check_words(language)
+            check_word_boundaries(language)
             self._readers[language] = TextReader(
                 self.bundle, language, self.options, linker=self._linker, learned=self.learned, **self._parts
             )
@@ -175,28 +175,30 @@ class NotePipeline:
 
 
 class Codes:
-    """The codes of concepts in some systems; a system is known under each of its names (``ICD10CM``, ``ICD-10-CM``)."""
+    """Codes of concepts in some systems, each given by any of its names (``ICD10CM``, ``ICD-10-CM``)."""
 
     def __init__(self, kb: KnowledgeBase, systems: Sequence[str]) -> None:
         self._kb = kb
-        self._systems = {named(system).name: number for number, system in enumerate(systems)}
-        self._of = lru_cache(_CONCEPTS)(self._mappings)
+        self._systems = {system_by_name(system).name: number for number, system in enumerate(systems)}
+        self._cached = lru_cache(_CACHED_CONCEPTS)(self._mappings)
 
     def of(self, candidate: Candidate) -> tuple[Mapping, ...]:
-        """The codes of a candidate, and those under its ids of other sources: by system as asked for, then by code."""
+        """Return the codes of all ids of a candidate, in the given order of systems, then by code."""
         if not self._systems:
             return ()
-        found = {one: None for concept in (candidate.concept_id, *candidate.same_as) for one in self._of(concept)}
-        # two ids of one concept may have one code
-        distinct = {(named(one.system).name, one.code): one for one in reversed(found)}
-        return tuple(sorted(distinct.values(), key=lambda one: (self._systems[named(one.system).name], one.code)))
+        codes = dict.fromkeys(code for id_ in (candidate.concept_id, *candidate.same_as) for code in self._cached(id_))
+        # two ids of a concept may share a code
+        distinct = {(system_by_name(code.system).name, code.code): code for code in reversed(codes)}
+        return tuple(
+            sorted(distinct.values(), key=lambda code: (self._systems[system_by_name(code.system).name], code.code))
+        )
 
     def _mappings(self, concept_id: str) -> list[Mapping]:
-        return [one for one in self._kb.mappings(concept_id) if named(one.system).name in self._systems]
+        return [code for code in self._kb.mappings(concept_id) if system_by_name(code.system).name in self._systems]
 
 
 class SpacyFinder:
-    """Find mentions by the entities of a pipeline: a package that is installed, or a folder; ConfigError for none."""
+    """Find mentions as entities of a spaCy pipeline, a package or a folder; ConfigError if it cannot be loaded."""
 
     def __init__(self, name: str) -> None:
         import spacy
@@ -205,17 +207,17 @@ class SpacyFinder:
             self._nlp = spacy.load(name)
         except (OSError, ValueError, ImportError) as error:
             remedy = "install the package of the pipeline, or name its folder"
-            raise ConfigError(f"finder is {name!r}, which is no spaCy pipeline", remedy=remedy) from error
-        self._nlp.max_length = MAX_LENGTH  # spaCy's own limit is meant for parsers
+            raise ConfigError(f"finder is {name!r}, which is not a spaCy pipeline", remedy=remedy) from error
+        self._nlp.max_length = MAX_LENGTH  # spaCy's default limit is for parsers
 
     @property
     def fingerprint(self) -> str:
-        """Name and version of the pipeline: links depend on it."""
+        """Name and version of the pipeline."""
         meta: dict[str, Any] = self._nlp.meta
         return f"{meta['lang']}_{meta['name']} {meta['version']}"
 
     def find(self, texts: Sequence[str], language: str) -> list[list[Span]]:
-        """The entities of each of n texts, whatever language the pipeline is of."""
+        """Return the entities of each text; ``language`` is ignored."""
         docs = self._nlp.pipe(texts, batch_size=_BATCH)
         return [[(entity.start_char, entity.end_char) for entity in doc.ents] for doc in docs]
 
@@ -225,23 +227,23 @@ def _fingerprint(part: object) -> str:
 
 
 def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
-    """Link notes batch by batch, in their order; each of the processes has a pipeline for as long as the run lasts."""
+    """Link notes in batches and in order; each worker process has its own copy of the pipeline."""
     source = iter(notes)
     batches = iter(lambda: list(islice(source, _BATCH)), [])
     if processes == 1:
         yield from map(pipeline.link, batches)
         return
-    # A fork has what the parent has opened; the knowledge base and Faiss know that they are in another process.
+    # a fork inherits open files; the knowledge base and Faiss notice that they are in another process
     pipeline.bundle.index.prepare()
-    with ProcessPoolExecutor(processes, get_context("fork"), _begin, (pipeline,)) as pool:
+    with ProcessPoolExecutor(processes, get_context("fork"), _start_worker, (pipeline,)) as pool:
         waiting: deque[Future[tuple[list[LinkedNote], Counter[str]]]] = deque()
         try:
             for batch in batches:
                 waiting.append(pool.submit(_link, batch))
-                if len(waiting) >= _AHEAD * processes:
-                    yield _counted(pipeline, *waiting.popleft().result())
+                if len(waiting) >= _QUEUE * processes:
+                    yield _add_counts(pipeline, *waiting.popleft().result())
             while waiting:
-                yield _counted(pipeline, *waiting.popleft().result())
+                yield _add_counts(pipeline, *waiting.popleft().result())
         finally:
             for future in waiting:
                 future.cancel()
@@ -251,10 +253,10 @@ _pipeline: NotePipeline
 """The pipeline of a worker process."""
 
 
-def _begin(pipeline: NotePipeline) -> None:
-    global _pipeline  # noqa: PLW0603 # a worker's own
+def _start_worker(pipeline: NotePipeline) -> None:
+    global _pipeline  # noqa: PLW0603 # one for each worker
     _pipeline = pipeline
-    end_with_parent()
+    exit_with_parent()
 
 
 def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:
@@ -263,6 +265,6 @@ def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:
     return linked, _pipeline.ranker_counts - before
 
 
-def _counted(pipeline: NotePipeline, linked: list[LinkedNote], counts: Counter[str]) -> list[LinkedNote]:
+def _add_counts(pipeline: NotePipeline, linked: list[LinkedNote], counts: Counter[str]) -> list[LinkedNote]:
     pipeline.ranker_counts.update(counts)
     return linked

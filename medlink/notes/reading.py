@@ -1,6 +1,6 @@
-"""Read notes from files, folders and standard input: one note a text file, or a row of JSON lines, CSV, TSV or Parquet.
+"""Read notes from text files, rows of JSON lines, CSV, TSV or Parquet, folders of these, and standard input.
 
-A note that cannot be read is yielded in its place with its problem. No note text leaves this module in a message.
+An unreadable note is yielded with its problem. No message contains text of a note.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from typing import Any, BinaryIO
 
 from medlink.errors import InputError, needs_extra
 from medlink.files.json import parse_json
-from medlink.files.problems import Problems, counted
-from medlink.files.streams import LineFile, standard_input, text_encoding
-from medlink.files.tables import found_columns
+from medlink.files.problems import Problems, pluralize
+from medlink.files.streams import LineFile, resolve_encoding, standard_input
+from medlink.files.tables import describe_header
 
 STANDARD_INPUT = "-"
 LONGEST = 1 << 28
-"""Bytes of the longest line, and characters of the longest cell: the longest note, each character escaped."""
+"""Bytes of the longest line, and characters of the longest cell: room for the longest note, fully escaped."""
 _SEPARATORS = "\t,;"
-_NAMED_SEPARATOR = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')  # a first line that is for Excel
-_ROWS = 256  # rows of Parquet that are in memory
+_NAMED_SEPARATOR = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')  # a first line for Excel
+_ROWS = 256  # of Parquet in memory
 _BUFFER = 1 << 20
 Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note, or why it could not be read (``problem``, without its text) and what helps (``remedy``).
+    """A note, or why it could not be read (``problem``, without text) and what to do (``remedy``).
 
-    ``place`` is its file and line where ``note_id`` does not say so.
+    ``location`` is its file and line, if ``note_id`` is something else.
     """
 
     note_id: str
     text: str = ""
     language: str | None = None
     problem: str | None = None
-    place: str | None = None
+    location: str | None = None
     remedy: str | None = None
 
 
@@ -58,127 +58,131 @@ class Fields:
     note_id: str = "id"
     language: str = "language"
 
-    def named(self) -> dict[str, str]:
-        """The names by the options that set them."""
+    def by_option(self) -> dict[str, str]:
+        """Map each option to the name that it sets."""
         return {"text": self.text, "id": self.note_id, "language": self.language}
 
 
 class NoteFile(LineFile):
-    """The bytes and lines of one input; what is bad about a line is kept as a note in its place (``kept``).
+    """Bytes and lines of one input. A bad line becomes a note with a problem, in ``unreadable``.
 
-    ``given`` is what the user calls it, ``encoding`` that of the blocks.
+    ``given`` is the path as the user gave it, ``encoding`` the encoding of the blocks.
     """
 
     def __init__(self, given: str, encoding: str, progress: Progress | None, stream: BinaryIO | None) -> None:
         problems = Problems(1, progress)
-        super().__init__(given, problems, stream=stream, encoding=encoding, may_be_empty=True, longest=LONGEST)
-        self.given, self.kept = given, list[Note]()
-        known = text_encoding(encoding)
-        # blocks of wide characters come as UTF-8
+        super().__init__(given, problems, stream=stream, encoding=encoding, allow_empty=True, max_line_bytes=LONGEST)
+        self.given, self.unreadable = given, list[Note]()
+        known = resolve_encoding(encoding)
+        # LineFile recodes wide characters to UTF-8
         self.encoding = "utf-8" if known.startswith(("utf-16", "utf-32")) else known
 
-    def bad(self, kind: str, line: int, detail: str = "") -> None:
-        said, remedy = _not_decoded(self.wrong)
-        self.kept.append(Note(f"{self.given}:{line}", problem=said or kind, remedy=remedy))
+    def bad_row(self, kind: str, line: int, detail: str = "") -> None:
+        problem, remedy = _describe_decoding(self.decode_error)
+        self.unreadable.append(Note(f"{self.given}:{line}", problem=problem or kind, remedy=remedy))
 
 
-def as_note(row: Mapping[str, Any], place: str, fields: Fields) -> Note:
-    """The note of one row, whatever format it comes from; with its problem where a field is no text."""
-    text, named, language = row.get(fields.text), row.get(fields.note_id), row.get(fields.language)
+def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
+    """Return the note of a row of any format, with a problem if a field is not text."""
+    text, note_id, language = row.get(fields.text), row.get(fields.note_id), row.get(fields.language)
     if not isinstance(text, str):
-        return Note(place, problem=f"no field {fields.text!r} with a text", remedy=_name("text"))
-    if isinstance(named, float) and math.isinf(named):
-        return Note(place, problem=f"the field {fields.note_id!r} is too large a number", remedy="write it as a text")
-    if isinstance(named, bool | dict | list | bytes):
-        return Note(place, problem=f"the field {fields.note_id!r} is no text and no number", remedy=_name("id"))
+        return Note(location, problem=f"no field {fields.text!r} with text", remedy=_field_remedy("text"))
+    if isinstance(note_id, float) and math.isinf(note_id):
+        problem = f"the field {fields.note_id!r} is too large a number"
+        return Note(location, problem=problem, remedy="write it as text")
+    if isinstance(note_id, bool | dict | list | bytes):
+        problem = f"the field {fields.note_id!r} is neither text nor a number"
+        return Note(location, problem=problem, remedy=_field_remedy("id"))
     if not isinstance(language, str) and not _is_missing(language):
-        return Note(place, problem=f"the field {fields.language!r} is no text", remedy=_name("language"))
-    note_id = place if _is_missing(named) else str(named)
-    return Note(note_id, text, None if _is_missing(language) else language, place=place)
+        return Note(location, problem=f"the field {fields.language!r} is not text", remedy=_field_remedy("language"))
+    name, tag = location if _is_missing(note_id) else str(note_id), None if _is_missing(language) else language
+    return Note(name, text, tag, location=location)
 
 
-def _name(option: str) -> str:
+def _field_remedy(option: str) -> str:
     field = "note_id" if option == "id" else option
     return f"name the field of the {option} with --{option}-field, in Python with Fields({field}=...)"
 
 
 def _is_missing(value: object) -> bool:
-    # NaN is what pandas writes for what is missing
+    # pandas writes NaN for a missing value
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _no_column(name: str, found: str) -> InputError:
-    return InputError(f"no column {name!r}; found {found}", remedy=_name("text"))
+def _missing_column(name: str, found: str) -> InputError:
+    return InputError(f"no column {name!r}; found {found}", remedy=_field_remedy("text"))
 
 
-def _not_decoded(error: BaseException | None) -> tuple[str, str | None]:
+def _describe_decoding(error: BaseException | None) -> tuple[str, str | None]:
     if not isinstance(error, UnicodeDecodeError):
         return "", None
-    said = f"not {error.encoding.upper()} at byte {error.start}, see encoding=..."
-    return said, "name the encoding that all notes have, such as latin-1, or convert them"
+    problem = f"not {error.encoding.upper()} at byte {error.start}, see encoding=..."
+    return problem, "name the encoding of all notes, such as latin-1, or convert them"
 
 
 def _read_text(file: NoteFile, fields: Fields) -> Iterator[Note]:
-    yield Note(file.given, file.text())
+    yield Note(file.given, file.read_text())
 
 
 def _read_json_lines(file: NoteFile, fields: Fields) -> Iterator[Note]:
     for number, line in chain(file, [(0, "")]):
-        yield from file.kept
-        file.kept.clear()
+        yield from file.unreadable
+        file.unreadable.clear()
         if line.strip():
-            yield _of_json(line, f"{file.given}:{number}", fields)
+            yield _parse_json(line, f"{file.given}:{number}", fields)
 
 
-def _of_json(line: str, place: str, fields: Fields) -> Note:
+def _parse_json(line: str, location: str, fields: Fields) -> Note:
     try:
         row = parse_json(line)
     except json.JSONDecodeError:
-        return Note(place, problem="not JSON", remedy="give one JSON object a line, or name a text so: NAME.txt")
+        return Note(location, problem="not JSON", remedy="give one JSON object a line, or name a text file NAME.txt")
     except ValueError as error:
-        return Note(place, problem=f"JSON that cannot be used: {error}", remedy="write such lines anew")
+        return Note(location, problem=f"unusable JSON: {error}", remedy="write the line again")
     if not isinstance(row, dict):
-        return Note(place, problem="no JSON object", remedy="give one JSON object a line")
-    return as_note(row, place, fields)
+        return Note(location, problem="not a JSON object", remedy="give one JSON object a line")
+    return parse_row(row, location, fields)
 
 
 def _read_delimited(file: NoteFile, fields: Fields) -> Iterator[Note]:
-    """CSV and TSV with a header.
+    """Read CSV and TSV with a header.
 
-    A cell in quotes may hold any line end, and keeps it: offsets are those of the cell. The reader of terminologies
-    (:func:`medlink.files.tables.open_table`) takes a line in a cell that looks like a row for one, and notes have such.
+    A quoted cell keeps its line ends, because offsets count from the start of the cell. The reader of terminologies
+    (:func:`medlink.files.tables.open_table`) may take a line within a cell for a row.
     """
     lines = _lines(file)
     first = next(lines, "")
-    named = _NAMED_SEPARATOR.fullmatch(first)
-    first = next(lines, "") if named else first
-    # of two that the first line has as often the earlier one
+    declared = _NAMED_SEPARATOR.fullmatch(first)
+    first = next(lines, "") if declared else first
+    # of equally frequent separators the earliest
     separator = max(_SEPARATORS, key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
-    rows = csv.reader(chain([first] if first else [], lines), delimiter=named[1] if named else separator, strict=True)
+    rows = csv.reader(
+        chain([first] if first else [], lines), delimiter=declared[1] if declared else separator, strict=True
+    )
     header = [cell.strip() for cell in _next(rows) or []]
     if fields.text not in header:
-        raise _no_column(fields.text, found_columns(header))
-    for name in fields.named().values():
+        raise _missing_column(fields.text, describe_header(header))
+    for name in fields.by_option().values():
         if header.count(name) > 1:
-            message = f"the column {name!r} is there twice"
+            message = f"duplicate column {name!r}"
             raise InputError(message, path=file.given, line=1, remedy="rename or delete one of them")
     while True:
-        place = f"{file.given}:{rows.line_num + (2 if named else 1)}"
+        location = f"{file.given}:{rows.line_num + (2 if declared else 1)}"
         try:
             cells = _next(rows)
         except csv.Error as error:
-            # the message has no word of the cell
-            remedy = "put cells with quotes or line ends in quotes, and write a quote in them twice"
-            yield Note(place, problem=f"broken quoting: {error}", remedy=remedy)
+            # the message contains no word of the cell
+            remedy = "quote cells with quotes or line ends, and double the quotes in them"
+            yield Note(location, problem=f"broken quoting: {error}", remedy=remedy)
             continue
         if cells is None:
             return
         if cells:
-            yield _of_cells(cells, header, place, fields, file.encoding)
+            yield _parse_cells(cells, header, location, fields, file.encoding)
 
 
 def _next(rows: Any) -> list[str] | None:
-    # a cell may be as long as a note, which is the limit of no other table
+    # a cell may hold a note; other tables keep the default limit
     limit = csv.field_size_limit(LONGEST)
     try:
         return next(rows, None)
@@ -186,32 +190,32 @@ def _next(rows: Any) -> list[str] | None:
         csv.field_size_limit(limit)
 
 
-def _of_cells(cells: list[str], header: list[str], place: str, fields: Fields, encoding: str) -> Note:
+def _parse_cells(cells: list[str], header: list[str], location: str, fields: Fields, encoding: str) -> Note:
     if len(cells) != len(header):
-        said = f"{len(cells)} columns, {len(header)} expected"
-        return Note(place, problem=said, remedy="put cells with separators or line ends in quotes")
+        problem = f"{len(cells)} columns, {len(header)} expected"
+        return Note(location, problem=problem, remedy="quote cells with separators or line ends")
     row: dict[str, str | None] = {name: cell or None for name, cell in zip(header, cells, strict=True)}
     row[fields.text] = row[fields.text] or ""
-    for name in fields.named().values():
+    for name in fields.by_option().values():
         try:
             (row.get(name) or "").encode()
         except UnicodeEncodeError as error:
-            said, remedy = _not_decoded(UnicodeDecodeError(encoding, b"", error.start, error.end, ""))
-            return Note(place, problem=f"the field {name!r} is {said}", remedy=remedy)
-    return as_note(row, place, fields)
+            problem, remedy = _describe_decoding(UnicodeDecodeError(encoding, b"", error.start, error.end, ""))
+            return Note(location, problem=f"the field {name!r} is {problem}", remedy=remedy)
+    return parse_row(row, location, fields)
 
 
 def _lines(file: NoteFile) -> Iterator[str]:
-    r"""The lines of a file with their ends, as ``\n`` parts them; what cannot be decoded is half a surrogate pair."""
+    # lines end with \n, which they keep; undecodable bytes become surrogates
     decoder = getincrementaldecoder(file.encoding)("surrogateescape")
-    held: list[str] = []
-    for block in file.blocks():
-        *whole, rest = decoder.decode(block).split("\n")
-        for line in whole:
-            yield "".join([*held, line, "\n"]).removeprefix("\ufeff")
-            held.clear()
-        held.append(rest)
-    if last := "".join([*held, decoder.decode(b"", final=True)]).removeprefix("\ufeff"):
+    pending: list[str] = []
+    for block in file.iter_blocks():
+        *complete, rest = decoder.decode(block).split("\n")
+        for line in complete:
+            yield "".join([*pending, line, "\n"]).removeprefix("\ufeff")
+            pending.clear()
+        pending.append(rest)
+    if last := "".join([*pending, decoder.decode(b"", final=True)]).removeprefix("\ufeff"):
         yield last
 
 
@@ -221,32 +225,32 @@ def _read_parquet(file: NoteFile, fields: Fields) -> Iterator[Note]:
         import pyarrow.parquet as pq
     remedy = "write it again with pyarrow, pandas or Spark"
     try:
-        # not all of a row group at once
+        # do not load a row group at once
         with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
-            found = table.schema_arrow.names
-            if fields.text not in found:
-                raise _no_column(fields.text, counted(len(found), "column"))
-            columns = list(dict.fromkeys(name for name in fields.named().values() if name in found))
+            names = table.schema_arrow.names
+            if fields.text not in names:
+                raise _missing_column(fields.text, pluralize(len(names), "column"))
+            columns = list(dict.fromkeys(name for name in fields.by_option().values() if name in names))
             size, rows = file.path.stat().st_size, max(table.metadata.num_rows, 1)
             number = 0
             for batch in table.iter_batches(_ROWS, columns=columns):
                 for at in range(len(batch)):
                     number += 1
-                    yield _of_batch(batch, at, f"{file.given}:{number}", fields)
+                    yield _parse_batch_row(batch, at, f"{file.given}:{number}", fields)
                 if file.problems.progress is not None:
                     file.problems.progress(size * len(batch) // rows)
     except pa.ArrowException as error:
-        # the message may hold values
-        raise InputError(f"is no Parquet file, or is damaged ({type(error).__name__})", remedy=remedy) from error
+        # the message may contain values
+        raise InputError(f"not a Parquet file, or damaged ({type(error).__name__})", remedy=remedy) from error
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or type(error).__name__}", remedy=remedy) from error
 
 
-def _of_batch(batch: Any, at: int, place: str, fields: Fields) -> Note:
+def _parse_batch_row(batch: Any, at: int, location: str, fields: Fields) -> Note:
     try:
-        return as_note({name: batch.column(name)[at].as_py() for name in batch.schema.names}, place, fields)
+        return parse_row({name: batch.column(name)[at].as_py() for name in batch.schema.names}, location, fields)
     except UnicodeDecodeError:
-        return Note(place, problem="not UTF-8", remedy="write the file again: text in Parquet is UTF-8")
+        return Note(location, problem="not UTF-8", remedy="write the file again: text in Parquet is UTF-8")
 
 
 _READERS: dict[str, Callable[[NoteFile, Fields], Iterator[Note]]] = {
@@ -255,45 +259,45 @@ _READERS: dict[str, Callable[[NoteFile, Fields], Iterator[Note]]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), _read_json_lines),
     ".parquet": _read_parquet,
 }
-KINDS = frozenset(_READERS)
-"""Endings of the files of a folder that are notes; a file that is named itself is a note whatever its ending."""
+NOTE_SUFFIXES = frozenset(_READERS)
+"""Suffixes of the notes in a folder; a file named by itself may have any suffix."""
 
 
 def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
-    """Files behind the given paths, folders searched for files of notes, in a fixed order.
-
-    With them what else is in the folders, by ending: it is left out, and so is what is hidden (``.name``).
+    """List the files of notes at paths and in folders, in a fixed order; count other and hidden files by suffix.
 
     Raises:
-        InputError: a path does not exist, or a folder has no note.
+        InputError: a path does not exist, or a folder has no notes.
     """
-    found: list[str] = []
+    files: list[str] = []
     left_out: Counter[str] = Counter()
     for given in paths:
         path = Path(given)
         if given == STANDARD_INPUT or path.is_file():
-            found.append(given)
+            files.append(given)
         elif path.is_dir():
             kinds = {str(p): _kind(p, path) for p in path.rglob("*") if p.is_symlink() or not p.is_dir()}
-            inside = sorted(file for file, kind in kinds.items() if kind in KINDS)
+            inside = sorted(file for file, kind in kinds.items() if kind in NOTE_SUFFIXES)
             if not inside:
                 others = ", ".join(sorted(set(kinds.values()))) or "no file"
-                looked = ", ".join(sorted(KINDS))
+                looked = ", ".join(sorted(NOTE_SUFFIXES))
                 message = f"no notes: looked for {looked}, found {others}"
                 raise InputError(message, path=path, remedy="name the files that are notes")
-            found += inside
-            left_out.update(kind for kind in kinds.values() if kind not in KINDS)
+            files += inside
+            left_out.update(kind for kind in kinds.values() if kind not in NOTE_SUFFIXES)
         elif path.exists():
-            raise InputError("is a pipe or a device", path=given, remedy="give its notes to standard input, and name -")
+            raise InputError(
+                "a pipe or a device cannot be read", path=given, remedy="give its notes to standard input, and name -"
+            )
         else:
             raise InputError("no such file or folder", path=given, remedy="name files or folders with notes")
-    return found, left_out
+    return files, left_out
 
 
-def ending(path: str | Path) -> str:
-    """The ending of a file, in lower case; that of a packed file is the one before ``.gz``.
+def file_suffix(path: str | Path) -> str:
+    """Return the suffix of a file in lower case, of a compressed file without ``.gz``.
 
-    >>> ending("a/B.TXT"), ending("a.jsonl.gz"), ending("a.gz"), ending("a")
+    >>> file_suffix("a/B.TXT"), file_suffix("a.jsonl.gz"), file_suffix("a.gz"), file_suffix("a")
     ('.txt', '.jsonl', '.gz', '')
     """
     name = Path(path).name.lower()
@@ -304,23 +308,23 @@ def _kind(path: Path, folder: Path) -> str:
     if any(part.startswith(".") for part in path.relative_to(folder).parts):
         return "hidden"
     if path.is_file():
-        return ending(path) or "no ending"
+        return file_suffix(path) or "no ending"
     return "links to nothing" if not path.exists() else "links to folders" if path.is_dir() else "pipes or devices"
 
 
 def read_notes(
     inputs: Sequence[str], fields: Fields | None = None, encoding: str = "utf-8", progress: Progress | None = None
 ) -> Iterator[Note]:
-    """Notes of all inputs, one at a time; a note that cannot be read is given with its problem.
+    """Yield the notes of all inputs; an unreadable note has a problem.
 
-    A file is read as its ending says, one of another ending as one note. Standard input is JSONL when its first line is
-    a JSON object, else one note. ``progress`` is called with the number of bytes that were taken in.
+    The suffix of a file determines its format; other files are one note each. Standard input is JSONL if its first line
+    is a JSON object, else one note. ``progress`` is called with the number of bytes read.
 
     Raises:
-        ConfigError: ``encoding``, that of all inputs, is not known, or none of lines of text; or a library is missing.
+        ConfigError: ``encoding``, that of all inputs, is unknown or not one of text; or a library is missing.
     """
     for given in inputs:
-        kind, stream = ending(given), None
+        kind, stream = file_suffix(given), None
         if given == STANDARD_INPUT:
             first = _first_line(standard_input())
             kind, stream = ".jsonl" if _is_object(first, encoding) else ".txt", _StandardInput(first)
@@ -329,12 +333,14 @@ def read_notes(
             yield from _READERS.get(kind, _read_text)(file, fields or Fields())
         except InputError as error:
             cause = error.__cause__
-            said, remedy = (cause.strerror, error.remedy) if isinstance(cause, OSError) else _not_decoded(cause)
-            yield Note(given, problem=said or error.message, remedy=remedy or error.remedy)
+            problem, remedy = (
+                (cause.strerror, error.remedy) if isinstance(cause, OSError) else _describe_decoding(cause)
+            )
+            yield Note(given, problem=problem or error.message, remedy=remedy or error.remedy)
 
 
 def _first_line(stream: BinaryIO) -> bytes:
-    """A stream up to the end of its first line that is not empty."""
+    # up to the end of the first line that is not empty
     first = b""
     for line in stream:
         first += line
@@ -345,13 +351,13 @@ def _first_line(stream: BinaryIO) -> bytes:
 
 def _is_object(line: bytes, encoding: str) -> bool:
     with suppress(ValueError):
-        # half a character of a wide line end may be missing
+        # a wide line end may be cut off
         return isinstance(parse_json(line.decode(encoding, "ignore").removeprefix("\ufeff")), dict)
     return False
 
 
 class _StandardInput(BytesIO):
-    """Standard input, whose first line was read before."""
+    """Standard input after its first line was read."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(size) or standard_input().read(-1 if size is None else size)

@@ -1,1 +1,1 @@
-"""What a note says: mentions, whether each is so, values, attributes. No file is opened here."""
+"""Read a note: mentions, their qualifiers, attributes and measured values. No file is opened here."""

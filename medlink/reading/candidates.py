@@ -1,4 +1,4 @@
-"""Candidate spans: where a scanned text may have a mention, and a way to read it."""
+"""Candidate spans: where a text may have a mention, and how to read it."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
-from medlink.language.lexicon.abbreviation_table import LACONIC, Cue
+from medlink.language.lexicon.abbreviation_table import LACONIC, BodySiteCue
 from medlink.language.lexicon.tables import Abbreviation
-from medlink.language.scan import FINDS, Place, ScannedText, ScannedWord
+from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord
 from medlink.reading.protocols import Span
 from medlink.records import Value
 
-_OF_FINDINGS = FINDS | {"body", "function", "substance", "organism", "quality", ""}
-"""Kinds of the words that a finding begins and ends with; a word that is not known may be any."""
-_MOST = 5  # words of content of an open window
-_WIDEST = 12  # words of one on each side, those of the grammar included
+_OF_FINDINGS = FINDING_KINDS | {"body", "function", "substance", "organism", "quality", ""}
+"""Kinds of the first and last word of a finding; an unknown word may be of any kind."""
+_MAX_CONTENT = 5  # content words of an open window
+_MAX_SIDE = 12  # words of a window on each side, function words included
 NO_CONCEPT, NO_MENTION = "no concept", "no mention"
-"""What a learned mention may have been beside a concept; no id has a blank."""
+"""Labels of learned mentions other than a concept; no concept id contains a blank."""
 
 
 class Shortened(NamedTuple):
-    """What a span is short for, and the word that names the organ where that is what the span leaves out."""
+    """The long form of a span, and the word that names the organ if the span leaves it out."""
 
     usual: Abbreviation
-    cue: Cue | None = None
+    cue: BodySiteCue | None = None
 
 
 @dataclass(slots=True)
 class CandidateSpan:
-    """A way to read a span of a text.
+    """A reading of a span of a text.
 
     Attributes:
         place: its words.
-        expanded: what it is read as, where it is not read as it is written.
-        match: the names of the index that it is.
-        listed: whether it is a name of the index as it is written.
-        explained: whether the text explains it.
+        expanded: long form, or other wording, that is linked in place of its text.
+        match: names of the index that are equal to it.
+        listed: whether the index has it as it is written.
+        explained: whether the text defines it as an abbreviation.
         family: whether it is a name of the index by word families.
-        short: what it is read as, where it is read as short for something.
-        otherwise: how often it is short for something where it is read as it is written.
-        learned: id of the concept that was learned for it; empty where it was learned to have none.
-        learned_share: the share of its learned occurrences that had the concept.
-        value: the measured value that it is.
-        span: its characters, where it does not end with a word (*88 %*).
-        discontinuous: whether it is no name and no fixed phrase, so that a denial among its words (*Milz nicht
-            vergrößert*) is the note's.
-        sure: whether it is worth ranking whatever its words are.
-        context: the columns :data:`medlink.reading.features.SPAN`.
+        short: what it is read as, if it is read as short for something.
+        otherwise: share of its uses as an abbreviation, if it is read as it is written.
+        learned: id of the learned concept; empty if it was learned to have none.
+        learned_share: share of its learned occurrences with that concept.
+        value: measured value, if it is one.
+        span: its characters if it does not end with a word (*88 %*).
+        discontinuous: whether it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht
+            vergrößert*) belongs to the note.
+        sure: whether it is ranked whatever the span filter says.
+        context: columns :data:`medlink.reading.features.SPAN`.
     """
 
     place: Place
@@ -68,46 +68,48 @@ class CandidateSpan:
     context: tuple[float, ...] = ()
 
     @property
-    def of_thing(self) -> bool:
-        """Whether it is read as an abbreviation of something else than a finding."""
+    def is_short_for_other_kind(self) -> bool:
+        """Whether it is read as an abbreviation of something other than a finding."""
         return self.short is not None and self.short.usual.kind not in ("disease", "finding", LACONIC)
 
 
 class LearnedSpan(NamedTuple):
-    """What a span was most often in the notes that were learned from, and the share of that, smoothed."""
+    """The most frequent label of a learned span, and its smoothed share."""
 
-    what: str
+    label: str
     share: float
 
     def candidate(self, place: Place, match: Match | None) -> CandidateSpan | None:
-        """The span as a candidate, ``None`` where it is no mention; ``match`` are the names that it is."""
-        if self.what == NO_MENTION:
+        """The span as a candidate, ``None`` if it is no mention; ``match`` are the names equal to it."""
+        if self.label == NO_MENTION:
             return None
-        what, share = ("", 0.0) if self.what == NO_CONCEPT else self
-        return CandidateSpan(place, match=match, learned=what, learned_share=share)
+        label, share = ("", 0.0) if self.label == NO_CONCEPT else self
+        return CandidateSpan(place, match=match, learned=label, learned_share=share)
 
 
 def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
-    """Spans around words of findings that lie in no name: up to five words of one clause.
+    """Spans of up to five content words of one clause around words of findings that no span of ``covered`` contains.
 
-    They begin or end with a word of a finding, and at the other end stands what findings are named by.
+    One end is a word of a finding, the other one a word of a kind that names of findings have.
     """
     inside = {at for place in covered for at in range(*place)}
-    finds = text.table.column("finds", lambda entry: not entry.word.function and bool(FINDS & entry.kinds), bool)
+    finds = text.table.column(
+        "finds", lambda entry: not entry.word.function and bool(FINDING_KINDS & entry.kinds), bool
+    )
     return {place for at in text.where(finds) if at not in inside for place in _around(at, text.words)}
 
 
 def _around(at: int, words: Sequence[ScannedWord]) -> Iterator[Place]:
     before, behind = list(_ends(at, words, -1)), list(_ends(at, words, 1))
-    for first, more in before:
-        for last, further in behind:
-            if more + further < _MOST and (words[first].finds or words[last].finds):
+    for first, before_count in before:
+        for last, after_count in behind:
+            if before_count + after_count < _MAX_CONTENT and (words[first].finds or words[last].finds):
                 yield first, last + 1
 
 
 def _ends(at: int, words: Sequence[ScannedWord], step: int) -> Iterator[tuple[int, int]]:
-    content, clause, limit = 0, words[at].clause, at + step * _WIDEST
-    while 0 <= at < len(words) and words[at].clause == clause and content < _MOST and at != limit:
+    content, clause, limit = 0, words[at].clause, at + step * _MAX_SIDE
+    while 0 <= at < len(words) and words[at].clause == clause and content < _MAX_CONTENT and at != limit:
         word = words[at]
         if not word.function:
             if not word.kinds or word.kinds & _OF_FINDINGS:

@@ -1,9 +1,9 @@
-"""Which candidate spans of a text are mentions, by their features.
+"""Select mentions among the candidate spans of a text.
 
-A span with more words than another one inside it that is of the same concept is no better: the shorter one is taken.
-What is left is scored by a logistic regression (``resources/notes/choice.json``, fitted by
-``benchmarks/fit_choice.py``): the probability that the span is a mention and its concept right. Of spans that overlap
-those are selected whose log odds have the greatest sum.
+Of two nested spans with the same concept one is redundant: the inner if the outer is a name or scores clearly higher,
+else the outer. A logistic regression (``resources/notes/choice.json``, fitted by ``benchmarks/fit_choice.py``) gives
+each other span the probability that it is a mention with the right concept. Of overlapping spans those with the
+greatest sum of log odds are selected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from medlink.files.json import read_json
 from medlink.language.languages import SHIPPED
 from medlink.language.scan import Place
-from medlink.linking.linker import OF_ANOTHER_KIND
+from medlink.linking.linker import MAX_SCORE_OF_OTHER_KIND
 from medlink.reading.candidates import CandidateSpan
 from medlink.reading.features import (
     ALONE,
@@ -41,14 +41,14 @@ from medlink.reading.features import (
     rival_rows,
 )
 
-_LIKE = 0.05  # difference of scores that does not make a longer span of the same concept the better one
-_AT_A_TIME = 1 << 13  # rows that are in memory together
-_FARTHEST = 40.0  # beyond it a probability is 0 or 1
+_SCORE_TOLERANCE = 0.05  # a longer span of the same concept must score higher by this much
+_CHUNK = 1 << 13  # rows in memory at a time
+_MAX_LOGIT = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class LogisticModel:
-    """A logistic regression: one weight for each column; columns are cut to ``lowest`` and ``highest``."""
+    """A logistic regression with one weight per column; columns are clipped to ``lowest`` and ``highest``."""
 
     weights: tuple[float, ...]
     offset: float
@@ -56,41 +56,42 @@ class LogisticModel:
     highest: tuple[float, ...]
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any], names: Sequence[str]) -> Self:
-        """Read plain data: ``offset``, and ``columns`` with weight, lowest and highest by name."""
+    def from_dict(cls, raw: Mapping[str, Any], names: Sequence[str]) -> Self:
+        """Read ``offset`` and, by name, ``columns`` with weight, lowest and highest value."""
         weights, lowest, highest = (tuple(raw["columns"][name][at] for name in names) for at in range(3))
         return cls(weights, raw["offset"], lowest, highest)
 
-    def probabilities(self, rows: Iterable[Sequence[float]] | NDArray[np.float64]) -> list[float]:
-        left, found = iter(rows), list[float]()
-        while some := list(islice(left, _AT_A_TIME)):
-            columns = np.clip(np.array(some, dtype=np.float64), self.lowest, self.highest)
+    def predict_proba(self, rows: Iterable[Sequence[float]] | NDArray[np.float64]) -> list[float]:
+        """Probabilities of rows of columns, read a chunk at a time."""
+        remaining, probabilities = iter(rows), list[float]()
+        while chunk := list(islice(remaining, _CHUNK)):
+            columns = np.clip(np.array(chunk, dtype=np.float64), self.lowest, self.highest)
             total = np.full(len(columns), self.offset)
-            # column by column: a matrix product may round differently with another number of rows
+            # column by column: the rounding of a matrix product depends on the number of rows
             for column, weight in zip(columns.T, self.weights, strict=True):
                 total += weight * column
-            # by the library of the language, as that of arrays rounds differently on other processors
-            found += [1 / (1 + exp(-min(max(one, -_FARTHEST), _FARTHEST))) for one in total.tolist()]
-        return found
+            # math.exp: that of NumPy rounds differently on other processors
+            probabilities += [1 / (1 + exp(-min(max(logit, -_MAX_LOGIT), _MAX_LOGIT))) for logit in total.tolist()]
+        return probabilities
 
 
-def shipped(name: str) -> Any:
-    """A file of ``resources/notes``."""
+def load_notes_resource(name: str) -> Any:
+    """Parse a JSON file of ``resources/notes``."""
     return read_json(SHIPPED.parent / "notes" / f"{name}.json")
 
 
 @cache
-def shipped_filter() -> tuple[LogisticModel, float]:
-    """What judges spans by their words alone, before anything is ranked, and the probability that one needs.
+def default_span_filter() -> tuple[LogisticModel, float]:
+    """A model of spans by their words alone, before ranking, and the probability that a span must reach.
 
-    Most candidates are no mentions, and those that are no name need a search each.
+    Most candidates are no mentions, and each candidate that is no name costs a search.
     """
-    raw = shipped("prefilter")
-    return LogisticModel.of(raw, UNRANKED), raw["least"]
+    raw = load_notes_resource("prefilter")
+    return LogisticModel.from_dict(raw, UNRANKED), raw["least"]
 
 
 class SelectedSpan(NamedTuple):
-    """A mention: its candidate, the probability that it is one and its concept right (``None``: it was not judged)."""
+    """A candidate, and the probability that it is a mention with the right concept; ``None`` if not computed."""
 
     candidate: CandidateSpan
     score: float | None
@@ -102,10 +103,13 @@ class SelectedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanClassifier:
-    """Two logistic regressions, and the probability that a mention needs.
+    """Two logistic regressions and a threshold.
 
-    ``alone`` judges each span by :data:`medlink.reading.features.ALONE`. ``model`` gives its score, by
-    :data:`medlink.reading.features.COLUMNS`: it knows how likely the spans are that overlap it.
+    Attributes:
+        alone: judges each span by :data:`medlink.reading.features.ALONE`.
+        model: gives its score by :data:`medlink.reading.features.COLUMNS`, which include the probabilities of
+            overlapping spans.
+        least: probability that a mention must reach.
     """
 
     alone: LogisticModel
@@ -113,111 +117,117 @@ class SpanClassifier:
     least: float
 
     def select(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
-        """The mentions of n texts among their spans, which are in the order of their places."""
-        return [best_apart(spans, self.least) for spans in self.score([without_longer(spans) for spans in texts])]
+        """Mentions of n texts among their spans, which are in the order of their places."""
+        return [
+            weighted_interval_scheduling(spans, self.least)
+            for spans in self.score([drop_redundant_spans(spans) for spans in texts])
+        ]
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """All spans of n texts with their probabilities."""
-        alone = iter(self.alone.probabilities(row for spans in texts for row in feature_rows(spans)))
-        rivals = (
-            row for spans in texts for row in rival_rows([next(alone) for _ in spans], rival_pairs(spans))
-        )  # a long text has very many, and no two are in memory
+        alone = iter(self.alone.predict_proba(row for spans in texts for row in feature_rows(spans)))
+        # a generator: a long text has very many rows
+        rivals = (row for spans in texts for row in rival_rows([next(alone) for _ in spans], rival_pairs(spans)))
         rows = ((*row, *next(rivals)) for spans in texts for row in feature_rows(spans))
-        plain = iter(self.model.probabilities(rows))
-        return [[SelectedSpan(one.candidate, self._score(one, next(plain))) for one in spans] for spans in texts]
+        probability = iter(self.model.predict_proba(rows))
+        return [
+            [SelectedSpan(span.candidate, self._score(span, next(probability))) for span in spans] for spans in texts
+        ]
 
     def score_given(self, spans: Sequence[ScoredSpan], places: Sequence[Place]) -> dict[Place, SelectedSpan]:
-        """The likeliest way to read each of some places of a text, whatever overlaps it."""
-        left, wanted = without_longer(spans), set(places)
-        kept, dropped = set(map(id, left)), wanted - {one.candidate.place for one in left}
-        left = [one for one in spans if id(one) in kept or one.candidate.place in dropped]
-        # of equals the last, as best_apart takes it
-        ordered = sorted(self.score([left])[0], key=lambda one: one.score or 0.0)
-        return {one.place: one for one in ordered if one.place in wanted}
+        """The likeliest reading of each given place of a text, regardless of overlaps."""
+        remaining, wanted = drop_redundant_spans(spans), set(places)
+        remaining_ids, dropped = set(map(id, remaining)), wanted - {span.candidate.place for span in remaining}
+        remaining = [span for span in spans if id(span) in remaining_ids or span.candidate.place in dropped]
+        # of equal scores the last one counts, as in weighted_interval_scheduling
+        ordered = sorted(self.score([remaining])[0], key=lambda span: span.score or 0.0)
+        return {span.place: span for span in ordered if span.place in wanted}
 
-    def _score(self, one: ScoredSpan, plain: float) -> float:
-        candidate, score, context = one.candidate, one.best.score, one.candidate.context
+    def _score(self, span: ScoredSpan, probability: float) -> float:
+        candidate, score, context = span.candidate, span.best.score, span.candidate.context
         if candidate.learned is not None:
             return score if candidate.learned else self.least
-        # the weights know few abbreviations and no values
-        least = 0.0
+        # the model has seen few abbreviations and no values: lower bounds for these
+        bound = 0.0
         if candidate.value is not None:
-            least = score
+            bound = score
         elif context[SAFE]:
-            least = score * context[USUAL]  # it means that without any context
-        elif one.is_name and context[LISTED] and context[UPPER]:
-            least = self.least  # a name in capitals is a mention, if often none that one can be sure of
-        # a test, an organ, a drug is no finding that is named after it
-        named_after = one.best.ranked.adds or (candidate.of_thing and not one.is_name)
-        return min(max(plain, least), min(OF_ANOTHER_KIND, score) if named_after else 1.0)
+            bound = score * context[USUAL]  # unambiguous in any context
+        elif span.is_name and context[LISTED] and context[UPPER]:
+            bound = self.least  # a name in capitals is a mention, though its concept is often uncertain
+        # a test, an organ or a drug is not the finding that is named after it
+        other_kind = span.best.ranked.adds or (candidate.is_short_for_other_kind and not span.is_name)
+        return min(max(probability, bound), min(MAX_SCORE_OF_OTHER_KIND, score) if other_kind else 1.0)
 
 
 @cache
-def shipped_classifier() -> SpanClassifier:
-    raw = shipped("choice")
-    return SpanClassifier(LogisticModel.of(raw["alone"], ALONE), LogisticModel.of(raw["model"], COLUMNS), raw["least"])
+def default_span_classifier() -> SpanClassifier:
+    raw = load_notes_resource("choice")
+    return SpanClassifier(
+        LogisticModel.from_dict(raw["alone"], ALONE), LogisticModel.from_dict(raw["model"], COLUMNS), raw["least"]
+    )
 
 
-def without_longer(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Spans, without those that another one of the same concept makes needless, and abbreviations in a name."""
+def drop_redundant_spans(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
+    """Drop spans that another span with the same concept makes redundant, and abbreviations inside a name."""
     dropped = bytearray(len(spans))
     for i, j in overlapping(spans):
-        one, other = spans[i], spans[j]
-        dropped[i] |= one.is_short and _is_part(one, other)
-        dropped[j] |= other.is_short and _is_part(other, one)
-        if one.best.ranked.concept == other.best.ranked.concept:
-            if one.candidate.place == other.candidate.place and not _is_named(one, other):
-                continue  # of two ways to read what is no name as it is written the likelier one is taken
-            if one.holds(other):
-                dropped[j if _is_better(one, other) else i] = 1
-            elif other.holds(one):
-                dropped[i if _is_better(other, one) else j] = 1
-    return [one for one, drop in zip(spans, dropped, strict=True) if not drop]
+        first, second = spans[i], spans[j]
+        dropped[i] |= first.is_short and _is_part(first, second)
+        dropped[j] |= second.is_short and _is_part(second, first)
+        if first.best.ranked.concept == second.best.ranked.concept:
+            if first.candidate.place == second.candidate.place and not _is_named(first, second):
+                continue  # the likelier reading is selected later
+            if first.contains(second):
+                dropped[j if _is_better(first, second) else i] = 1
+            elif second.contains(first):
+                dropped[i if _is_better(second, first) else j] = 1
+    return [span for span, drop in zip(spans, dropped, strict=True) if not drop]
 
 
-def _is_named(*ways: ScoredSpan) -> bool:
-    return any(way.is_name and (way.candidate.expanded is None or way.is_short) for way in ways)
+def _is_named(*spans: ScoredSpan) -> bool:
+    return any(span.is_name and (span.candidate.expanded is None or span.is_short) for span in spans)
 
 
-def _is_part(one: ScoredSpan, name: ScoredSpan) -> bool:
+def _is_part(span: ScoredSpan, name: ScoredSpan) -> bool:
     as_written = name.is_name and name.candidate.expanded is None and bool(name.candidate.context[LISTED])
-    return as_written and one.candidate.place != name.candidate.place and name.holds(one)
+    return as_written and span.candidate.place != name.candidate.place and name.contains(span)
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
     if (wide.candidate.learned is None) != (narrow.candidate.learned is None):
         return wide.candidate.learned is not None
     if wide.candidate.place == narrow.candidate.place:
-        # a name is read as itself, but an abbreviation as what it is short for where that is a name too
-        preferred, other = ((one.is_name, one.is_short, one.candidate.expanded is None) for one in (wide, narrow))
-        return preferred > other
+        # prefer names, of these abbreviations in full, and otherwise the text as it is written
+        first, second = ((span.is_name, span.is_short, span.candidate.expanded is None) for span in (wide, narrow))
+        return first > second
     if wide.is_name:
         return True
-    # "arterielle Hypertonie" says what "Hypertonie" leaves out; "OSA on CPAP" says no more of OSA
-    like = -_LIKE if narrow.candidate.context[LACONIC_WORD] else _LIKE
-    return wide.best.score > narrow.best.score + like
+    # "arterielle Hypertonie" adds what "Hypertonie" leaves out; "OSA on CPAP" adds nothing to OSA
+    tolerance = -_SCORE_TOLERANCE if narrow.candidate.context[LACONIC_WORD] else _SCORE_TOLERANCE
+    return wide.best.score > narrow.best.score + tolerance
 
 
-def best_apart(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan]:
-    """Of spans that overlap those whose log odds, each less those of ``least``, have the greatest sum; in order.
+def weighted_interval_scheduling(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan]:
+    """The disjoint spans with the greatest sum of log odds, each minus those of ``least``; in order.
 
-    Weighted interval scheduling (Kleinberg and Tardos 2005, section 6.1).
+    Kleinberg and Tardos (2005), section 6.1.
     """
-    scored = [one for one in spans if one.score is not None and one.score >= least]
-    kept = sorted(scored, key=lambda one: (one.place[1], -one.place[0]))
-    ends = [one.place[1] for one in kept]
-    sums, before = [0.0], list[int | None]()
-    for number, one in enumerate(kept):
-        reach = bisect_right(ends, one.place[0], 0, number)
-        total = sums[reach] + log_odds(one.score or 0.0) - log_odds(least)
-        # a mention of no gain is one where nothing else is
+    scored = [span for span in spans if span.score is not None and span.score >= least]
+    ordered = sorted(scored, key=lambda span: (span.place[1], -span.place[0]))
+    ends = [span.place[1] for span in ordered]
+    sums, previous = [0.0], list[int | None]()
+    for number, span in enumerate(ordered):
+        compatible = bisect_right(ends, span.place[0], 0, number)
+        total = sums[compatible] + log_odds(span.score or 0.0) - log_odds(least)
+        # a span without gain is selected if nothing overlaps it
         better = total >= sums[number]
         sums.append(total if better else sums[number])
-        before.append(reach if better else None)
-    chosen, number = list[SelectedSpan](), len(kept)
+        previous.append(compatible if better else None)
+    selected, number = list[SelectedSpan](), len(ordered)
     while number:
-        reached = before[number - 1]
-        if reached is not None:
-            chosen.append(kept[number - 1])
-        number = number - 1 if reached is None else reached
-    return chosen[::-1]
+        before = previous[number - 1]
+        if before is not None:
+            selected.append(ordered[number - 1])
+        number = number - 1 if before is None else before
+    return selected[::-1]

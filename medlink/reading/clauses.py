@@ -1,4 +1,4 @@
-"""How a note is laid out: where its clauses end, its headings, and what kind of section each begins."""
+"""Layout of a note: where clauses end, its headings, and the kind of section that each begins."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from medlink.language.cues import RULE, SYSTEM, Phrases, ScopeRules, Text, Word, effects, is_number
+from medlink.language.cues import RULE, SYSTEM, Phrases, ScopeRules, Text, Token, effects, is_number
 
 PARAGRAPH = 2
-"""What lies before the first word of a paragraph (:attr:`Layout.lines`)."""
+"""Value of :attr:`Layout.lines` for the first word of a paragraph."""
 _VOWELS = frozenset("aeiouyäöüáéíóúàèìòùâêîôû")
 _BULLETS = frozenset("-–—•*·→>#+[]()")
 _FINAL = frozenset(".;!?")
-_LONG = 50  # characters of a line that may be wrapped
-_WIDTH = 130  # characters of the longest line of a note whose lines are wrapped
-_RAGGED = 8  # characters by which wrapped lines differ
-_WHOLE = 4  # letters of a word that a dot without a blank parts from the next
-_ITEM = 4  # words before a colon that make a new item of a list in a line
+_LONG = 50  # least characters of a line that may be wrapped
+_WIDTH = 130  # most characters of the longest line of a note with wrapped lines
+_RAGGED = 8  # most characters by which wrapped lines differ
+_WHOLE = 4  # least letters of words that a dot without a blank separates
+_ITEM = 4  # most words before a colon that begin a new item of a list
 _NUMBER = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,2})?|[^\W\d_]")  # or letter of an item of a list
-_MOST = 6  # words of a heading that no table has
-_EMPTY = 7  # words and marks in the line of a heading that says that its section is empty
-_DATE = 12  # words of the date of a heading
-_FEW = 3  # words and marks of a line that goes on with the line of its heading
+_MAX_HEADING = 6  # words of a heading that no table has
+_EMPTY = 7  # most words and marks in the line of a heading whose section is empty
+_DATE = 12  # most words of the date of a heading
+_FEW = 3  # least words and marks of a line that starts a new section after that of relatives
 _NO_HEADING = frozenset(".,;?!")
 _REVIEW, _EXAMINATION = "review", "examination"
 
 
 class Layout(Text):
-    """The words of a note, and what lies between them.
+    """The words of a note and its lines.
 
-    ``lines`` says for each word what lies before it: 0 for nothing, 1 for the end of a line, 2 for an empty line; the
-    first word begins a paragraph. ``breaks`` are the first words of lines. ``starts`` are the words by their
-    characters, and ``counted`` is the number of words other than marks before each place. At the places ``dots`` are
-    dots of cues, which end nothing; at ``opens`` are words behind cues that speak of them.
+    Attributes:
+        lines: for each word 0 inside a line, 1 at the start of a line, 2 after an empty line or at the start of the
+        note. breaks: first words of lines. starts: first characters of words. counted: number of words other than marks
+        before each place. dots: places of dots that belong to cues and end nothing. opens: places after cues that act
+        on what follows.
     """
 
-    def __init__(self, text: str, words: Sequence[Word], rules: ScopeRules) -> None:
+    def __init__(self, text: str, words: Sequence[Token], rules: ScopeRules) -> None:
         super().__init__(words)
         self.rules, self.dots, self.opens = rules, set[int](), set[int]()
         self.starts = [word.start for word in words]
@@ -64,7 +65,7 @@ class Layout(Text):
 
 
 def item_start(layout: Layout, place: int) -> int:
-    """The first word of the line that begins at a place behind the marks of a list: bullets, numbers, letters."""
+    """The first word of a line after list marks: bullets, numbers, letters."""
     words, lines, first = layout.words, layout.lines, place
     while place < len(words) and (place == first or not lines[place]):
         low = words[place].low
@@ -124,17 +125,17 @@ def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
     if last.low in ("-", ",") or last.low in layout.rules.joins or opens_line(layout, place):
         return False
     length = last.end - layout.words[first].start
-    # in wrapped text the next word had no room in the line, by the longest line of the note
+    # in wrapped text the next word did not fit into the width of the longest line
     return width > _WIDTH or length < _LONG or length + 1 + word.end - word.start + _RAGGED < width
 
 
 def opens_line(layout: Layout, place: int) -> bool:
-    """Whether the line before a place ends with a cue, or a cue and a colon, that speaks of what follows."""
+    """Whether the line before a place ends with a cue, or a cue and a colon, that acts on what follows."""
     return place in layout.opens or (layout.words[place - 1].low == ":" and place - 1 in layout.opens)
 
 
 def begins_item(layout: Layout, place: int) -> bool:
-    """Whether some words and a colon begin here, as in "keine Rasselgeräusche, Herz: Systolikum"."""
+    """Whether a few words and a colon begin here, as in "keine Rasselgeräusche, Herz: Systolikum"."""
     for behind in range(place, min(place + _ITEM, len(layout.words))):
         if layout.words[behind].low == ":":
             return behind > place
@@ -143,11 +144,11 @@ def begins_item(layout: Layout, place: int) -> bool:
     return False
 
 
-def _ends_sentence(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
+def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
     before, mark, behind = words[max(dot - 1, 0)], words[dot], words[dot + 1]
     spaced = behind.start > mark.end
     if mark.low == "?":
-        # "? sepsis" asks for what follows
+        # "? sepsis": the mark belongs to what follows
         return spaced and before.end == mark.start and before.low != "("
     if not spaced:
         whole = min(len(before.low), len(behind.low)) >= _WHOLE and before.low not in rules.abbreviated
@@ -155,7 +156,7 @@ def _ends_sentence(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
     if before.is_mark or before.end < mark.start or _has_no_dot(words, dot, rules):
         return True
     if is_number(before.low):
-        last = before.low.rpartition(".")[2]  # of a date: "am 5.11. entlassen"
+        last = before.low.rpartition(".")[2]  # a date: "am 5.11. entlassen"
         return not (rules.ordinals and len(last) <= 2 and last != "0")
     short = before.low in rules.abbreviated or len(before.low) == 1
     if behind.text[:1].islower():
@@ -163,8 +164,8 @@ def _ends_sentence(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
     return not short and (before.text.isupper() or not _VOWELS.isdisjoint(before.low))
 
 
-def _has_no_dot(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
-    """Whether a dot is of no abbreviation, as one behind a unit or behind "d/c" ("7 kg. Keine Dyspnoe")."""
+def _has_no_dot(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
+    """Whether a dot after a short word ends a sentence: after a unit or "d/c" ("7 kg. Keine Dyspnoe")."""
     if dot < 2 or words[dot - 1].low in rules.abbreviated or not words[dot + 1].text[:1].isupper():
         return False
     before, last = words[dot - 2], words[dot - 1]
@@ -172,7 +173,7 @@ def _has_no_dot(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
 
 
 class Heading(NamedTuple):
-    """A heading by its first word and the one behind it, with the kind of its section, empty for an unknown one."""
+    """A heading from its first word to the one after its last, with the kind of its section, empty if unknown."""
 
     first: int
     end: int
@@ -180,12 +181,12 @@ class Heading(NamedTuple):
 
 
 class Sections:
-    """The sections of a note, by the places of its words.
+    """The sections of a note by the places of its words.
 
-    A heading stands at the start of a line or sentence, before a colon, or fills its line. A section goes on to the
-    next heading; one that begins in the line of its heading and says something of all its mentions ends with the
-    paragraph, for notes do not name the section that follows. What is of relatives ends with its line, or before the
-    next label with a colon: each line or label that goes on with them names them.
+    A heading stands at the start of a line or sentence before a colon, or fills its line. Its section extends to the
+    next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
+    paragraph, as notes do not mark what follows. That of relatives ends with its line, or before the next label with a
+    colon: each line or label about them names them.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
@@ -193,7 +194,7 @@ class Sections:
         behind, last = 0, len(layout.words) - 1
         items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
         for place in sorted({*compress(range(len(stops)), stops), *items}):
-            heading = _heading(layout, place, table, loud=not stops[place]) if place >= behind else None
+            heading = _heading(layout, place, table, needs_capitals=not stops[place]) if place >= behind else None
             if heading is not None:
                 self.headings.append(heading)
                 behind = heading.end
@@ -205,7 +206,7 @@ class Sections:
             self._kinds += [kind, ""]
 
     def kind(self, place: int) -> str:
-        """The kind of the section that a word is in, empty in none."""
+        """Kind of the section of a word, empty for none."""
         at = bisect_right(self._starts, place) - 1
         return self._kinds[at] if at >= 0 else ""
 
@@ -214,21 +215,21 @@ class Sections:
         return at >= 0 and end <= self.headings[at].end
 
 
-def _heading(layout: Layout, place: int, table: Phrases[str], *, loud: bool) -> Heading | None:
+def _heading(layout: Layout, place: int, table: Phrases[str], *, needs_capitals: bool) -> Heading | None:
     words, lines = layout.words, layout.lines
     first = item_start(layout, place) if lines[place] else place
     if not (lines[place] or words[first].text[:1].isupper()):
         return None
     found, fills = None, lines[place] > 0
     for end, kinds in table.at(words, first):
-        if not any(lines[first + 1 : end]) and (not loud or _shouted(words[first:end])):
+        if not any(lines[first + 1 : end]) and (not needs_capitals or _is_upper(words[first:end])):
             closed = _closed(layout, end, fills=fills)
             found = Heading(first, closed, kinds[0]) if closed else found
     return found or _unknown(layout, first, fills=fills)
 
 
 def _closed(layout: Layout, end: int, *, fills: bool) -> int:
-    """Where a heading ends whose words end at ``end``: behind its colon, or with its line; 0 where it is none."""
+    """End of a heading whose words end at ``end``: after its colon, or with its line; 0 if it is none."""
     words, lines = layout.words, layout.lines
     if end < len(words) and not lines[end] and words[end].low == ":":
         return end + 1
@@ -247,18 +248,18 @@ def _closed(layout: Layout, end: int, *, fills: bool) -> int:
 
 
 def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
-    """A heading that no table has: some words and a colon that fill their line, or that are in capitals."""
+    """A heading that no table has: a few words and a colon that fill their line or are in capitals."""
     words, lines = layout.words, layout.lines
     colons = layout.places.get(":", [])
     at = bisect_left(colons, first)
-    if at == len(colons) or not first < colons[at] <= first + _MOST:
+    if at == len(colons) or not first < colons[at] <= first + _MAX_HEADING:
         return None
     colon = colons[at]
     if any(lines[first + 1 : colon + 1]) or any(word.low[:1] in _NO_HEADING for word in words[first:colon]):
         return None
     alone = fills and (colon + 1 == len(words) or layout.begins_line(colon + 1)) and words[first].text[:1].isupper()
-    shouted = colon - first > 1 and _shouted(words[first:colon])
-    return Heading(first, colon + 1, "") if (alone or shouted) and not opens_line(layout, colon + 1) else None
+    in_capitals = colon - first > 1 and _is_upper(words[first:colon])
+    return Heading(first, colon + 1, "") if (alone or in_capitals) and not opens_line(layout, colon + 1) else None
 
 
 def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: bytearray) -> int:
@@ -274,18 +275,18 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
     if effects()[kind].experiencer == "family":
         stop = stops.find(1, start + 1, end)
         while stop >= 0:
-            if _goes_on(layout, stop):
+            if _starts_new_section(layout, stop):
                 return stop
             stop = stops.find(1, stop + 1, end)
     return end
 
 
-def _goes_on(layout: Layout, stop: int) -> bool:
+def _starts_new_section(layout: Layout, stop: int) -> bool:
     if layout.lines[stop]:
         rest = layout.lines[stop + 1 : stop + 1 + _FEW]
         return len(rest) == _FEW and not any(rest)
     return layout.words[stop].text[:1].isupper() and begins_item(layout, stop)
 
 
-def _shouted(words: Sequence[Word]) -> bool:
+def _is_upper(words: Sequence[Token]) -> bool:
     return all(word.is_mark or word.text.isupper() for word in words)

@@ -1,7 +1,7 @@
-"""Members of a list that share a word: *Leber- und Niereninsuffizienz*, *renal and hepatic failure*, *dolor abdominal y
+"""Members of lists that share a word: *Leber- und Niereninsuffizienz*, *renal and hepatic failure*, *dolor abdominal y
 torácico*.
 
-Each member that lacks the word is read with it. Only what then says a name of the bundle in whole is kept.
+The reader adds the shared word to each member, and keeps it if the result equals a name of the bundle by word families.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 
-_HEAD = 5  # letters of the shortest last part of a compound that members share
-_BEFORE = 4  # words of a member before the one that joins
-_BEHIND = 4  # words behind it
-_CHAIN = 6  # words of a list whose members end with a hyphen
-_KEPT = 1 << 14  # readings of members of which is kept whether they are a name
+_MIN_HEAD = 5  # letters of the last part of a compound that members share
+_BEFORE = 4  # most words of a member before the joining word
+_BEHIND = 4  # most words after it
+_CHAIN = 6  # most words of a list whose members end with a hyphen
+_CACHE_SIZE = 1 << 14  # completed members
 
 
 Member = tuple[Place, str]
-"""A member of a list by its words, and what it says together with the word that it lacks."""
+"""A member of a list: its words, and its text with the word that it lacks."""
 
 
-class ListReader:
-    """Reads the members of lists that lack a word, in texts of one language, whose words ``joins`` join members."""
+class CoordinationReader:
+    """Completes the members of lists in texts of one language; ``joins`` are its joining words."""
 
     def __init__(
         self, joins: Collection[str], scanner: Scanner, index: ConceptIndex, selection: Selections | None
     ) -> None:
         self._joins, self._scanner = joins, scanner
         self._index, self._selection = index, selection
-        # the features of what is a name in whole, of other readings None
-        self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_KEPT)
+        # word features by completed text, None if it is no name
+        self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
-        """The members of lists in n texts that lack a word and are a name of the index with it."""
+        """Members of lists in n texts that lack a word and are a name of the index with it."""
         found = [dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins)]) for text in texts]
-        self._learn({says for members in found for _, says in members})
-        return [self._kept(members) for members in found]
+        self._look_up({completed for members in found for _, completed in members})
+        return [self._select(members) for members in found]
 
-    def _learn(self, readings: set[str]) -> None:
+    def _look_up(self, readings: set[str]) -> None:
         new = sorted(readings - self._known.keys())
         scanned = self._scanner.scan_all(new)
         unknown, names = len(self._index.forms.names), self._index.match_families(scanned, self._selection)
@@ -54,37 +54,37 @@ class ListReader:
             features = (feature for at in content for feature in entry_features(text.words[at].entry, unknown))
             self._known[reading] = tuple(features) if is_name else None
 
-    def _kept(self, members: Collection[Member]) -> list[Member]:
-        kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
-        for one in members:
-            features = self._known.get(one[1])
+    def _select(self, members: Collection[Member]) -> list[Member]:
+        longest: dict[tuple[Place, tuple[int, ...]], Member] = {}
+        for member in members:
+            features = self._known.get(member[1])
             if features is not None:
-                # the longest has the words of the grammar too
-                key = one[0], features
-                kept[key] = max(kept.get(key, one), one, key=lambda member: len(member[1]))
-        return list(kept.values())
+                # the longest text includes function words
+                key = member[0], features
+                longest[key] = max(longest.get(key, member), member, key=lambda candidate: len(candidate[1]))
+        return list(longest.values())
 
 
 def _tails(text: ScannedText, word: ScannedWord) -> Iterator[str]:
     written, read, length = _written(text, word), word.entry.word, 0
     for piece in read.pieces[:0:-1] if len(read.text) == len(written) else ():
         length += len(piece)
-        if length >= _HEAD:
+        if length >= _MIN_HEAD:
             yield written[-length:]
 
 
 def _hyphened(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
-    """Members that end with a hyphen, or begin with one: *Leber- und Niereninsuffizienz*, *Herzfehler und -rasen*."""
+    """Members that end or begin with a hyphen: *Leber- und Niereninsuffizienz*, *Herzfehler und -rasen*."""
     words, letters = text.words, text.text
     if "-" not in letters:
         return
     for at, word in enumerate(words):
         own, begins = _written(text, word), letters[max(word.start - 2, 0) : word.start]
         if letters[word.end : word.end + 1] == "-" and not letters[word.end + 1 : word.end + 2].isalnum():
-            for other in words[at + 1 : at + _CHAIN]:
-                if letters[other.end : other.end + 1] == "-" or _written(text, other) in joins:
+            for following in words[at + 1 : at + _CHAIN]:
+                if letters[following.end : following.end + 1] == "-" or _written(text, following) in joins:
                     continue
-                for tail in _tails(text, other):
+                for tail in _tails(text, following):
                     yield (at, at + 1), f"{own}-{tail}" if own.isupper() else own + tail
                 break
         elif at > 1 and begins[-1:] == "-" and not begins[0].isalnum() and _written(text, words[at - 1]) in joins:
@@ -93,15 +93,15 @@ def _hyphened(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
 
 
 def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
-    """Members that share a word before or behind them: *renal and hepatic failure*, *Schmerzen in Arm und Bein*."""
+    """Members that share a word before or after them: *renal and hepatic failure*, *Schmerzen in Arm und Bein*."""
     words, letters = text.words, text.text
     joining = text.table.column(
         "coordination", lambda entry: entry.word.function and entry.written.casefold() in joins, bool
     )
-    gaps = {at: at + 1 for at in text.where(joining)}  # from behind the first member to the second
+    gaps = {at: at + 1 for at in text.where(joining)}  # from the end of the first member to the start of the second
     if "/" in letters:
-        for at, (one, other) in enumerate(pairwise(words), 1):
-            if letters[one.end : other.start] == "/":
+        for at, (left, right) in enumerate(pairwise(words), 1):
+            if letters[left.end : right.start] == "/":
                 gaps.setdefault(at, at)
     for end, start in sorted(gaps.items()):
         if end and start < len(words) and words[end - 1].clause == words[start].clause:
@@ -112,23 +112,25 @@ def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
 def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     stop = _stop(words, start)
     for first in () if words[end - 1].finds or words[start].function else _firsts(words, end):
-        finds = find(words[first:end])
-        # "contractures of both knees and moderate contractures of both hips" lacks nothing
-        said = any(word.finds for word in words[max(first - _BEFORE, 0) : first] if word.clause == words[first].clause)
-        if words[first].function or (said and not finds):
+        finds = names_finding(words[first:end])
+        # "contractures of both knees and moderate contractures of both hips" is complete
+        named_before = any(
+            word.finds for word in words[max(first - _BEFORE, 0) : first] if word.clause == words[first].clause
+        )
+        if words[first].function or (named_before and not finds):
             continue
         last = stop if finds else max((at + 1 for at in range(start + 1, stop) if words[at].finds), default=start)
         for tail in range(start + 1, last):
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
             shared = words[tail:last]
-            if not shared[0].function and finds != find(shared):
+            if not shared[0].function and finds != names_finding(shared):
                 yield (first, end), f"{_between(text, words[first:end])} {_between(text, shared)}"
 
 
 def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     stop = _stop(words, start)
     own = next((at for at in range(start, stop) if not words[at].function), stop)
-    if own == stop or find(words[start:stop]):
+    if own == stop or names_finding(words[start:stop]):
         return
     for first in _firsts(words, end):
         if words[first].finds:
@@ -153,8 +155,8 @@ def _stop(words: Sequence[ScannedWord], start: int) -> int:
     return stop
 
 
-def find(words: Sequence[ScannedWord]) -> bool:
-    """Whether one of some words may name a finding."""
+def names_finding(words: Sequence[ScannedWord]) -> bool:
+    """Whether some word may name a finding."""
     return any(word.finds for word in words)
 
 

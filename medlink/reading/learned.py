@@ -1,7 +1,7 @@
-"""What a house teaches: mentions of notes that were read, with what they were there, and how often.
+"""Learned mentions: spans of annotated notes with the concepts that they had there.
 
-A stretch of a note that is such a mention in the same words is taken for what it was most often there, in its section
-if it was seen in such often enough, else in all: a mention with that concept, one without a concept, or none.
+A span of a note with the same words gets the label that was most frequent: in its section if there are enough
+occurrences, else in all sections. A label is a concept, a mention without a concept, or no mention.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from medlink.errors import InputError
-from medlink.files.problems import counted
+from medlink.files.problems import pluralize
 from medlink.index import Bundle
 from medlink.language.scan import Place, ScannedText
 from medlink.language.text import Token
 from medlink.reading.candidates import NO_CONCEPT, NO_MENTION, LearnedSpan
-from medlink.reading.status import status_reader
+from medlink.reading.qualifiers import qualifier_reader
 
-_SILENT = 0.7  # share from which on what was no mention is none: who annotates may overlook some
-_CAPITALS = 6  # characters of words whose capitals count: "RA" is no "Ra"
+_MIN_NO_MENTION = 0.7  # share at which a span is no mention; higher, as annotators overlook mentions
+_CASE_SENSITIVE = 6  # characters up to which capitals count: "RA" is not "Ra"
 
 Seen = Counter[str]
-"""How often a mention was which concept, :data:`NO_CONCEPT` or :data:`NO_MENTION`."""
+"""Number of occurrences by label: a concept id, :data:`NO_CONCEPT` or :data:`NO_MENTION`."""
 
 
 def key(words: Sequence[str], text: str) -> str:
-    """How a mention is looked up: its words in their exact form, a short one that is in capitals in capitals.
+    """The lookup key of a mention: its words in exact form, in capitals if it is short and in capitals.
 
     >>> key(["ra"], "RA"), key(["fieber"], "FIEBER"), key(["beidseitige", "odeme"], "beidseitige Ödeme")
     ('RA', 'FIEBER', 'beidseitige odeme')
     """
     joined = " ".join(words)
-    return joined.upper() if len(joined) <= _CAPITALS and text.isupper() else joined
+    return joined.upper() if len(joined) <= _CASE_SENSITIVE and text.isupper() else joined
 
 
 @dataclass(slots=True)
 class Entry:
-    """A mention: what it was in how many ``notes``, by the kind of its section."""
+    """A mention: the number of ``notes`` that have it, and its labels by kind of section."""
 
     notes: int = 0
     seen: defaultdict[str, Seen] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def everywhere(self) -> Seen:
-        """What it was in all sections."""
+        """Labels in all sections."""
         return sum(self.seen.values(), Counter())
 
 
@@ -63,19 +63,19 @@ Entries = dict[tuple[str, str], Entry]
 
 
 def decided(seen: Seen, least: float) -> LearnedSpan | None:
-    """What something is by what it was most often, ``None`` where that has less than a share.
+    """The most frequent label, ``None`` if its share is below ``least`` or another label is as frequent.
 
-    One is added to right and to wrong (Laplace): what was seen twice and always right is right in three of four.
+    The share is smoothed by adding one to right and wrong (Laplace): two of two count as three of four.
     """
-    (what, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
+    (label, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
     share = (most + 1) / (seen.total() + 2)
-    if what == NO_MENTION:
-        least = max(least, _SILENT)
-    return LearnedSpan(what, share) if share >= least and most > second else None
+    if label == NO_MENTION:
+        least = max(least, _MIN_NO_MENTION)
+    return LearnedSpan(label, share) if share >= least and most > second else None
 
 
 class Head(BaseModel, frozen=True, strict=True, extra="forbid"):
-    """What the file says of itself: knowledge base and sources, notes, and what a mention needs."""
+    """First line of the file: knowledge base and sources, number of notes, and the minimal counts of a mention."""
 
     medlink: Literal["learned mentions"] = "learned mentions"
     version: Literal[1] = 1
@@ -87,29 +87,29 @@ class Head(BaseModel, frozen=True, strict=True, extra="forbid"):
 
 
 class Forms:
-    """Mentions of a language, looked for in texts by their words."""
+    """Finds mentions of a language in texts by their words."""
 
     def __init__(self, mentions: Iterable[str]) -> None:
         self._mentions = frozenset(mentions)
-        self._longest: dict[str, int] = {}  # words of the longest that begins with a word
+        self._longest: dict[str, int] = {}  # by its first word the number of words of the longest mention
         for mention in self._mentions:
             first, *more = mention.lower().split()
             self._longest[first] = max(self._longest.get(first, 0), 1 + len(more))
 
     def places(self, text: str, words: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
-        """Mentions in a text with their characters; they may overlap."""
+        """Mentions in a text with their character spans; they may overlap."""
         for first, word in enumerate(words):
             for stop in range(first + 1, min(first + self._longest.get(word.text, 0), len(words)) + 1):
                 start, end = word.start, words[stop - 1].end
-                mention = key([one.text for one in words[first:stop]], text[start:end])
+                mention = key([token.text for token in words[first:stop]], text[start:end])
                 if mention in self._mentions:
                     yield mention, start, end
 
 
 class Learned:
-    """The mentions of the file that ``medlink learn`` wrote, for the notes of one bundle.
+    """The learned mentions of a file, for the notes of one bundle.
 
-    Links depend on the ``hash`` of the file's content; ``path`` is for messages.
+    Links depend on the ``hash`` of the content; ``path`` is for messages.
 
     Raises:
         InputError: the bundle has none of the concepts.
@@ -117,54 +117,54 @@ class Learned:
 
     def __init__(self, path: Path, hash: str, head: Head, entries: Entries, bundle: Bundle) -> None:
         self.path, self.hash, self._head = path, hash, head
-        named = {what for entry in entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
+        named = {label for entry in entries.values() for label in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
         unknown = named - bundle.kb.sources_of(named).keys()
         if named and named == unknown:
             raise InputError(
-                f"the bundle has none of its {counted(len(named), 'concept')}",
+                f"the bundle has none of its {pluralize(len(named), 'concept')}",
                 path=path,
                 remedy="learn from the notes again, with this bundle",
             )
         self._learned: dict[str, dict[tuple[str, str | None], LearnedSpan]] = defaultdict(dict)
         self._left_out = set[tuple[str, str]]()
         for (mention, language), entry in entries.items():
-            ways: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
-            for section, seen in ways:
+            sections: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
+            for section, seen in sections:
                 learned = decided(seen, head.least_share)
                 if learned is None or (section is not None and seen.total() < head.least_seen):
                     continue
-                if learned.what in unknown:
+                if learned.label in unknown:
                     self._left_out.add((mention, language))
                 else:
                     self._learned[language][mention, section] = learned
         self._forms = {la: Forms({mention for mention, _ in learned}) for la, learned in self._learned.items()}
 
     def gaps(self) -> Iterator[str]:
-        """What of the file does not count, a sentence each."""
+        """Sentences about mentions of the file that are ignored."""
         if self._left_out:
             sources = ", ".join(f"{name} {version}".rstrip() for name, version in sorted(self._head.sources.items()))
             yield (
-                f"{self.path}: {counted(len(self._left_out), 'learned mention')} left out, of concepts that the bundle "
-                f"does not have; learned with {sources or 'another bundle'}"
+                f"{self.path}: {pluralize(len(self._left_out), 'learned mention')} left out, of concepts that the "
+                f"bundle does not have; learned with {sources or 'another bundle'}"
             )
 
     def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
-        """What the spans of a text were, by their words; of those that lie in each other the longest."""
+        """Learned labels of the spans of a text; of nested spans the longest counts."""
         if language not in self._forms:
             return {}
         learned = self._learned[language]
         words = [Token(word.start, word.end, word.entry.exact) for word in text.words]
-        found = list(self._forms[language].places(text.text, words))
-        sections = [""] * len(found)
-        if found and any(section for _, section in learned) and (reader := status_reader(language)) is not None:
-            sections = reader.read_once(text).sections([(start, end) for _, start, end in found])
+        matches = list(self._forms[language].places(text.text, words))
+        sections = [""] * len(matches)
+        if matches and any(section for _, section in learned) and (reader := qualifier_reader(language)) is not None:
+            sections = reader.read_once(text).sections([(start, end) for _, start, end in matches])
         places: dict[Place, LearnedSpan] = {}
-        reach = 0
-        # the longest of those with one start first
-        ordered = sorted(zip(found, sections, strict=True), key=lambda one: (one[0][1], -one[0][2]))
+        end_of_last = 0
+        # of spans with the same start the longest first
+        ordered = sorted(zip(matches, sections, strict=True), key=lambda pair: (pair[0][1], -pair[0][2]))
         for (mention, start, end), section in ordered:
-            what = learned.get((mention, section)) or learned.get((mention, None))
-            if what is not None and end > reach:
-                reach = end
-                places[text.place(start, end)] = what
+            label = learned.get((mention, section)) or learned.get((mention, None))
+            if label is not None and end > end_of_last:
+                end_of_last = end
+                places[text.place(start, end)] = label
         return places

@@ -1,4 +1,4 @@
-"""``Linker``: mentions to ranked concepts; in a context a mention has the score that a reader of the note gives it."""
+"""``Linker``: link mentions; scores a mention with a context as in a note."""
 
 from __future__ import annotations
 
@@ -21,44 +21,43 @@ from medlink.records import Link
 class Linker(BareLinker):
     """Link mentions with a bundle: same bundle, same mentions, same contexts, same result.
 
-    Arguments and errors are those of :class:`medlink.linking.Linker`. A mention whose context has its words is judged
-    there as :class:`medlink.NotePipeline` judges the mentions of a note, with the same score. A mention alone is scored
-    by its candidates.
+    Arguments and errors are those of :class:`medlink.linking.Linker`. Scores a mention that occurs in its context like
+    :class:`medlink.NotePipeline`, any other mention by its candidates alone.
     """
 
     def link(
         self, mentions: Sequence[str | Mention], contexts: Sequence[str] | None = None, k: int | None = None
     ) -> list[Link]:
-        """Link n mentions, with or without n texts around them, as :meth:`medlink.linking.Linker.link` does."""
+        """Link n mentions, optionally with n texts around them; see :meth:`medlink.linking.Linker.link`."""
         if contexts is None or isinstance(mentions, str) or len(contexts) != len(mentions):
             return super().link(mentions, contexts, k)
-        judged = self._judged(mentions, contexts)
-        told = [judged[at].mention if at in judged else mention for at, mention in enumerate(mentions)]
-        around = [judged[at].context if at in judged else context for at, context in enumerate(contexts)]
-        return super().link(told, around, k)
+        read = self._read_in_context(mentions, contexts)
+        judged = [read[at].mention if at in read else mention for at, mention in enumerate(mentions)]
+        around = [read[at].context if at in read else context for at, context in enumerate(contexts)]
+        return super().link(judged, around, k)
 
-    def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, ReadMention]:
-        # the numbers of mentions by language, context and place
+    def _read_in_context(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, ReadMention]:
+        # positions of mentions by language, context and span
         given: dict[str, dict[str, dict[Span, list[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-        for at, (one, context) in enumerate(zip(mentions, contexts, strict=True)):
-            mention = one if isinstance(one, Mention) else Mention(one)
+        for at, (item, context) in enumerate(zip(mentions, contexts, strict=True)):
+            mention = item if isinstance(item, Mention) else Mention(item)
             language = mention.language or self.options.language
-            known = mention.likely is not None or mention.taught is not None
+            known = mention.confidence is not None or mention.learned_id is not None
             if language is None or known or not isinstance(mention.text, str) or not mention.text.strip():
                 continue
-            place = re.search(rf"(?<!\w){re.escape(mention.text.strip())}(?!\w)", context)
-            if place is not None:
-                given[language][context][place.span()].append(at)
-        found: dict[int, ReadMention] = {}
+            match = re.search(rf"(?<!\w){re.escape(mention.text.strip())}(?!\w)", context)
+            if match is not None:
+                given[language][context][match.span()].append(at)
+        read_mentions: dict[int, ReadMention] = {}
         for language, texts in given.items():
             read = self._reader(language).judge(list(texts), [list(spans) for spans in texts.values()])
-            for spans, ones in zip(texts.values(), read, strict=True):
-                for numbers, judged in zip(spans.values(), ones, strict=True):
-                    for at in numbers:
-                        said, found[at] = mentions[at], judged
-                        if isinstance(said, Mention) and said.expanded is not None:  # the caller's long form stands
-                            found[at] = replace(judged, mention=replace(said, likely=None))
-        return found
+            for spans, judged in zip(texts.values(), read, strict=True):
+                for positions, own in zip(spans.values(), judged, strict=True):
+                    for at in positions:
+                        item, read_mentions[at] = mentions[at], own
+                        if isinstance(item, Mention) and item.expanded is not None:  # keep the long form of the caller
+                            read_mentions[at] = replace(own, mention=replace(item, confidence=None))
+        return read_mentions
 
     @cached_property
     def _reader(self) -> Callable[[str], TextReader]:
@@ -69,11 +68,11 @@ def load(bundle: str | Path, **options: Any) -> Linker:
     """Open a bundle for linking: memory-mapped, read-only, in well under a second.
 
     Args:
-        bundle: a folder made by ``medlink index build``.
+        bundle: folder of the bundle.
         options: fields of :class:`medlink.LinkOptions`, such as ``threshold``, ``language`` and ``ranker``.
 
     Raises:
-        BundleError: the parts of the bundle are missing or do not belong together.
+        BundleError: parts of the bundle are missing or do not belong together.
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
     """
     return Linker(bundle, **options)

@@ -1,7 +1,7 @@
-"""Find where text has names: of an index, to the letter or inflected; of persons, and what stands for one.
+"""Find names in text: exact or inflected names of an index, names of persons, and their placeholders.
 
-De-identified notes have ``[**Hospital1 18**]`` (MIMIC-III), ``___`` (MIMIC-IV), ``<NAME>`` or ``XXX``. The first holds
-words, which may be names of diseases. Behind a comma ``XXX`` is a karyotype (``47,XXX``). None of it is a mention.
+De-identified notes contain ``[**Hospital1 18**]`` (MIMIC-III), ``___`` (MIMIC-IV), ``<NAME>`` or ``XXX``. The first
+form contains words that may be names of diseases. ``XXX`` after a comma is a karyotype (``47,XXX``). None is a mention.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from medlink.language.text import same_letters, spelling
 from medlink.reading.options import FinderOptions
 
 SHORT = 3
-"""Letters of a name that counts in upper case alone: as a rule it is an abbreviation."""
-_CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in capitals
-_FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
-_KEPT = 1 << 15  # spans of which is kept whether they stand for what they name
+"""Letters up to which a name counts in upper case only: such names are usually abbreviations."""
+_CAPITALS = 4  # letters up to which a word in capitals is usually an abbreviation
+_FOREIGN = 6  # least letters of a single word in another language: shorter ones often have other meanings
+_CACHE_SIZE = 1 << 15  # spans
 _PLACEHOLDER = re.compile(
     r"\[\*\*.{0,200}?\*\*\]|<[A-ZÄÖÜÑÁÉÍÓÚ][A-ZÄÖÜÑÁÉÍÓÚ0-9_ -]{1,40}>|(?<![\w,])(?:X{3,}|x{3,}|_{3,})(?!\w)", re.DOTALL
 )
-_TITLE = 60  # characters before a word in which a title is looked for
-_NAMES = 4  # words of a name and its titles
-_INITIAL = 2  # letters of an initial with its dot
+_TITLE = 60  # characters before a word that are searched for a title
+_NAMES = 4  # most words of a name with its titles
+_INITIAL = 2  # characters of an initial with its dot
 _ByTag = dict[str, Mapping[int, str]]
-"""The names of a span with their routes, by the language that states them."""
+"""Names of a span with their routes, by language."""
 
 
 class NameFinder:
-    """Find the names of an index in scanned text of a language (BCP 47), inflected forms included.
+    """Find the names of an index in scanned text of a language (BCP 47), exact or inflected.
 
-    Names of its regions, and names without a language, are its own.
+    Names of regional variants and names without a language count as names of the language.
     """
 
     def __init__(self, index: ConceptIndex, language: str, options: FinderOptions | None = None) -> None:
@@ -48,26 +48,26 @@ class NameFinder:
         self.own = {tag for tag in index.languages if not tag or base(tag) == base(language)}
         self._of_language = None if options.other_languages else language
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
-        self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_KEPT)
+        self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_CACHE_SIZE)
 
     def find(self, text: ScannedText, explained: Collection[Place] = ()) -> dict[Place, Match | None]:
-        """Names in a text, which may overlap: at each word the longest of each language; ``explained`` spans too.
+        """Names in a text, which may overlap: at each word the longest of each language, and ``explained`` spans.
 
-        Those of spans that are ``None`` are to be looked up.
+        ``None`` for a span whose names are yet to be looked up.
         """
         places: dict[Place, _ByTag] = defaultdict(dict)
-        longest: dict[int, int] = defaultdict(int)  # the end of the longest name in the text's own language by its word
+        longest: dict[int, int] = defaultdict(int)  # by first word the end of the longest name in the own language
         for place, tag, names in self._index.find(text, self._of_language):
             known = places[place].get(tag)
             places[place][tag] = {**names, **known} if known else names
             if tag in self.own:
                 longest[place[0]] = max(place[1], longest[place[0]])
-        found: dict[Place, Match | None] = dict.fromkeys(explained)
+        matches: dict[Place, Match | None] = dict.fromkeys(explained)
         for place, by_tag in places.items():
             if self._is_mention(text.written(place), by_tag, one_word=place[1] - place[0] == 1):
                 known_whole = longest[place[0]] <= place[1]
-                found.setdefault(place, self._match(text.span(place), by_tag) if known_whole else None)
-        return found
+                matches.setdefault(place, self._match(text.span(place), by_tag) if known_whole else None)
+        return matches
 
     def _match(self, span: tuple[int, int], by_tag: _ByTag) -> Match:
         rows = {
@@ -82,10 +82,10 @@ class NameFinder:
         key = (written, *by_tag)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._stands_for(written, by_tag, one_word=one_word)
+            known = self._known[key] = self._is_name_of(written, by_tag, one_word=one_word)
         return known
 
-    def _stands_for(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
+    def _is_name_of(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
         letters, upper = sum(map(str.isalpha, written)), written.isupper()
         if not letters or len(written) == 1 or (one_word and not upper and letters <= SHORT):
             return False
@@ -98,30 +98,32 @@ class NameFinder:
         )
 
     def _spelt_alike(self, row: int, text: str, language: str) -> bool:
-        """Whether a row has a name that ``text`` may stand for.
+        """Whether a row of the index has a name that ``text`` may stand for.
 
-        An upper-case name stands for upper-case text only, and a few capitals have no inflection: *GOT* is not *Gota*.
+        An upper-case name needs upper-case text, and short text in capitals is not inflected: *GOT* is not *Gota*.
         """
-        entries = (one for one in self._index.entries_of(row, self._selection) if one.language == language)
+        entries = (entry for entry in self._index.entries_of(row, self._selection) if entry.language == language)
         upper = text.isupper()
         if upper and len(text) <= _CAPITALS:
-            return any(spelling(text) == spelling(one.text) for one in entries)
-        return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
+            return any(spelling(text) == spelling(entry.text) for entry in entries)
+        return any(
+            (upper or not entry.text.isupper()) and same_letters(text, entry.text, language) for entry in entries
+        )
 
 
 def in_placeholder(text: str) -> Callable[[int, int], bool]:
-    """Says of two character offsets of a text whether a part of a placeholder is between them."""
-    found = [one.span() for one in _PLACEHOLDER.finditer(text)]
+    """A predicate of start and end, in characters: whether the span overlaps a placeholder."""
+    spans = [match.span() for match in _PLACEHOLDER.finditer(text)]
 
     def inside(start: int, end: int) -> bool:
-        at = bisect_right(found, start, key=lambda span: span[1])
-        return at < len(found) and found[at][0] < end
+        at = bisect_right(spans, start, key=lambda span: span[1])
+        return at < len(spans) and spans[at][0] < end
 
     return inside
 
 
 class PersonNames:
-    """Where the texts of one language (BCP 47) name persons: *Frau Alzheimer*, *Alzheimer, Anna, geb. 1950*."""
+    """Recognises names of persons in one language (BCP 47): *Frau Alzheimer*, *Alzheimer, Anna, geb. 1950*."""
 
     def __init__(self, language: str) -> None:
         rules = language_data(language).read("persons", Persons)
@@ -131,8 +133,8 @@ class PersonNames:
             rf"(?:,?[^\S\n]{{1,3}}[A-ZÄÖÜÁÉÍÓÚÑ][\w.-]{{0,40}}){{0,2}},?[^\S\n]{{0,3}}(?:{births})(?!\w)"
         )
 
-    def are_at(self, text: str, start: int, end: int) -> bool:
-        """Whether one capitalised word is a title, or a name behind one or before a date of birth."""
+    def is_person(self, text: str, start: int, end: int) -> bool:
+        """Whether a capitalised word is a title, or a name after a title or before a date of birth."""
         word = text[start:end]
         if word in self._cues:
             return True

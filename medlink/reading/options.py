@@ -1,4 +1,4 @@
-"""Options of finding mentions: declared once, for the library, the spaCy components and the command line."""
+"""Options of finding mentions for the library, the spaCy components and the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from medlink.linking.options import known_tag, named_place
+from medlink.linking.options import check_path, parse_language
 from medlink.settings import Settings
 
 Detector = Annotated[
@@ -27,9 +27,9 @@ Qualify = Annotated[
 
 
 class FinderOptions(Settings):
-    """What :class:`medlink.reading.reader.TextReader` can be told."""
+    """Options of :class:`medlink.reading.reader.TextReader`."""
 
-    language: Annotated[str | None, AfterValidator(known_tag), Field(description="Language of the notes.")] = None
+    language: Annotated[str | None, AfterValidator(parse_language), Field(description="Language of the notes.")] = None
     other_languages: Annotated[
         bool,
         Field(description="Also find names of the bundle's other languages, such as Latin terms in a German note."),
@@ -55,12 +55,12 @@ class FinderOptions(Settings):
     ] = False
     learned: Annotated[
         str | None,
-        AfterValidator(lambda given: named_place("learned", given)),
-        Field(description="File of mentions that 'medlink learn' learned: what they were there they are here."),
+        AfterValidator(lambda value: check_path("learned", value)),
+        Field(description="File of mentions from 'medlink learn', to be linked here as in the annotated notes."),
     ] = None
 
     @model_validator(mode="after")
-    def _are_read(self) -> Self:
+    def _need_qualifiers(self) -> Self:
         if self.present_only and not self.qualifiers:
             raise ValueError("present_only needs qualifiers, which are switched off")
         return self

@@ -1,8 +1,8 @@
-"""``TextReader``: what texts say, from text to mentions with their qualifiers, for one language.
+"""``TextReader``: from texts of one language to mentions with qualifiers, attributes and values.
 
-Everything that reads notes calls it: :class:`medlink.NotePipeline`, the spaCy components, Spark and the command line.
-Candidate spans (:mod:`medlink.reading.generation`) are ranked together, and by their concepts and the words around them
-it is decided which are mentions (:mod:`medlink.reading.classifier`).
+:class:`medlink.NotePipeline`, the spaCy components, Spark and the command line all use it. Candidate spans
+(:mod:`medlink.reading.generation`) are ranked together; a classifier (:mod:`medlink.reading.classifier`) selects the
+mentions by their concepts and the words around them.
 """
 
 from __future__ import annotations
@@ -14,36 +14,41 @@ from threading import Lock
 import numpy as np
 
 from medlink.index import Bundle
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Place, ScannedText, Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
-from medlink.processes import collection_paused
-from medlink.reading.abbreviations import LongForms, detector
-from medlink.reading.attributes import AttributeReader, asks_for_attributes, says_an_attribute
+from medlink.processes import gc_disabled
+from medlink.reading.abbreviations import LongForms, make_detector
+from medlink.reading.attributes import AttributeReader, include_attribute_types, is_attribute_concept
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.classifier import SelectedSpan, SpanClassifier, best_apart, shipped_classifier
+from medlink.reading.classifier import (
+    SelectedSpan,
+    SpanClassifier,
+    default_span_classifier,
+    weighted_interval_scheduling,
+)
 from medlink.reading.features import ScoredSpan
 from medlink.reading.generation import CandidateGenerator
 from medlink.reading.learned import Learned
 from medlink.reading.names import NameFinder, in_placeholder
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
-from medlink.reading.status import status_reader
+from medlink.reading.qualifiers import qualifier_reader
 from medlink.records import Attribute, Qualifiers, Value
 
-_AROUND = 200  # characters of context on each side
+_CONTEXT = 200  # characters on each side
 _Explained = Sequence[LongForms | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadMention:
-    """A mention of a text from one character to another, as the linker takes it, with the text around it.
+    """A mention from character ``start`` to ``end`` of a text, as input of the linker, with its context.
 
     Attributes:
-        value: the measured value that it is.
-        attributes, qualifiers: ``None`` where they were not read.
-        discontinuous: whether its words are no name and no fixed phrase.
+        value: measured value, if any.
+        attributes, qualifiers: ``None`` if not read.
+        discontinuous: whether it is neither a name nor a fixed phrase.
     """
 
     start: int
@@ -57,21 +62,20 @@ class ReadMention:
 
 
 class TextReader:
-    """Read texts of one language. Threads may share a reader; they take turns, as its words have numbers by turns.
+    """Read texts of one language. Threads may share a reader; a lock serialises their calls.
 
     Args:
-        bundle: whose concepts are looked for.
-        language: of the texts, BCP 47.
-        options: of finding mentions; their ``language`` is not looked at.
-        classifier: what decides which spans are mentions; the weights that ship when left out.
-        linker: what links them; who links the mentions anyway gives it, so that nothing is ranked twice and what is
-            judged is what will be linked.
+        bundle: its concepts are found.
+        language: BCP 47 tag of the texts.
+        options: their ``language`` is ignored.
+        classifier: selects mentions; default: the weights that ship with medlink.
+        linker: the linker of the mentions, if any: ranks each span once, and judges the concepts that it will link.
         learned: learned mentions.
-        finder: what finds mentions in place of medlink, which judges and links them.
-        qualifier: what reads their qualifiers in place of medlink.
+        finder: finds mentions in place of medlink, which scores and links them.
+        qualifier: determines qualifiers in place of medlink.
 
     Raises:
-        ConfigError: the language has no cues, so that nobody knows which mentions are ``present_only``.
+        ConfigError: ``present_only`` is set, and the language has no cues.
     """
 
     def __init__(
@@ -87,200 +91,220 @@ class TextReader:
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._options = bundle.index, language, options
-        self._given, self._qualifier, self._classifier = finder, qualifier, classifier or shipped_classifier()
+        self._finder, self._qualifier = finder, qualifier
+        self._classifier = classifier or default_span_classifier()
         names = NameFinder(bundle.index, language, options)
         if linker is None or not options.other_languages:
             own = () if options.other_languages else tuple(sorted(filter(None, names.own)))
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
         self._scanner = Scanner(
-            language, shared_reader(bundle.index.forms), lambda word: bool(bundle.index.lookup(word))
+            language, shared_analyser(bundle.index.forms), lambda word: bool(bundle.index.lookup(word))
         )
         self.generator = CandidateGenerator(
             bundle.index, language, self._scanner, names, options, linker.selection, learned
         )
         self._attributes = AttributeReader(bundle, language, linker)
-        self._wants_attributes = asks_for_attributes(linker.options.semantic_types)
-        self._long_forms = detector(options.abbreviations, language)
-        self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
+        self._links_attributes = include_attribute_types(linker.options.semantic_types)
+        self._detect_abbreviations = make_detector(options.abbreviations, language)
+        self._qualifier_reader = (
+            qualifier_reader(language, present_only=options.present_only) if options.qualifiers else None
+        )
         self._lock = Lock()
 
-    @collection_paused()
+    @gc_disabled()
     def read(self, texts: Sequence[str], explained: _Explained = None) -> list[list[ReadMention]]:
-        """The mentions of n texts, without headings and what is not wanted; ``explained`` are the long forms of those
-        whose abbreviations are known."""
+        """Mentions of n texts, without headings and mentions that the options exclude.
+
+        ``explained`` has the long forms of texts with known abbreviations.
+        """
         with self._lock:
-            scanned, known = self._scanned(texts, explained)
-            if self._given is None:
-                found = self._find(scanned, known)
+            scanned, long_forms = self._scan(texts, explained)
+            if self._finder is None:
+                mentions = self._find(scanned, long_forms)
             else:
-                given = [sorted(set(spans)) for spans in self._given.find(texts, self._language)]
-                found = self._judge(scanned, known, given)
-            read = self._qualified(scanned, found)
-        if self._status is None and self._qualifier is None:
+                given = [sorted(set(spans)) for spans in self._finder.find(texts, self._language)]
+                mentions = self._judge(scanned, long_forms, given)
+            read = self._qualify(scanned, mentions)
+        if self._qualifier_reader is None and self._qualifier is None:
             return read
         every = not self._options.present_only
-        return [[one for one in of if (q := one.qualifiers) is not None and (every or q.is_present)] for of in read]
+        return [[m for m in own if (q := m.qualifiers) is not None and (every or q.is_present)] for own in read]
 
-    @collection_paused()
+    @gc_disabled()
     def judge(
         self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: _Explained = None
     ) -> list[list[ReadMention]]:
-        """The given spans of n texts, by their characters, as mentions: what another recogniser found, judged and
-        qualified as own ones are; ``explained`` as :meth:`read` takes them."""
+        """The given character spans of n texts as mentions, scored and qualified like those that medlink finds.
+
+        ``explained`` is as in :meth:`read`.
+        """
         with self._lock:
-            scanned, known = self._scanned(texts, explained)
-            return self._qualified(scanned, self._judge(scanned, known, given), headings=True)
+            scanned, long_forms = self._scan(texts, explained)
+            return self._qualify(scanned, self._judge(scanned, long_forms, given), headings=True)
 
-    def _scanned(self, texts: Sequence[str], explained: _Explained) -> tuple[list[ScannedText], list[LongForms]]:
-        find = self._long_forms
+    def _scan(self, texts: Sequence[str], explained: _Explained) -> tuple[list[ScannedText], list[LongForms]]:
+        detect = self._detect_abbreviations
         pairs = zip(texts, explained or [None] * len(texts), strict=True)
-        known = [{} if find is None else found or find(text) for text, found in pairs]
-        return self.scan(texts), known
+        long_forms = [{} if detect is None else known or detect(text) for text, known in pairs]
+        return self.scan(texts), long_forms
 
-    def _qualified(
+    def _qualify(
         self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[ReadMention]], *, headings: bool = False
     ) -> list[list[ReadMention]]:
-        """Mentions with their qualifiers; those of a mention in a heading are ``None`` unless ``headings`` count."""
-        read = []
-        for text, found in zip(texts, mentions, strict=True):
-            spans = [(one.start, one.end) for one in found]
-            said: list[Qualifiers | None] = [None] * len(spans)
+        """Add qualifiers to mentions: ``None`` for a mention in a heading unless ``headings``."""
+        qualified = []
+        for text, own in zip(texts, mentions, strict=True):
+            spans = [(mention.start, mention.end) for mention in own]
+            qualifiers: list[Qualifiers | None] = [None] * len(spans)
             if spans and self._qualifier is not None:
-                said = list(self._qualifier.qualify(text.text, spans))
-            elif spans and self._status is not None:
-                apart = {span for span, one in zip(spans, found, strict=True) if one.discontinuous}
-                note = self._status.read_once(text)
-                said = list(note.qualifiers(spans, apart)) if headings else note.qualify(spans, apart)
-            # a value was measured: no denial or doubt around it is of it
-            measured = [
-                (q and one.value and replace(q, presence="present")) or q for q, one in zip(said, found, strict=True)
-            ]
-            read.append([replace(one, qualifiers=q) for one, q in zip(found, measured, strict=True)])
-        return read
+                qualifiers = list(self._qualifier.qualify(text.text, spans))
+            elif spans and self._qualifier_reader is not None:
+                discontinuous = {span for span, mention in zip(spans, own, strict=True) if mention.discontinuous}
+                note = self._qualifier_reader.read_once(text)
+                qualify = note.qualifiers if headings else note.qualify
+                qualifiers = list(qualify(spans, discontinuous))
+            qualified.append(
+                [
+                    # a value was measured: negation and doubt around it refer to something else
+                    replace(
+                        m, qualifiers=replace(q, presence="present") if q is not None and m.value is not None else q
+                    )
+                    for m, q in zip(own, qualifiers, strict=True)
+                ]
+            )
+        return qualified
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)
 
-    def _find(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[ReadMention]]:
+    def _find(self, texts: Sequence[ScannedText], long_forms: Sequence[LongForms]) -> list[list[ReadMention]]:
         if self._options.verbatim:
-            names = map(self.generator.verbatim, texts, explained)
-            spans = [[SelectedSpan(one, None) for one in found] for found in names]
-            read: list[list[tuple[Attribute, ...] | None]] = [[None] * len(found) for found in spans]
+            names = map(self.generator.verbatim, texts, long_forms)
+            spans = [[SelectedSpan(candidate, None) for candidate in own] for own in names]
+            attributes: list[list[tuple[Attribute, ...] | None]] = [[None] * len(own) for own in spans]
         else:
-            scored, attributes = self.scored(texts, self.generator.candidates(texts, explained))
+            scored, modifiers = self.score_candidates(texts, self.generator.candidates(texts, long_forms))
             spans = self._classifier.select(scored)
-            read = [list(map(tuple, one)) for one in map(self._attributes.read, texts, spans, attributes)]
-        found = []
-        for text, selected, own in zip(texts, spans, read, strict=True):
+            attributes = [list(map(tuple, own)) for own in map(self._attributes.read, texts, spans, modifiers)]
+        mentions = []
+        for text, selected, of_spans in zip(texts, spans, attributes, strict=True):
             inside = in_placeholder(text.text)
-            pairs = zip(selected, own, strict=True)
-            mentions = (self._found(text, _span(text, one.candidate), one, said) for one, said in pairs)
-            found.append([one for one in mentions if not inside(one.start, one.end)])
-        return found
+            own = (
+                self._mention(text, _span(text, span.candidate), span, of_span)
+                for span, of_span in zip(selected, of_spans, strict=True)
+            )
+            mentions.append([mention for mention in own if not inside(mention.start, mention.end)])
+        return mentions
 
     def _judge(
-        self, texts: Sequence[ScannedText], explained: Sequence[LongForms], given: Sequence[Sequence[Span]]
+        self, texts: Sequence[ScannedText], long_forms: Sequence[LongForms], given: Sequence[Sequence[Span]]
     ) -> list[list[ReadMention]]:
         places = [[text.place(*span) for span in spans] for text, spans in zip(texts, given, strict=True)]
-        scored, attributes = self.scored(texts, self.generator.candidates(texts, explained, places))
-        found = []
-        for text, ranked, wanted, own, of in zip(texts, scored, places, given, attributes, strict=True):
-            known = {one.candidate.place for one in ranked}  # an attribute is what nothing else is
-            more = (one for one in of if one.candidate.place not in known)
-            held = sorted([*ranked, *more], key=lambda one: one.candidate.place)
-            selected = self._classifier.score_given(held, wanted)
-            apart = best_apart(list(selected.values()), 0.0)  # what has attributes does not overlap
-            read = dict(zip((one.place for one in apart), self._attributes.read(text, apart, of), strict=True))
-            pairs = zip(own, wanted, strict=True)
-            found.append(
-                [self._found(text, span, selected.get(place), tuple(read.get(place, ()))) for span, place in pairs]
+        scored, modifiers = self.score_candidates(texts, self.generator.candidates(texts, long_forms, places))
+        judged = []
+        for text, own, wanted, spans, of_text in zip(texts, scored, places, given, modifiers, strict=True):
+            known = {span.candidate.place for span in own}  # a modifier counts if nothing else is there
+            more = (span for span in of_text if span.candidate.place not in known)
+            ordered = sorted([*own, *more], key=lambda span: span.candidate.place)
+            selected = self._classifier.score_given(ordered, wanted)
+            disjoint = weighted_interval_scheduling(list(selected.values()), 0.0)
+            read = self._attributes.read(text, disjoint, of_text)
+            attributes = dict(zip((span.place for span in disjoint), read, strict=True))
+            judged.append(
+                [
+                    self._mention(text, span, selected.get(place), tuple(attributes.get(place, ())))
+                    for span, place in zip(spans, wanted, strict=True)
+                ]
             )
-        return found
+        return judged
 
-    def scored(
+    def score_candidates(
         self, texts: Sequence[ScannedText], candidates: Sequence[Sequence[CandidateSpan]]
     ) -> tuple[list[list[ScoredSpan]], list[list[ScoredSpan]]]:
-        """The spans of each of n texts with their likeliest concepts, and those whose concept is an attribute."""
+        """Spans of each of n texts with their best concepts, and apart from them the spans of attributes."""
         best = self._linker.best(
-            [self._mention(text, one) for text, spans in zip(texts, candidates, strict=True) for one in spans]
+            [self._query(text, span) for text, own in zip(texts, candidates, strict=True) for span in own]
         )
-        names = self._index.attributes(np.array([found.ranked.name for found in best if found is not None]))
-        ranked, attribute = iter(best), iter(names.tolist())
+        names = self._index.attributes(np.array([concept.ranked.name for concept in best if concept is not None]))
+        ranked, is_attribute_name = iter(best), iter(names.tolist())
         spans_of, attributes_of = list[list[ScoredSpan]](), list[list[ScoredSpan]]()
-        for spans in candidates:
-            apart: tuple[list[ScoredSpan], list[ScoredSpan]] = [], []
-            for one in spans:
-                found = next(ranked)
-                if found is None:
+        for own in candidates:
+            spans, attributes = list[ScoredSpan](), list[ScoredSpan]()
+            for candidate in own:
+                concept = next(ranked)
+                if concept is None:
                     continue
-                says = (next(attribute) or says_an_attribute(found.concept_id)) and not self._wants_attributes
-                if not one.learned:
-                    apart[says].append(ScoredSpan(one, found))
-                elif found.ranked.route == LEARNED:  # else the learned concept may be no candidate
-                    apart[says].append(ScoredSpan(one, found._replace(score=one.learned_share or 0.0)))
-            spans_of.append(_by_first_names(self._without_rewordings(apart[0])))
-            attributes_of.append(apart[1])
+                is_attribute = next(is_attribute_name) or is_attribute_concept(concept.concept_id)
+                target = attributes if is_attribute and not self._links_attributes else spans
+                if not candidate.learned:
+                    target.append(ScoredSpan(candidate, concept))
+                elif concept.ranked.route == LEARNED:  # the options may exclude the learned concept
+                    target.append(ScoredSpan(candidate, concept._replace(score=candidate.learned_share or 0.0)))
+            spans_of.append(_first_named_values(self._without_rewordings(spans)))
+            attributes_of.append(attributes)
         return spans_of, attributes_of
 
     def _without_rewordings(self, spans: list[ScoredSpan]) -> list[ScoredSpan]:
-        """Spans, without other words for concepts that have what is written as a name too.
+        """Drop other wordings of a span whose text is itself a name of the concept.
 
-        So *Herzinfarkt* is read as the name that two terminologies have, not as the *Myokardinfarkt* of one of them.
-        Abbreviations are read as their long forms, which say more.
+        If two terminologies have *Herzinfarkt* and only one *Myokardinfarkt*, the text keeps the common name.
+        Abbreviations are exempt: their long forms are more specific.
         """
-        reworded = {id(one): one.candidate.expanded is not None and not one.is_short for one in spans}
-        others = {one.candidate.place for one in spans if reworded[id(one)]}
+        reworded = {id(span): span.candidate.expanded is not None and not span.is_short for span in spans}
+        places = {span.candidate.place for span in spans if reworded[id(span)]}
         named = {
-            one.candidate.place: {
+            span.candidate.place: {
                 entry.concept_id
-                for row in (one.candidate.match.rows if one.candidate.match else ())
+                for row in (span.candidate.match.rows if span.candidate.match else ())
                 for entry in self._index.entries_of(row, self._linker.selection)
             }
-            for one in spans
-            if one.candidate.expanded is None and one.is_name and one.candidate.place in others
+            for span in spans
+            if span.candidate.expanded is None and span.is_name and span.candidate.place in places
         }
         return [
-            one
-            for one in spans
-            if not (reworded[id(one)] and one.best.concept_id in named.get(one.candidate.place, ()))
+            span
+            for span in spans
+            if not (reworded[id(span)] and span.best.concept_id in named.get(span.candidate.place, ()))
         ]
 
-    def _found(
-        self, text: ScannedText, span: Span, one: SelectedSpan | None, attributes: tuple[Attribute, ...] | None
+    def _mention(
+        self, text: ScannedText, span: Span, selected: SelectedSpan | None, attributes: tuple[Attribute, ...] | None
     ) -> ReadMention:
-        context = around(text.text, *span)
-        if one is None:
+        context = context_around(text.text, *span)
+        if selected is None:
             return ReadMention(*span, Mention(text.text[slice(*span)], self._language), context)
-        mention = self._mention(text, one.candidate)
-        mention = mention if one.score is None else replace(mention, likely=one.score)
-        return ReadMention(*span, mention, context, one.candidate.value, attributes, one.candidate.discontinuous)
+        candidate, mention = selected.candidate, self._query(text, selected.candidate)
+        mention = mention if selected.score is None else replace(mention, confidence=selected.score)
+        return ReadMention(*span, mention, context, candidate.value, attributes, candidate.discontinuous)
 
-    def _mention(self, text: ScannedText, one: CandidateSpan) -> Mention:
-        match = None if one.expanded else one.match
-        written = text.text[slice(*_span(text, one))]
-        return Mention(written, self._language, one.expanded, match, one.learned_share, one.learned or None)
-
-
-def _measured(one: ReadMention, said: Qualifiers | None) -> Qualifiers | None:
-    # a value was measured: no denial or doubt around it is of it
-    return replace(said, presence="present") if said is not None and one.value is not None else said
-
-
-def _span(text: ScannedText, one: CandidateSpan) -> Span:
-    return text.span(one.place) if one.span is None else one.span
+    def _query(self, text: ScannedText, candidate: CandidateSpan) -> Mention:
+        written = text.text[slice(*_span(text, candidate))]
+        return Mention(
+            written,
+            self._language,
+            candidate.expanded,
+            None if candidate.expanded else candidate.match,
+            candidate.learned_share,
+            candidate.learned or None,
+        )
 
 
-def _by_first_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    named, kept = set[Place](), list[ScoredSpan]()
-    for one in spans:
-        if one.candidate.value is not None:
-            if not one.is_name or one.candidate.place in named:
+def _span(text: ScannedText, candidate: CandidateSpan) -> Span:
+    return text.span(candidate.place) if candidate.span is None else candidate.span
+
+
+def _first_named_values(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
+    """Keep of each measured value only the first reading that is a name; all other spans stay."""
+    named, remaining = set[Place](), list[ScoredSpan]()
+    for span in spans:
+        if span.candidate.value is not None:
+            if not span.is_name or span.candidate.place in named:
                 continue
-            named.add(one.candidate.place)
-        kept.append(one)
-    return kept
+            named.add(span.candidate.place)
+        remaining.append(span)
+    return remaining
 
 
-def around(text: str, start: int, end: int) -> str:
-    return text[max(0, start - _AROUND) : end + _AROUND]
+def context_around(text: str, start: int, end: int) -> str:
+    return text[max(0, start - _CONTEXT) : end + _CONTEXT]

@@ -1,4 +1,4 @@
-"""Scopes: which mentions a cue says something of, and which of several cues counts."""
+"""Scopes: which mentions a cue acts on, and which of several cues counts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from medlink.language.cues import Cue, any_within, is_number
 from medlink.reading.clauses import Layout
 
-_FARTHEST = 80  # words and marks of the longest scope
-_SHORT = 3  # words of reach with which a cue of both sides looks back no farther than the comma before it
-_OVER = ("historical", "past")  # these speak of causes too, and of nothing behind a word that says what is there
-_TIGHT = ("uncertain", *_OVER)  # with a reach, these take the next item of a list only where a word joins it
-_GAP = 8  # words between members of a list
-_ITEM = 2  # words before a mention that is an item of a list without a joining word
-_ADVERBS = 10  # words between a mention and the denial behind it
-_PARTING = (":", "(", "=", "→")
+_MAX_SCOPE = 80  # words and marks
+_SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
+_OVER = ("historical", "past")  # these include causes, and end at a word that states a present finding
+_TIGHT = ("uncertain", *_OVER)  # with a scope limit, these include a further item of a list only after a joining word
+_GAP = 8  # most words between members of a list
+_ITEM = 2  # most words before an item of a list without a joining word
+_ADVERBS = 10  # most words between a mention and the negation after it
+_SEPARATORS = (":", "(", "=", "→")
 _DASHES = ("-", "–", "—")
 _CLOSING = (".", ",", ";")
 _FIELD = {
@@ -29,15 +29,15 @@ _FIELD = {
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
 
-class Place(NamedTuple):
-    """The first of some words and the one behind the last."""
+class WordSpan(NamedTuple):
+    """The first word of a span and the one after its last."""
 
     start: int
     end: int
 
 
-class Decision(NamedTuple):
-    """What a cue says of a field of a mention: its distance and rank, by which the least counts, and its name."""
+class CueEffect(NamedTuple):
+    """Effect of a cue on a field of a mention; the one with the least distance, then rank, counts."""
 
     distance: int
     rank: int
@@ -46,16 +46,16 @@ class Decision(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Cues in a text that have one place, from ``start`` to ``end``, in two parts where they are a frame."""
+    """Cues with the same span in a text; those of a frame have two parts."""
 
     start: int
     end: int
-    parts: tuple[Place, ...]
+    parts: tuple[WordSpan, ...]
     cues: Sequence[Cue]
 
 
-def reading(matches: Sequence[Match]) -> dict[str, list[Match]]:
-    """Matches by what their cues say."""
+def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
+    """Matches by the effect of their cues."""
     found: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         for reads in {cue.reads for cue in match.cues}:
@@ -64,29 +64,31 @@ def reading(matches: Sequence[Match]) -> dict[str, list[Match]]:
 
 
 def decide(
-    mentions: Sequence[Place], layout: Layout, stops: bytearray, matches: Sequence[Match]
-) -> list[dict[str, Decision]]:
-    """What the cues of a note decide of each field of mentions, which are given by their words, in order, each once.
+    mentions: Sequence[WordSpan], layout: Layout, stops: bytearray, matches: Sequence[Match]
+) -> list[dict[str, CueEffect]]:
+    """Effects of the cues of a note on each field of mentions, which are distinct, in order, and given by their words.
 
-    The cues are in order and without overlap; ``stops`` says for each word whether a scope ends before it.
+    Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it.
     """
     return _Scopes(mentions, layout, stops, matches).decided if mentions and layout.words else [{} for _ in mentions]
 
 
 class _Scopes:
-    def __init__(self, mentions: Sequence[Place], layout: Layout, stops: bytearray, matches: Sequence[Match]) -> None:
+    def __init__(
+        self, mentions: Sequence[WordSpan], layout: Layout, stops: bytearray, matches: Sequence[Match]
+    ) -> None:
         self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
-        self._commas, self._partings = layout.places.get(",", []), layout.places_of(_PARTING)
+        self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
         self._joins, self._either = layout.places_of(self._rules.joins), layout.places_of(self._rules.either)
-        self.decided: list[dict[str, Decision]] = [{} for _ in mentions]
+        self.decided: list[dict[str, CueEffect]] = [{} for _ in mentions]
         self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
         for start, end in mentions:
             self._covered[start:end] = b"\1" * (end - start)
             free[start:end] = bytes(end - start)
-        self._free = [0, *accumulate(free)]  # words before each place that are of no mention
+        self._free = [0, *accumulate(free)]  # cumulative count of words outside mentions
         acting = [match for match in matches if not self._is_inside(match)]
-        by_reads = reading(acting)
+        by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
         self._denials = [match.start for match in by_reads.get("absent", ())]
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
@@ -109,7 +111,7 @@ class _Scopes:
                     (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
 
     def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
-        """Those dashes that stand between blanks, but those beside a cue ("Fever - none")."""
+        """Dashes between blanks, except those beside a cue ("Fever - none")."""
         words = self._words
         dashes = [at for at in dashes if 0 < at < len(words) - 1]
         dashes = [at for at in dashes if words[at - 1].end < words[at].start and words[at].end < words[at + 1].start]
@@ -117,7 +119,7 @@ class _Scopes:
         return [at for at in dashes if at not in beside]
 
     def _brackets(self, brackets: Sequence[int], clauses: Sequence[int], acting: Sequence[Match]) -> dict[int, int]:
-        """Where the brackets close in which cues stand with other words, by the ends of these cues."""
+        """Where brackets close that contain a cue and other words, by the end of the cue."""
         if not brackets:
             return {}
         own = {place for match in acting for start, end in match.parts for place in range(start, end)}
@@ -140,7 +142,7 @@ class _Scopes:
         return {end: close for end, bracket, close in closing if ends.get(bracket + 1) != close}
 
     def _is_inside(self, match: Match) -> bool:
-        """Whether a part of a cue is a part of a mention ("Migraine without aura")."""
+        """Whether a part of a cue lies inside a mention ("Migraine without aura")."""
         return any(
             first <= start and end <= behind and behind - first > end - start
             for start, end in match.parts
@@ -163,17 +165,17 @@ class _Scopes:
             further = self._over[bisect_left(self._over, end)] if cue.reads in _OVER else until
             for number in self._ahead(cue, end, match.start, min(further, self._closed.get(end, further))):
                 first = self._mentions[number].start
-                # the cause of a finding that is over may last: "Z. n. Apoplex bei Hypertonie"
+                # the cause of a past finding may persist: "Z. n. Apoplex bei Hypertonie"
                 lasts = ahead and first >= until
                 self._decide(cue._replace(reads="past") if lasts else cue, number, self._between(end, first))
                 ahead = True
         if cue.side != "before" or (not ahead and self._turns(cue, match)):
             after = cue.side == "after"
-            loose = (after or not ahead) and (cue.reach is None or cue.reach > _SHORT)
-            self._back(cue, match.start, crossing=loose or (after and self._words[match.start - 1].low == ","))
+            crosses = (after or not ahead) and (cue.scope_limit is None or cue.scope_limit > _SHORT)
+            self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
     def _turns(self, cue: Cue, match: Match) -> bool:
-        """Whether a cue that stands before mentions has nothing behind ("Fever: no", "Edema none")."""
+        """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Edema none")."""
         if cue.reads != "absent":
             return False
         at, last = match.start - 1, len(self._words)
@@ -183,12 +185,12 @@ class _Scopes:
         return bool(answers and nothing) or self._answers(cue, match)
 
     def _answers(self, cue: Cue, match: Match) -> bool:
-        """Whether a denial stands between a mention and a comma ("Fieber keines, Husten")."""
+        """Whether a negation stands between a mention and a comma ("Fieber keines, Husten")."""
         comma = match.end < len(self._words) and self._words[match.end].low == ","
         return cue.reads == "absent" and comma and self._covered_before(match.start)
 
     def _covered_before(self, place: int) -> bool:
-        """Whether a mention ends before a place, or before the adverbs that end there ("Fieber derzeit nicht")."""
+        """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
         at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._rules.adverb
         while at > least and adverb.fullmatch(self._words[at].low):
             at -= 1
@@ -196,38 +198,38 @@ class _Scopes:
         return bool(mention) and self._stops.find(1, at + 1, place) < 0
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
-        """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
+        """Mentions from a place on within the scope limit, counted in words from the place or the last mention."""
         counted, commas, denies = self._counted, self._commas, cue.reads == "absent"
-        until = min(until, start + _FARTHEST + 1)
+        until = min(until, start + _MAX_SCOPE + 1)
         bracket = start < len(self._words) and self._words[start].low == "("
         anchor, comma = start, bisect_left(commas, start)
         for number in range(bisect_right(self._starts, behind), len(self._mentions)):
             first, end = self._mentions[number]
             if end < start or (end == start and not denies):
-                continue  # a mention that a cue ends with is denied by the rest of it
+                continue  # the rest of a cue denies a mention at its end
             if first >= until:
                 return
             distance = counted[first] - counted[anchor] if first > anchor else 0
-            if cue.reach is not None and distance > cue.reach:
+            if cue.scope_limit is not None and distance > cue.scope_limit:
                 return
-            if anchor == start and denies and (bracket or any_within(self._partings, start + 1, first)):
-                return  # what it denies is no mention: "sits not yet (delay)"
+            if anchor == start and denies and (bracket or any_within(self._separators, start + 1, first)):
+                return  # it denies something that is no mention: "sits not yet (delay)"
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
             if comma < len(commas) and commas[comma] < first:
                 if distance > _GAP or (denies and any_within(self._there, start, first)):
-                    return  # it says that something is there: "no erythema, +flatus, engorgement"
-                if not self._goes_on(cue, start, number, until):
+                    return  # a present finding is in between: "no erythema, +flatus, engorgement"
+                if not self._continues_list(cue, start, number, until):
                     return
             yield number
             anchor = max(anchor, end)
 
-    def _goes_on(self, cue: Cue, start: int, number: int, until: int) -> bool:
+    def _continues_list(self, cue: Cue, start: int, number: int, until: int) -> bool:
         """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.
 
-        It is one where a joining word follows, as in "no fever, cough or rash". In a list without such a word it stands
-        right behind the comma, nothing more is said of it ("no murmur, hernia on the left"), and its other members have
-        no cues of their own ("no fever, no cough, rash").
+        It is a member if a joining word follows, as in "no fever, cough or rash". In a list without a joining word it
+        must stand right after the comma, have no further description ("no murmur, hernia on the left"), and other
+        members must have no cues of their own ("no fever, no cough, rash").
         """
         denies = cue.reads == "absent"
         first, end = self._mentions[number]
@@ -235,9 +237,9 @@ class _Scopes:
         denial = bisect_left(self._denials, start)
         if denies and denial < len(self._denials):
             until = min(until, self._denials[denial] + 1)
-        until = min(until, start + _FARTHEST)
+        until = min(until, start + _MAX_SCOPE)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
-        nothing = nothing and _FIELD[cue.reads] != "experiencer"  # what it speaks of is no mention
+        nothing = nothing and _FIELD[cue.reads] != "experiencer"  # its object is no mention
         either = any_within(self._either, start, until)
         behind = self._words[comma + 1].low
         graded = (behind in self._rules.grades or is_number(behind)) and not either
@@ -246,13 +248,13 @@ class _Scopes:
         if start in self._bound:
             return either
         if any_within(self._joins, start, until):
-            # "no fever or cough, rash": a list whose first comma stands behind its last joining word ends there
+            # "no fever or cough, rash": a list ends at its first comma if no joining word follows that
             return any_within(self._joins, self._commas[bisect_left(self._commas, start)], until)
-        tight = cue.reach is not None and cue.reads in _TIGHT
+        tight = cue.scope_limit is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
         more = end < len(self._words) and not self._stops[end] and self._plain[end]
-        # the clause has another denial before or behind
+        # the clause has another negation
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
         each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
         return not denies or not (more or each)
@@ -262,9 +264,9 @@ class _Scopes:
         anchor, joined = end, False
         for number in range(bisect_left(self._starts, end) - 1, -1, -1):
             first, behind = self._mentions[number]
-            if first < begin or end - behind > _FARTHEST:
+            if first < begin or end - behind > _MAX_SCOPE:
                 return
-            if cue.reach is not None and self._between(behind, anchor) > cue.reach:
+            if cue.scope_limit is not None and self._between(behind, anchor) > cue.scope_limit:
                 return
             joined = joined or any_within(self._joins, behind, anchor)
             if any_within(self._commas, behind, anchor):
@@ -277,11 +279,11 @@ class _Scopes:
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
         if reads == "past":
-            # what says of anything that it is over goes before it: "Z. n. Apoplex 2002 (Hemiparese)"
-            distance += _FARTHEST
+            # an explicit cue takes precedence: "Z. n. Apoplex 2002 (Hemiparese)"
+            distance += _MAX_SCOPE
         known = decided.get(_FIELD[reads])
         if known is None or distance <= known.distance:
-            new = Decision(distance, _RANK.get(reads, 2), reads, cue.name)
+            new = CueEffect(distance, _RANK.get(reads, 2), reads, cue.name)
             decided[_FIELD[reads]] = new if known is None else min(known, new)
 
     def _between(self, start: int, end: int) -> int:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Literal, NamedTuple
 
 from medlink.language.values import (
@@ -38,25 +38,25 @@ _GAP = re.compile(rf"(?:{BLANK}|[:=()\[\]–—~≈|.↑↓-])*")  # between a n
 _INSIDE = re.compile(rf"(?:{BLANK}|[./(-]){{0,3}}")  # between the words of a name
 _BEFORE = re.compile(r"[\w/]-?\Z")  # a name behind it is a part of another one
 _TO = r"(?:-|–|bis|to|a|y|and|und)"
-_GOES_ON = re.compile(rf"[+\w'’^]|[-–][^\W\d_]|{BLANK}?[-–/:.,]{BLANK}?\d|{BLANK}{_TO}{BLANK}\d|{BLANK}{{1,3}}\d")
-_LAST_OF_RANGE = re.compile(rf"{BLANK}?%?{BLANK}?{_TO}{BLANK}?(\d{{1,3}})(?![\d.,/])")
+_CONTINUES = re.compile(rf"[+\w'’^]|[-–][^\W\d_]|{BLANK}?[-–/:.,]{BLANK}?\d|{BLANK}{_TO}{BLANK}\d|{BLANK}{{1,3}}\d")
+_RANGE_END = re.compile(rf"{BLANK}?%?{BLANK}?{_TO}{BLANK}?(\d{{1,3}})(?![\d.,/])")
 _LOWER = re.compile(rf"{BLANK}?/{BLANK}?(\d{{2,3}})(?![\d/])")
 _UNIT_LIKE = re.compile(rf"{BLANK}?(?:[%°º‰^*×·]|x ?10|[^\W\d_]{{1,6}} ?/ ?\w)")
 _ROW = re.compile(r"[,;|/\s]{1,4}")  # between values in a row
 _ARROWS = {"↓": "low", "↑": "high"}
-_REACH = 90  # characters before a number in which its name begins
-_LINKS = 5  # words between a name and its number
-_SHORT = 6  # letters of a name that may be cut off by a dot
+_WINDOW = 90  # characters before a number that are searched for its name
+_LINKS = 5  # most words between a name and its number
+_SHORT = 6  # most letters of a name that may be abbreviated by a dot
 _CLAUSE = re.compile(r"[;,\n](?=\s|$)|(?<=\w{5})\.(?=\s|$)")  # short words have dots of their own
 _END = re.compile(r"[.;,\n](?=\s|$)")
-_NEAR = 40  # characters of a clause in which a value is said to be aimed at
-_MATERIAL = 250  # characters before a value in which it is said what was examined
+_NEAR = 40  # characters of a clause that are searched for a word that makes the value a target
+_MATERIAL = 250  # characters before a value that are searched for the specimen
 _ADULT = 18
-_MOSTLY = 3  # times that words for one sex must outnumber those for the other
+_MAJORITY = 3  # factor by which words for one sex must outnumber those for the other
 
 
 class ValueFinding(NamedTuple):
-    """A value that is a finding: its characters, what names the finding, and what was read."""
+    """A value that is a finding: its characters, names of the finding, and the value."""
 
     start: int
     end: int
@@ -64,11 +64,14 @@ class ValueFinding(NamedTuple):
     value: Value
 
 
-class _Read(NamedTuple):
-    """A value as it is written: its characters, its number in the unit of the limits in each way to read it.
+class _Measured(NamedTuple):
+    """A value in a text.
 
-    ``after`` is the end of what the laboratory prints behind it: ``flag`` and ``limit``. What is ``doubtful`` is a
-    value in a row of values alone.
+    Attributes:
+        start, end: its characters.
+        numbers: possible numbers in the unit of the limits.
+        after: end of the ``flag`` and ``limit`` that the laboratory prints behind it.
+        doubtful: whether it counts only in a row of values.
     """
 
     start: int
@@ -82,7 +85,7 @@ class _Read(NamedTuple):
 
 
 def value_findings(text: str, language: str) -> list[ValueFinding]:
-    """The values of a note that are findings, in order and without overlap; none in a language without words of values.
+    """Values of a note that are findings, in order and disjoint; none in a language without words for values.
 
     Raises:
         InputError: the table of the language cannot be read.
@@ -96,33 +99,35 @@ class _Note:
         self._text, self._words = text, words
 
     def findings(self) -> Iterator[ValueFinding]:
-        end, read = 0, list(self._read())
-        for at, one in enumerate(read):
-            # a number behind a symbol is a value in a row of values: "Na 131, K 5,9"
-            beside = [pair for pair in pairwise(read[max(at - 1, 0) : at + 2]) if one.doubtful and self._in_row(*pair)]
-            finding = self._finding(one) if one.start >= end and (beside or not one.doubtful) else None
+        end, values = 0, list(self._values())
+        for at, value in enumerate(values):
+            # a number behind a bare symbol needs another value beside it: "Na 131, K 5,9"
+            neighbours = pairwise(values[max(at - 1, 0) : at + 2])
+            counts = not value.doubtful or any(self._in_row(*pair) for pair in neighbours)
+            finding = self._finding(value) if value.start >= end and counts else None
             if finding is not None:
                 yield finding
                 end = finding.end
 
-    def _read(self) -> Iterator[_Read]:
+    def _values(self) -> Iterator[_Measured]:
         end = 0
-        for found in _NUMBER.finditer(self._text):
-            called = self._name(found.start()) if found.start() >= end else None
-            for read in () if called is None else self._values(*called, found):
-                yield read
-                end = read.end
+        for number in _NUMBER.finditer(self._text):
+            called = self._name(number.start()) if number.start() >= end else None
+            for value in () if called is None else self._values_of(*called, number):
+                yield value
+                end = value.end
 
-    def _in_row(self, one: _Read, two: _Read) -> bool:
-        return one.measure is not two.measure and _ROW.fullmatch(self._text[one.after : two.start]) is not None
+    def _in_row(self, first: _Measured, second: _Measured) -> bool:
+        between = self._text[first.after : second.start]
+        return first.measure is not second.measure and _ROW.fullmatch(between) is not None
 
     def _name(self, stop: int) -> tuple[int, Called] | None:
-        """Where the name of the measure begins whose number begins at a place, and the measure."""
-        text, low = self._text, max(0, stop - _REACH)
+        """Start of the name of a measure whose number starts at ``stop``, and the measure."""
+        text, low = self._text, max(0, stop - _WINDOW)
         line = text.rfind("\n", low, stop) + 1
-        wraps = line > low and not text[line:stop].strip()  # the number stands first in its line
+        wraps = line > low and not text[line:stop].strip()  # the number begins its line
         low = max(low, text.rfind("\n", low, line - 1) + 1 if wraps else line)
-        tokens = [(one.start() + low, one.end() + low) for one in TOKEN.finditer(text[low:stop])]
+        tokens = [(token.start() + low, token.end() + low) for token in TOKEN.finditer(text[low:stop])]
         at, edge, links = len(tokens), stop, 0
         while at:
             between = text[tokens[at - 1][1] : edge]
@@ -144,7 +149,7 @@ class _Note:
             start = tokens[first][0]
             written = text[start:end]
             for called in self._words.names.get(key(written), ()):
-                gaps = (text[one[1] : two[0]] for one, two in pairwise(tokens[first:stop]))
+                gaps = (text[left[1] : right[0]] for left, right in pairwise(tokens[first:stop]))
                 as_written = called.written is None or TOKEN.findall(called.written) == TOKEN.findall(written)
                 if as_written and all(map(_INSIDE.fullmatch, gaps)):
                     if _BEFORE.search(text[max(0, start - 2) : start]):
@@ -153,7 +158,7 @@ class _Note:
         return None
 
     def _explained(self, tokens: list[tuple[int, int]], first: int, called: Called) -> int:
-        """Where a name begins, with the longer one before the bracket that it may stand in: *temperatura (T)*."""
+        """Start of a name, including a longer one before the bracket that contains it: *temperatura (T)*."""
         start = tokens[first][0]
         if first and self._text[tokens[first - 1][1] : start].strip() == "(":
             before = self._called(tokens, first)
@@ -162,20 +167,20 @@ class _Note:
         return start
 
     def _link(self, tokens: list[tuple[int, int]], stop: int) -> int:
-        said = ((n, self._text[tokens[stop - n][0] : tokens[stop - 1][1]]) for n in range(min(4, stop), 0, -1))
-        return next((count for count, written in said if key(written) in self._words.links), 0)
+        endings = ((n, self._text[tokens[stop - n][0] : tokens[stop - 1][1]]) for n in range(min(4, stop), 0, -1))
+        return next((count for count, written in endings if key(written) in self._words.links), 0)
 
     def _has_unit(self, measure: Measure, start: int) -> bool:
         found = _NUMBER.match(self._text, start)
         return found is not None and measure.unit.match(self._text, found.end()) is not None
 
-    def _values(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Read]:
+    def _values_of(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Measured]:
         measure, text, end, written = called.measure, self._text, found.end(), found[0]
         if measure.form == "pair":
             yield from self._pair(start, measure, found)
             return
         ends = [written]
-        if measure.form == "range" and (last := _LAST_OF_RANGE.match(text, end)):
+        if measure.form == "range" and (last := _RANGE_END.match(text, end)):
             ends, end = [written, last[1]], last.end()
         unit = measure.unit.match(text, end)
         if unit is None:
@@ -183,24 +188,28 @@ class _Note:
             if spaced and (unit := measure.unit.match(text, spaced.end())):
                 ends, end = [re.sub(r"\s", "", spaced[0])], spaced.end()
         stop = unit.end() if unit else end
-        flag, limit, after = self._said(stop, ends[0], text[start : found.start()])
-        if unit is None and not flag and any(one.match(text, end) for one in (_GOES_ON, _UNIT_LIKE, self._words.dose)):
+        flag, limit, after = self._printed(stop, ends[0], text[start : found.start()])
+        if (
+            unit is None
+            and not flag
+            and any(pattern.match(text, end) for pattern in (_CONTINUES, _UNIT_LIKE, self._words.dose))
+        ):
             return
         if measure.form == "hundredths" and len(written.replace(",", ".").partition(".")[2]) < 2:
             return
         units = [list(measure.units)[int((unit.lastgroup or "u0")[1:])]] if unit else list(measure.bare)
-        numbers = [_plausible(measure, one, units or list(measure.units)) for one in ends]
+        numbers = [_plausible(measure, number, units or list(measure.units)) for number in ends]
         if not all(numbers) or (not units and not flag):
             return
         if limit is not None:
-            ways = [measure.units[one] for one in units or measure.units]
+            conversions = [measure.units[name] for name in units or measure.units]
             limit = next(
-                (_converted(limit, to) for to in ways if _converted(_decimal(ends[0]), to) in numbers[0]), None
+                (_converted(limit, to) for to in conversions if _converted(_decimal(ends[0]), to) in numbers[0]), None
             )
         doubtful = called.symbol and unit is None and not flag
-        yield _Read(start, stop, measure, tuple(n for some in numbers for n in some), after, flag, limit, doubtful)
+        yield _Measured(start, stop, measure, tuple(chain.from_iterable(numbers)), after, flag, limit, doubtful)
 
-    def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Read]:
+    def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Measured]:
         lower = _LOWER.match(self._text, found.end())
         if lower is None or not found[0].isdecimal():
             return
@@ -209,32 +218,32 @@ class _Note:
         if unit is None and _UNIT_LIKE.match(self._text, lower.end()):
             return
         stop = unit.end() if unit else lower.end()
-        both = [_plausible(one, number, list(one.units)) for one, number in pair]
+        both = [_plausible(each, number, list(each.units)) for each, number in pair]
         if all(both) and int(found[0]) > int(lower[1]):
-            for (one, _), pressure in zip(pair, both, strict=True):
-                yield _Read(start, stop, one, tuple(pressure), stop)
+            for (each, _), pressure in zip(pair, both, strict=True):
+                yield _Measured(start, stop, each, tuple(pressure), stop)
 
-    def _said(self, start: int, written: str, named: str) -> tuple[str, float | None, int]:
-        """What the laboratory prints by a value: ``low``, ``high``, ``normal`` or nothing; its limit; the end.
+    def _printed(self, start: int, written: str, named: str) -> tuple[str, float | None, int]:
+        """The flag of the laboratory (``low``, ``high``, ``normal`` or empty), its limit, and the end of both.
 
-        ``named`` is what stands before the number, which may have an arrow in it.
+        ``named`` is the text before the number, which may contain an arrow.
         """
-        said, end = {kind for arrow, kind in _ARROWS.items() if arrow in named}, start
+        flags, end = {kind for arrow, kind in _ARROWS.items() if arrow in named}, start
         limit: float | None = None
         number = _DECIMAL.fullmatch(written)
-        while len(said) < 3:
+        while len(flags) < 3:
             if flag := self._words.flag.match(self._text, end):
-                said.add(flag.lastgroup or "")
+                flags.add(flag.lastgroup or "")
                 end = flag.end()
             elif number and (printed := self._words.reference.match(self._text, end)):
                 side, limit = _outside(_decimal(written), printed)
-                said.add(side)
+                flags.add(side)
                 end = printed.end()
             else:
                 break
-        return (said.pop() if len(said) == 1 else "normal" if said else ""), limit, end
+        return (flags.pop() if len(flags) == 1 else "normal" if flags else ""), limit, end
 
-    def _finding(self, read: _Read) -> ValueFinding | None:
+    def _finding(self, read: _Measured) -> ValueFinding | None:
         limit = self._limit(read)
         if limit is None or not self._is_meant(read):
             return None
@@ -250,16 +259,16 @@ class _Note:
         )
         return ValueFinding(read.start, read.end, self._words.finding(limit), value)
 
-    def _limit(self, read: _Read) -> Limit | None:
+    def _limit(self, read: _Measured) -> Limit | None:
         limits = read.measure.limits
         if read.flag:
-            return next((one for one in limits if read.flag == ("low" if one.is_low else "high")), None)
-        beyond = [one for one in limits if all(map(one.holds, read.numbers))]
-        mine = [one for one in beyond if one.who == "all" or one.who in self._whose]
-        return max(mine, key=lambda one: -(one.number or 0) if one.is_low else one.number or 0, default=None)
+            return next((limit for limit in limits if read.flag == ("low" if limit.is_low else "high")), None)
+        exceeded = [limit for limit in limits if all(map(limit.holds, read.numbers))]
+        own = [limit for limit in exceeded if limit.who == "all" or limit.who in self._groups]
+        return max(own, key=lambda limit: -(limit.number or 0) if limit.is_low else limit.number or 0, default=None)
 
-    def _is_meant(self, read: _Read) -> bool:
-        """Whether a value was measured, now and in blood: what stands around it does not say otherwise."""
+    def _is_meant(self, read: _Measured) -> bool:
+        """Whether the context leaves the value a current measurement in blood."""
         text = self._text
         before = _CLAUSE.split(text[max(0, read.start - _NEAR) : read.start])[-1]
         after = _END.split(text[read.after : read.after + _NEAR])[0]
@@ -271,11 +280,11 @@ class _Note:
         if behind and behind[1] is None:
             return False
         paragraph = text[max(0, read.start - _MATERIAL) : read.start].split("\n\n")[-1]
-        said = [found[1] is not None for found in self._words.material.finditer(paragraph)]
-        return said[-1] if said else True
+        in_blood = [found[1] is not None for found in self._words.material.finditer(paragraph)]
+        return in_blood[-1] if in_blood else True
 
     @cached_property
-    def _whose(self) -> frozenset[Who]:
+    def _groups(self) -> frozenset[Who]:
         counts, ages = Counter[str](), list[int]()
         for found in self._words.person.finditer(self._text):
             kind = found.lastgroup or ""
@@ -285,9 +294,9 @@ class _Note:
         if (ages and ages[0] < _ADULT) or (not ages and (counts["young"] or counts["child"])):
             return frozenset()
         who: set[Who] = {"adult"}
-        if counts["man"] > _MOSTLY * counts["woman"]:
+        if counts["man"] > _MAJORITY * counts["woman"]:
             who.add("man")
-        elif counts["woman"] > _MOSTLY * counts["man"] and not counts["pregnant"]:
+        elif counts["woman"] > _MAJORITY * counts["man"] and not counts["pregnant"]:
             who.add("woman")
         return frozenset(who)
 
@@ -301,14 +310,14 @@ def _decimal(written: str) -> float:
 
 
 def _plausible(measure: Measure, written: str, units: list[str]) -> list[float]:
-    """A number in the unit of the limits, in each way to read it that a human being can have."""
+    """Possible numbers in the unit of the limits that a human being can have."""
     numbers = set[float]()
     if _DECIMAL.fullmatch(written):
         numbers.add(_decimal(written))
     if _THOUSANDS.fullmatch(written):
         numbers.add(float(re.sub(r"\D", "", written)))
     converted = (_converted(number, measure.units[unit]) for number, unit in product(sorted(numbers), units))
-    return sorted({one for one in converted if measure.lowest <= one <= measure.highest})
+    return sorted({number for number in converted if measure.lowest <= number <= measure.highest})
 
 
 def _converted(number: float, to: Conversion) -> float:

@@ -1,7 +1,7 @@
-"""The factories that spaCy's entry points name, and the options of the components.
+"""The factories of spaCy's entry points, and the options of the components.
 
-spaCy imports this module whenever it looks a factory up, in every program of its users: it must stay free of torch,
-Faiss and SQLAlchemy. The components are imported when one is made.
+spaCy imports this module in every program that looks up a factory: it must not import torch, Faiss or SQLAlchemy. A
+factory imports its component.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ BundleFolder = Annotated[
 
 
 class MentionsOptions(FinderOptions):
-    """Options of ``medlink_mentions``; ``language`` is that of the pipeline unless given."""
+    """Options of ``medlink_mentions``; ``language`` defaults to that of the pipeline."""
 
     bundle: BundleFolder = None
     spans_key: Annotated[str, Field(description="Span group that is written.")] = SPANS_KEY
 
 
 class LinkerOptions(LinkOptions):
-    """Options of ``biolord_linker``; ``language`` is that of the pipeline unless given."""
+    """Options of ``biolord_linker``; ``language`` defaults to that of the pipeline."""
 
     bundle: BundleFolder = None
     abbreviations: Detector = "builtin"
@@ -48,7 +48,7 @@ class LinkerOptions(LinkOptions):
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:
     """Register a factory of a component (module and class) whose arguments are the fields of its options.
 
-    spaCy checks a configuration against the factory's signature, and refuses what is no argument of it.
+    spaCy validates a configuration by the signature of the factory.
     """
     module, _, kind = component.rpartition(".")
 
@@ -56,7 +56,7 @@ def _factory(name: str, component: str, options: type[Settings], **meta: Any) ->
         return getattr(importlib.import_module(module), kind)(nlp.vocab, name, **values)
 
     fields = options.model_fields.items()
-    make.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect and spaCy look at
+    make.__signature__ = Signature(  # type: ignore[attr-defined]  # read by inspect and spaCy
         [Parameter("nlp", Parameter.POSITIONAL_OR_KEYWORD), Parameter("name", Parameter.POSITIONAL_OR_KEYWORD)]
         + [Parameter(field, Parameter.KEYWORD_ONLY, annotation=_type(info)) for field, info in fields]
     )
@@ -65,9 +65,9 @@ def _factory(name: str, component: str, options: type[Settings], **meta: Any) ->
 
 
 def _type(field: FieldInfo) -> Any:
-    """The type of an option in a configuration, which is JSON: lists are no tuples."""
-    if any(isinstance(one, BeforeValidator) for one in field.metadata):
-        return Any  # it takes other values too; the options themselves check them
+    """The type of an option in a configuration, which is JSON: lists in place of tuples."""
+    if any(isinstance(item, BeforeValidator) for item in field.metadata):
+        return Any  # the validator accepts other types
     return list[str] if field.annotation == tuple[str, ...] else field.annotation
 
 

@@ -1,10 +1,10 @@
-"""Training: one folder for each trainer, on one common run. What is imported here needs neither torch nor more."""
+"""Trainers, one folder each, on one common run. Importing this package loads no library."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from medlink.training.biolord.trainer import BioLordTrainer
@@ -30,4 +30,4 @@ __all__ = [
     "MlteTrainer",
     "RankerTrainer",
 ]
-__getattr__ = lazily(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from click.testing import CliRunner
-
-from medlink.cli.main import app
+from tests.cli.runner import run
 from tests.training.data.pairs_kb import random_kb
 from tests.training.small_bert import small_bert
 
@@ -56,7 +54,7 @@ batch_size = 64
 
 
 def fill(folder: Path) -> None:
-    """Make what the commands read."""
+    """Write the inputs of the commands."""
     random_kb(folder, concepts=60).close()
     shutil.copytree(small_bert(folder / "bert"), folder / "base")
     (folder / "sts.tsv").write_text(rated(range(5)), encoding="utf-8")
@@ -73,15 +71,13 @@ def rated(scores: range) -> str:
 
 
 def train(*arguments: object) -> str:
-    """Run a command to its good end; returns what it said."""
-    result = CliRunner().invoke(app, ["train", "biolord", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+    """Run a command that succeeds; returns its output."""
+    return run("train", "biolord", *arguments).output
 
 
-def copy_of(folder: Path, target: Path, *, run: bool = False) -> Path:
-    """A copy to change, with or without the run in it."""
-    left = ("bert",) if run else ("bert", "run")
+def copy_of(folder: Path, target: Path, *, with_run: bool = False) -> Path:
+    """Copy the folder, with or without the run in it."""
+    left = ("bert",) if with_run else ("bert", "run")
     shutil.copytree(folder, target, ignore=shutil.ignore_patterns(*left))
     return target
 

@@ -1,4 +1,4 @@
-"""What the phases of BioLORD read: one rule for the knowledge base, whichever phase; tables; what is said of both."""
+"""Training data of the phases of BioLORD: every phase reads knowledge base and tables by the same rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.training.biolord.phases import TrainingData
 from medlink.training.data.view import TrainingView
 from tests.training.data.pairs_kb import random_kb
-
-from .biolord_folder import train
 
 TERMS = """\
 id\tname\tlanguage\tdefinition
@@ -48,18 +46,18 @@ def terms(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Texts = dict[str, tuple[set[str], set[str]]]
+"""Names and definitions of each concept."""
 
 
-def of_contrastive(data: TrainingData) -> Texts:
-    """Names and definitions by concept, as pairs are made of them."""
+def contrastive_texts(data: TrainingData) -> Texts:
+    """The texts of which pairs are made."""
     selection = data.selection()
     with KnowledgeBase(data.kb) as kb:
         view = TrainingView(
-            kb, languages=selection.languages, without=selection.left_out, definitions=data.further(selection)
+            kb, languages=selection.languages, without=selection.excluded, definitions=data.added_definitions(selection)
         )
 
     def by_concept(runs: tuple[np.ndarray, np.ndarray], texts: dict[int, str]) -> Iterator[set[str]]:
-        """Texts of each concept."""
         ends, values = runs
         for number in range(view.concepts):
             yield {texts[value] for value in values[ends[number] : ends[number + 1]].tolist()}
@@ -75,11 +73,11 @@ def of_contrastive(data: TrainingData) -> Texts:
     return {concept: (named, defined) for concept, named, defined in sets if named}
 
 
-def of_distill(data: TrainingData) -> Texts:
+def distill_texts(data: TrainingData) -> Texts:
     return {one.concept_id: (set(one.names), set(one.definitions)) for one in data.concepts(0, seed=1)()}
 
 
-def of_static(data: TrainingData) -> dict[str, set[str]]:
+def static_names(data: TrainingData) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name in data.selection().names():
         found.setdefault(name.concept_id, set()).add(name.text)
@@ -88,7 +86,7 @@ def of_static(data: TrainingData) -> dict[str, set[str]]:
 
 def test_german_by_hand(terms: Path) -> None:
     glossary = (terms / "glossary.tsv",)
-    assert of_distill(
+    assert distill_texts(
         TrainingData(terms / "kb.sqlite", glossary, languages=("de",), without=terms / "held_out.txt")
     ) == {
         "T:1": ({"Fieber", "Febris"}, {"Ein Körper, der zu warm ist."}),
@@ -102,7 +100,7 @@ def test_a_concept_without_a_definition_has_a_description(tmp_path: Path) -> Non
         defined = {one.concept_id for one in kb.iter_definitions()}
     (tmp_path / "glossary.tsv").write_text("id\tdefinition\nC0001\tof the glossary\n", encoding="utf-8")
     data = TrainingData(tmp_path / "kb.sqlite", (tmp_path / "glossary.tsv",), languages=("en",))
-    bare, described = of_distill(data), {one.concept_id: one.definitions for one in data.concepts(3, seed=1)()}
+    bare, described = distill_texts(data), {one.concept_id: one.definitions for one in data.concepts(3, seed=1)()}
     assert bare.keys() == described.keys()
     more = {concept for concept, (_, definitions) in bare.items() if set(described[concept]) != definitions}
     assert len(more) > 20
@@ -115,7 +113,9 @@ def test_a_concept_without_a_definition_has_a_description(tmp_path: Path) -> Non
 @pytest.mark.parametrize("languages", [(), ("en",), ("de",), ("es", "de-AT"), ("en", "GER")])
 @pytest.mark.parametrize("held_out", [False, True])
 @pytest.mark.parametrize("glossary", [False, True])
-def test_every_phase_reads_the_same(terms: Path, languages: tuple[str, ...], held_out: bool, glossary: bool) -> None:
+def test_every_phase_reads_the_same_texts(
+    terms: Path, languages: tuple[str, ...], held_out: bool, glossary: bool
+) -> None:
     # of Spanish and Austrian the glossary has nothing
     if glossary and "es" in languages:
         languages = (*languages, "en")
@@ -125,77 +125,41 @@ def test_every_phase_reads_the_same(terms: Path, languages: tuple[str, ...], hel
         languages=languages,
         without=terms / "held_out.txt" if held_out else None,
     )
-    contrastive = of_contrastive(data)
-    assert contrastive == of_distill(data)
-    assert {concept: names for concept, (names, _) in contrastive.items()} == of_static(data)
+    contrastive = contrastive_texts(data)
+    assert contrastive == distill_texts(data)
+    assert {concept: names for concept, (names, _) in contrastive.items()} == static_names(data)
     assert "T:4" in contrastive
     assert ("T:2" in contrastive) != held_out
 
 
-COMMANDS = {
-    "contrastive": ("--start", "builtin"),
-    "distill": ("--teacher", "builtin", "--start", "builtin"),
-    "static": ("--teacher", "builtin"),
-    "multilingual": ("--teacher", "builtin", "--start", "builtin", "--language", "de"),
-}
+@pytest.mark.parametrize("read", [contrastive_texts, distill_texts])
+def test_rows_left_out_are_reported(read: Callable[[TrainingData], Texts], terms: Path, tmp_path: Path) -> None:
+    messages: list[str] = []
+    more, held_out = tmp_path / "more.tsv", terms / "held_out.txt"
+    more.write_text(f"{GLOSSARY}\tof no concept\ten\nT:1\twarm\txx\n", encoding="utf-8")
+    data = TrainingData(
+        terms / "kb.sqlite", (more,), languages=("de", "es"), without=held_out, progress=messages.append
+    )  # fmt: skip
+    read(data)
+    assert sorted(messages) == [
+        f"ids to leave out that are no concepts: 1 in {held_out}",
+        "rows left out: 3 (definition in another language)",
+        f"rows that cannot be used: 1 (empty id or definition, the first at {more}:6)",
+        f"rows that cannot be used: 1 (unknown language, the first at {more}:7)",
+    ]
+    messages.clear()
+    read(TrainingData(terms / "kb.sqlite", (terms / "glossary.tsv",), progress=messages.append))
+    assert messages == ["rows left out: 1 (definition of no concept here)"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_ids_that_match_nothing(command: str, terms: Path, tmp_path: Path) -> None:
-    (tmp_path / "ids.txt").write_text("HP:1\n", encoding="utf-8")
-    options = (*COMMANDS[command], "--without", tmp_path / "ids.txt", "-o", tmp_path / "out")
-    with pytest.raises(ConfigError, match="none of the ids to leave out is a concept of the knowledge base"):
-        train(command, terms / "kb.sqlite", *options)
-
-
-@pytest.mark.parametrize("command", ["contrastive", "distill", "static"])
-def test_a_language_that_is_not_there(command: str, terms: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the knowledge base has no names in the language fr; it has"):
-        train(command, terms / "kb.sqlite", *COMMANDS[command], "--language", "fr", "-o", tmp_path / "out")
-
-
-@pytest.mark.parametrize("read", [of_contrastive, of_distill])
-def test_definitions_of_no_use_are_refused(read: Callable[[TrainingData], Texts], terms: Path, tmp_path: Path) -> None:
-    (tmp_path / "more.tsv").write_text("id\tdefinition\nT:9\tOf nothing.\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="none of the added definitions belongs to a concept"):
-        read(TrainingData(terms / "kb.sqlite", (tmp_path / "more.tsv",)))
-    with pytest.raises(ConfigError, match=r"none of the added definitions is in de\."):
-        read(TrainingData(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de",)))
-
-
-@pytest.mark.parametrize("read", [of_contrastive, of_distill])
-def test_what_is_not_used_is_said(read: Callable[[TrainingData], Texts], terms: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    (tmp_path / "more.tsv").write_text(f"{GLOSSARY}\tof no concept\ten\nT:1\twarm\txx\n", encoding="utf-8")
-    read(
-        TrainingData(
-            terms / "kb.sqlite",
-            (tmp_path / "more.tsv",),
-            languages=("de", "es"),
-            without=terms / "held_out.txt",
-            progress=said.append,
-        )
-    )
-    assert sorted(said) == sorted(
-        [
-            f"ids to leave out that are no concepts: 1 in {terms / 'held_out.txt'}",
-            f"rows that cannot be used: 1 (empty id or definition, the first at {tmp_path / 'more.tsv'}:6)",
-            f"rows that cannot be used: 1 (unknown language, the first at {tmp_path / 'more.tsv'}:7)",
-            "rows left out: 3 (definition in another language)",
-        ]
-    )
-    said.clear()
-    read(TrainingData(terms / "kb.sqlite", (terms / "glossary.tsv",), progress=said.append))
-    assert said == ["rows left out: 1 (definition of no concept here)"]
-
-
-def test_no_id_to_leave_out_is_lost(terms: Path, tmp_path: Path) -> None:
-    ids = tmp_path / "ids.txt"
-    ids.write_bytes(b"T:2\nT:\xff\n")
-    with pytest.raises(
-        InputError, match=r"ids\.txt:2: 1 of 2 rows cannot be used \(bad bytes: 1\).*Remedy: give the file"
-    ):
-        TrainingData(terms / "kb.sqlite", without=ids).selection()
-    ids.write_text("\n \n")
-    with pytest.raises(InputError, match=r"ids\.txt: there is no id in it\. Remedy: give one id a line"):
-        TrainingData(terms / "kb.sqlite", without=ids).selection()
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"T:2\nT:\xff\n", r"ids\.txt:2: 1 of 2 rows cannot be used \(bad bytes: 1\).*Remedy: give the file"),
+        (b"\n \n", r"ids\.txt: there is no id in it\. Remedy: give one id a line"),
+    ],
+)
+def test_ids_to_leave_out_that_cannot_be_read(content: bytes, message: str, terms: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        TrainingData(terms / "kb.sqlite", without=tmp_path / "ids.txt").selection()

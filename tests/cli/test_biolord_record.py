@@ -1,4 +1,4 @@
-"""What a run was made of: what is done is held to it, what is not may change."""
+"""The record of a run: what a finished phase was made of may not change, the rest may."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, extend_kb
 from medlink.models import load_encoder
-from medlink.training.biolord.recipe_run import FOLDERS, RECORD, bind, read_recipe
-from medlink.training.common.run import work_folder
+from medlink.training.biolord.pipeline import FOLDERS, RECORD, bind, read_recipe
+from medlink.training.common.run import open_run_folder
 from medlink.training.recipes import RunOptions
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import TOML, copy_of, rewrite, train
+from .runner import write
 
 SECTION = {
     "sts": ('loss = "cosent"', "[sts]\n"),
@@ -37,8 +38,8 @@ def begun(folder: Path, tmp_path: Path) -> Path:
     return copied
 
 
-def done(folder: Path, *names: str) -> None:
-    """As if phases were done."""
+def finish(folder: Path, *names: str) -> None:
+    """Make the folders of phases, as if they were finished."""
     for name in names:
         (folder / "run" / name).mkdir()
 
@@ -52,6 +53,7 @@ def record(folder: Path) -> dict[str, dict[str, object]]:
     return read
 
 
+@pytest.mark.slow
 def test_the_record_is_plain(folder: Path, complete: tuple[Path, str]) -> None:
     found = record(folder)
     assert list(found) == ["base", "sts", "contrastive", "sts-again", "distill", "multilingual"]
@@ -74,158 +76,134 @@ def test_the_record_is_plain(folder: Path, complete: tuple[Path, str]) -> None:
 
 
 @pytest.mark.parametrize("last", [None, "sts", "contrastive", "soup", "multilingual"])
-@pytest.mark.parametrize("changed", SECTION)
-def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(
-    begun: Path, last: str | None, changed: str
-) -> None:
-    order = list(FOLDERS)
+def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path, last: str | None) -> None:
+    order, before = list(FOLDERS), record(begun)
+    finished = order[: order.index(last) + 1] if last else []
     if last is not None:
-        # that of a later phase says enough
-        done(begun, FOLDERS[last])
-    line, at = SECTION[changed]
-    before = record(begun)
-    if last is not None and order.index(changed) <= order.index(last):
-        name = line.split(" ")[0]
-        remedy = f"put it back as it was, name another folder for out, or delete {FOLDERS[last]} in {begun / 'run'} to"
-        message = f"[{changed}] changed ({name}) after {FOLDERS[last]} was made. Remedy: {remedy} have them made anew."
-        with pytest.raises(ConfigError) as error:
+        finish(begun, FOLDERS[last])
+    for changed, (line, at) in SECTION.items():
+        if changed in finished and last is not None:
+            remedy = f"put it back as it was, name another folder for out, or delete {FOLDERS[last]} in {begun / 'run'}"
+            reason = f"[{changed}] changed ({line.split(' ')[0]}) after {FOLDERS[last]} was made. Remedy: {remedy} to "
+            with pytest.raises(ConfigError) as error:
+                rebind(begun, (at, f"{at}{line}\n"))
+            assert str(error.value) == f"{begun / 'recipe.toml'}: {reason}have them made anew."
+            assert record(begun) == before
+        else:
             rebind(begun, (at, f"{at}{line}\n"))
-        assert str(error.value) == f"{begun / 'recipe.toml'}: {message}"
-        assert record(begun) == before
-    else:
-        rebind(begun, (at, f"{at}{line}\n"))
-        assert record(begun) != before
-        # which is what it is held to from now on
-        done(begun, FOLDERS[changed])
-        with pytest.raises(ConfigError, match=re.escape(f"[{changed}] changed")):
+            assert record(begun) != before
             rebind(begun)
+            assert record(begun) == before
 
 
 def test_a_section_that_was_added_or_left_out(begun: Path) -> None:
     again = TOML[TOML.index("[sts-again]") : TOML.index("[distill]")]
-    done(begun, "1-sts", "2-contrastive")
+    finish(begun, "1-sts", "2-contrastive")
     rebind(begun, (again, ""))
     assert "sts-again" not in record(begun)
     rebind(begun)
-    done(begun, "2-sts-again", "3-distill")
-    with pytest.raises(
-        ConfigError, match=r"\[sts-again\] was left out after 2-sts-again was made\..* delete 2-sts-again, 3"
-    ):
-        rebind(begun, (again, ""))
-    (begun / "run" / "2-sts-again").rmdir()
-    (begun / "run" / "3-distill").rmdir()
+    finish(begun, "2-sts-again", "3-distill")
+    refused(begun, "[sts-again] was left out after 2-sts-again was made.", (again, ""))
+    for name in ("2-sts-again", "3-distill"):
+        (begun / "run" / name).rmdir()
     rebind(begun, (again, ""))
-    done(begun, "3-distill")
-    with pytest.raises(
-        ConfigError, match=r"\[sts-again\] was added after 3-distill was made\..* or delete 3-distill in"
-    ):
-        rebind(begun)
+    finish(begun, "3-distill")
+    refused(begun, "[sts-again] was added after 3-distill was made.")
 
 
-FILES = {
-    "sts.tsv": ("1-sts", "[sts] changed (content of sts.tsv)"),
-    "glossary.tsv": ("2-contrastive", "[contrastive] changed (content of glossary.tsv)"),
-    "held_out.txt": ("2-contrastive", "[contrastive] changed (content of held_out.txt)"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_tables_are_bound_by_their_content(begun: Path, name: str) -> None:
-    folder, message = FILES[name]
-    with (begun / name).open("a") as file:
-        file.write("a\tb\t3\n")
-    rebind(begun)
-    done(begun, folder)
-    with (begun / name).open("a") as file:
-        file.write("c\td\t3\n")
+def refused(folder: Path, message: str, *changes: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        rebind(begun)
+        rebind(folder, *changes)
 
 
-def test_each_phase_has_data_of_its_own(begun: Path) -> None:
-    done(begun, "1-sts")
+@pytest.mark.parametrize(
+    ("name", "phase", "section"),
+    [
+        ("sts.tsv", "1-sts", "sts"),
+        ("glossary.tsv", "2-contrastive", "contrastive"),
+        ("held_out.txt", "2-contrastive", "contrastive"),
+    ],
+)
+def test_tables_are_bound_by_their_content(begun: Path, name: str, phase: str, section: str) -> None:
+    for row in ("a\tb\t3\n", "c\td\t3\n"):
+        with (begun / name).open("a") as file:
+            file.write(row)
+        if row[0] == "a":
+            rebind(begun)
+            finish(begun, phase)
+    refused(begun, f"[{section}] changed (content of {name})")
+
+
+def test_a_phase_is_bound_to_the_knowledge_base_it_read(begun: Path) -> None:
+    def extend(concept: str) -> None:
+        table = write(begun / "added.tsv", f"{concept}\tadded {concept}\ten")
+        extend_kb(begun / "kb.sqlite", begun / "kb.sqlite", [Input("table", table)])
+
+    german = ('languages = ["en"]', 'languages = ["en", "de"]')
+    finish(begun, "1-sts")
     # the STS phase does not read the knowledge base, and the contrastive one is yet to come
-    extend_kb(begun / "kb.sqlite", begun / "kb.sqlite", [Input("table", added(begun, "X:1"))])
-    rebind(begun, ('languages = ["en"]', 'languages = ["en", "de"]'))
-    done(begun, "2-contrastive")
-    with pytest.raises(ConfigError, match=re.escape("[contrastive] changed (languages in [data])")):
-        rebind(begun)
-    extend_kb(begun / "kb.sqlite", begun / "kb.sqlite", [Input("table", added(begun, "X:2"))])
-    with pytest.raises(ConfigError, match=re.escape("[contrastive] changed (content of kb) after 2-contrastive")):
-        rebind(begun, ('languages = ["en"]', 'languages = ["en", "de"]'))
+    extend("X:1")
+    rebind(begun, german)
+    finish(begun, "2-contrastive")
+    refused(begun, "[contrastive] changed (languages in [data])")
+    extend("X:2")
+    refused(begun, "[contrastive] changed (content of kb) after 2-contrastive", german)
 
 
-def added(folder: Path, concept: str) -> Path:
-    (folder / "added.tsv").write_text(f"id\tname\tlanguage\n{concept}\tadded {concept}\ten\n", encoding="utf-8")
-    return folder / "added.tsv"
-
-
-def replace_encoder(folder: Path, temporary: Path) -> None:
-    """Train an encoder anew in place: the same name, other weights."""
-    shutil.rmtree(folder)
-    shutil.copytree(small_bert(temporary, seed=7), folder)
-
-
-def test_the_base_is_bound_by_its_weights(begun: Path, tmp_path: Path) -> None:
-    replace_encoder(begun / "base", tmp_path / "one")
-    # nothing was made of the other yet; the student of this recipe is the same folder
-    rebind(begun)
-    done(begun, "2-contrastive")
-    replace_encoder(begun / "base", tmp_path / "one")
-    rebind(begun)
-    shutil.rmtree(begun / "base")
-    shutil.copytree(small_bert(tmp_path / "two", seed=8), begun / "base")
-    with pytest.raises(ConfigError, match=re.escape("base changed (fingerprint) after 2-contrastive was made")):
-        rebind(begun)
-
-
-def test_the_student_is_bound_by_its_weights(begun: Path, tmp_path: Path) -> None:
-    shutil.copytree(begun / "base", begun / "student")
-    change = ('student = "base"', 'student = "student"')
-    rebind(begun, change)
-    done(begun, "4-soup")
-    replace_encoder(begun / "student", tmp_path / "one")
-    rebind(begun, change)
-    done(begun, "5-multilingual")
-    shutil.rmtree(begun / "student")
-    shutil.copytree(begun / "base", begun / "student")
-    with pytest.raises(ConfigError, match=re.escape("[multilingual] changed (fingerprint of student) after 5-multi")):
-        rebind(begun, change)
-
-
-def test_an_encoder_elsewhere_is_bound_by_its_weights(
-    begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # what is no folder beside the recipe may be one in the working folder
-    (tmp_path / "elsewhere" / "someone").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("role", "encoder", "unbound", "bound", "message"),
+    [
+        ("base", "base", None, "2-contrastive", "base changed (fingerprint) after 2-contrastive was made"),
+        (
+            "student",
+            "student",
+            "4-soup",
+            "5-multilingual",
+            "[multilingual] changed (fingerprint of student) after 5-mul",
+        ),
+        # a folder that is not beside the recipe may be in the working folder
+        ("base", "someone/model", None, "1-sts", "base changed (fingerprint) after 1-sts was made"),
+    ],
+)
+def test_encoders_are_bound_by_their_weights(
+    role: str, encoder: str, unbound: str | None, bound: str, message: str, begun: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    shutil.copytree(begun / "base", "someone/model")
-    change = ('base = "base"', 'base = "someone/model"')
+    folder = Path(encoder).absolute() if "/" in encoder else begun / encoder
+    change = (f'{role} = "base"', f'{role} = "{encoder}"')
+    if encoder != "base":
+        shutil.copytree(begun / "base", folder)
     rebind(begun, change)
-    done(begun, "1-sts")
-    rebind(begun, change)
-    replace_encoder(Path("someone/model"), tmp_path / "one")
-    with pytest.raises(ConfigError, match=re.escape("base changed (fingerprint) after 1-sts was made")):
-        rebind(begun, change)
+    if unbound:
+        finish(begun, unbound)
+    for seed, is_bound in ((7, False), (8, True)):
+        shutil.rmtree(folder)
+        shutil.copytree(small_bert(tmp_path / str(seed), seed=seed), folder)
+        if is_bound:
+            refused(begun, message, change)
+        else:
+            rebind(begun, change)
+            finish(begun, bound)
 
 
-def test_another_base_by_name(begun: Path) -> None:
-    done(begun, "1-sts")
+def test_the_base_is_bound_by_its_name(begun: Path) -> None:
+    finish(begun, "1-sts")
     shutil.copytree(begun / "base", begun / "other")
-    with pytest.raises(ConfigError, match=r"base changed \(name\) after 1-sts was made"):
-        rebind(begun, ('base = "base"', 'base = "other"'))
+    refused(begun, "base changed (name) after 1-sts was made", ('base = "base"', 'base = "other"'))
 
 
-def test_how_it_is_run_may_change(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
-    copied = copy_of(folder, tmp_path / "copy", run=True)
-    said = train("run", rewrite(copied, ("checkpoint_steps = 2", "workers = 0")))
-    assert "begins" not in said
+@pytest.mark.slow
+def test_options_of_the_run_may_change(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
+    copied = copy_of(folder, tmp_path / "copy", with_run=True)
+    assert "begins" not in train("run", rewrite(copied, ("checkpoint_steps = 2", "workers = 0")))
 
 
-def test_nothing_changes_under_a_process_that_is_at_work(begun: Path) -> None:
+def test_the_record_does_not_change_while_a_process_works(begun: Path) -> None:
     work = begun / "run" / "1-sts.checkpoints"
     before = record(begun)
-    with work_folder(work, RunOptions()):
+    with open_run_folder(work, RunOptions()):
         rebind(begun)
         with pytest.raises(ConfigError, match=r"1-sts\.checkpoints: another process is writing the .*Remedy: wait"):
             rebind(begun, ("runs = 2", "runs = 3"))
@@ -237,20 +215,15 @@ def test_nothing_changes_under_a_process_that_is_at_work(begun: Path) -> None:
 @pytest.mark.parametrize("text", ["{", '{"kb": "kb.sqlite"}', "[]", "\udcff"])
 def test_a_record_that_cannot_be_read(begun: Path, text: str) -> None:
     (begun / "run" / RECORD).write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(
-        ConfigError, match=r"recipe\.json: the record of the run cannot be read: .*Remedy: name another"
-    ):
-        rebind(begun)
+    refused(begun, "recipe.json: the record of the run cannot be read: ")
 
 
 def test_folders_that_cannot_be_used(begun: Path) -> None:
     (begun / "run" / RECORD).unlink()
-    done(begun, "1-sts")
-    with pytest.raises(ConfigError, match="the folder is not empty and holds no run"):
-        rebind(begun)
+    finish(begun, "1-sts")
+    refused(begun, "the folder is not empty and holds no run")
     (begun / "file").touch()
-    with pytest.raises(ConfigError, match="run: the folder cannot be written: "):
-        rebind(begun, ('out = "run"', 'out = "file/run"'))
+    refused(begun, "run: the folder cannot be written: ", ('out = "run"', 'out = "file/run"'))
     (begun / "sts.tsv").unlink()
     with pytest.raises(InputError, match=r"sts\.tsv: cannot be read: .*Remedy: mend the recipe, or bring"):
         rebind(begun)

@@ -1,4 +1,4 @@
-"""``medlink train biolord run``: all phases in their order, cut short and gone on with."""
+"""``medlink train biolord run``: all phases in order, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ from medlink.cli.main import app
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
-from medlink.training.biolord.recipe_run import FOLDERS
-from medlink.training.common.fit import BatchTrainer
-from medlink.training.common.run import work_folder
+from medlink.training.biolord.pipeline import FOLDERS
+from medlink.training.common.resumable_trainer import BatchTrainer
+from medlink.training.common.run import open_run_folder
 from medlink.training.recipes import ContrastiveRecipe, RunOptions
 
 from .biolord_folder import copy_of, rewrite, train
 
+pytestmark = pytest.mark.slow
+
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
-    """Cut the run short at steps, counted over all phases and runs."""
-    step, made = BatchTrainer.training_step, []
+    """Interrupt the run at steps, counted over all phases and runs."""
+    step, count = BatchTrainer.training_step, iter(range(1, 1000))
 
     def stop(self: BatchTrainer, *args: object, **kwargs: object) -> object:
-        made.append(1)
-        if len(made) in steps:
+        if next(count) in steps:
             raise KeyboardInterrupt
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(BatchTrainer, "training_step", stop)
 
 
-def cut_short(recipe: Path) -> None:
+def interrupt(recipe: Path) -> None:
     assert CliRunner().invoke(app, ["train", "biolord", "run", str(recipe)]).exit_code
 
 
 def test_a_recipe_runs_all_phases_in_order(complete: tuple[Path, str]) -> None:
-    out, said = complete
+    out, output = complete
     assert sorted(path.name for path in out.iterdir()) == [*sorted(FOLDERS.values()), "recipe.json"]
-    begun = re.findall(r"^(\S+): begins$", said, re.MULTILINE)
+    begun = re.findall(r"^(\S+): begins$", output, re.MULTILINE)
     assert begun == list(FOLDERS)
-    assert f"{out}: complete, 5-multilingual is the last encoder" in said
+    assert f"{out}: complete, 5-multilingual is the last encoder" in output
     prints = {name: load_encoder(out / name).fingerprint for name in FOLDERS.values() if name != "3-distill"}
-    # each says what it started from
+    # each card names the start and the teacher
     for name, started in (
         ("2-contrastive", "1-sts"),
         ("2-sts-again", "2-contrastive"),
@@ -60,7 +61,7 @@ def test_a_recipe_runs_all_phases_in_order(complete: tuple[Path, str]) -> None:
     assert "- sts.tsv: 20 rated pairs" in (out / "1-sts" / "README.md").read_text("utf-8")
 
 
-def test_a_recipe_says_how_many_descriptions(
+def test_descriptions_reach_the_phase(
     folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = []
@@ -69,7 +70,7 @@ def test_a_recipe_says_how_many_descriptions(
     )
     for change in ((), (("runs = 2", "runs = 2\ndescriptions = 0"),)):
         shutil.rmtree(tmp_path / "d", ignore_errors=True)
-        copy_of(folder, tmp_path / "d", run=True)
+        copy_of(folder, tmp_path / "d", with_run=True)
         for left in ("3-distill", "4-soup", "5-multilingual"):
             shutil.rmtree(tmp_path / "d" / "run" / left)
         with pytest.raises(EncoderError, match="3-distill: no encoder folder"):
@@ -77,18 +78,18 @@ def test_a_recipe_says_how_many_descriptions(
     assert texts == [1, 0]
 
 
-def test_a_recipe_goes_on_where_it_stopped(
+def test_an_interrupted_recipe_ends_in_the_same_weights(
     folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = copy_of(folder, tmp_path / "b") / "recipe.toml"
-    # within the contrastive phase, and within the second run of the self-distillation
+    # in the contrastive phase, and in the second run of the self-distillation
     stop_at(monkeypatch, 7, 18)
     for _ in range(2):
-        cut_short(recipe)
+        interrupt(recipe)
     assert not (tmp_path / "b" / "run" / "4-soup").exists()
-    said = train("run", recipe)
-    assert "sts: done before" in said
-    assert "contrastive: done before" in said
+    output = train("run", recipe)
+    assert "sts: done before" in output
+    assert "contrastive: done before" in output
     for name in FOLDERS.values():
         if name != "3-distill":
             both = [load_encoder(root / name).fingerprint for root in (tmp_path / "b" / "run", complete[0])]
@@ -96,55 +97,27 @@ def test_a_recipe_goes_on_where_it_stopped(
     assert "begins" not in train("run", recipe)
 
 
-@pytest.mark.parametrize(
-    ("step", "phase", "change"),
-    [
-        (7, "2-contrastive", ("batch_size = 16\nlearning_rate = 1e-2", "batch_size = 16\nlearning_rate = 1e-3")),
-        (16, "3-distill", ("runs = 2", "runs = 2\nlearning_rate = 1e-3")),
-    ],
-)
-def test_a_phase_that_failed_is_mended(
-    step: int,
-    phase: str,
-    change: tuple[str, str],
-    folder: Path,
-    complete: tuple[Path, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_interrupted_phase_keeps_its_values_or_begins_anew(
+    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = copy_of(folder, tmp_path / "c") / "recipe.toml"
-    stop_at(monkeypatch, step)
-    cut_short(recipe)
-    rewrite(tmp_path / "c", change)
-    work = tmp_path / "c" / "run" / f"{phase}.checkpoints"
-    # what was begun with other values is not gone on with; the error names the folder to delete
+    stop_at(monkeypatch, 7)
+    interrupt(recipe)
+    rewrite(tmp_path / "c", ("definition_share = 0.3", "definition_share = 0.4"))
+    with pytest.raises(ConfigError, match="the unfinished run has other data"):
+        train("run", recipe)
+    rewrite(tmp_path / "c", ("batch_size = 16\nlearning_rate = 1e-2", "batch_size = 16\nlearning_rate = 1e-3"))
+    work = tmp_path / "c" / "run" / "2-contrastive.checkpoints"
     with pytest.raises(ConfigError, match=rf"^{re.escape(str(work))}: the unfinished run .* or delete the folder\.$"):
         train("run", recipe)
     shutil.rmtree(work)
-    said = train("run", recipe)
-    assert "sts: done before" in said
-    cards = [(root / "run" / phase).rglob("README.md") for root in (tmp_path / "c", folder)]
-    assert ['"learning_rate": 0.001' in next(card).read_text("utf-8") for card in cards] == [True, False]
-    assert "begins" not in train("run", recipe)
-
-
-def test_an_unfinished_phase_goes_on_when_its_values_are_put_back(
-    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = copy_of(folder, tmp_path / "d") / "recipe.toml"
-    stop_at(monkeypatch, 7)
-    cut_short(recipe)
-    rewrite(tmp_path / "d", ("definition_share = 0.3", "definition_share = 0.4"))
-    with pytest.raises(ConfigError, match="the unfinished run has other data"):
-        train("run", recipe)
-    rewrite(tmp_path / "d")
-    train("run", recipe)
-    both = [load_encoder(root / "5-multilingual").fingerprint for root in (tmp_path / "d" / "run", complete[0])]
-    assert both[0] == both[1]
+    assert "sts: done before" in train("run", recipe)
+    cards = [(root / "2-contrastive" / "README.md").read_text("utf-8") for root in (work.parent, complete[0])]
+    assert ['"learning_rate": 0.001' in card for card in cards] == [True, False]
 
 
 def test_a_recipe_runs_from_python_in_one_call(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
-    copied = copy_of(folder, tmp_path / "python", run=True)
+    copied = copy_of(folder, tmp_path / "python", with_run=True)
     shutil.rmtree(copied / "run" / "5-multilingual")
     lines: list[str] = []
     last = run_recipe(copied / "recipe.toml", progress=lines.append)
@@ -159,21 +132,19 @@ def test_a_recipe_for_a_static_encoder(folder: Path, tmp_path: Path) -> None:
     recipe.write_text(f'kb = "{folder}/kb.sqlite"\nout = "run"\nbase = "builtin"\n{contrastive}', encoding="utf-8")
     last = run_recipe(recipe)
     assert isinstance(load_encoder(last), StaticEncoder)
-    # what is left out has the default for this kind of encoder
+    # omitted values have the defaults of this kind of encoder
     stated = json.loads((last / "README.md").read_text("utf-8").split("```json")[1].split("```")[0])
     assert stated == ContrastiveRecipe.static().replace(batch_size=16).to_dict()
 
 
-def test_what_a_killed_process_left_at_the_end_is_deleted(
-    folder: Path, complete: tuple[Path, str], tmp_path: Path
-) -> None:
-    recipe = copy_of(folder, tmp_path / "e", run=True) / "recipe.toml"
+def test_checkpoints_of_a_killed_process_are_deleted(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
+    recipe = copy_of(folder, tmp_path / "e", with_run=True) / "recipe.toml"
     left = [tmp_path / "e" / "run" / f"{name}.checkpoints" for name in ("1-sts", "3-distill", "4-soup")]
     for work in left:
         (work / "best-3").mkdir(parents=True)
         (work / "run.json").write_text("{}")
     # a process is at work in one of them
-    with work_folder(left[0], RunOptions(resume=True)):
+    with open_run_folder(left[0], RunOptions(resume=True)):
         assert "sts: done before" in train("run", recipe)
         assert [work.exists() for work in left] == [True, False, False]
     train("run", recipe)

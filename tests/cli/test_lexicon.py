@@ -1,4 +1,4 @@
-"""``medlink lexicon``: what it shows of a word, what it counts, what it refuses."""
+"""``medlink lexicon``: entries of a word, counts, checks of a folder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import pytest
 from click.testing import CliRunner, Result
 
 from medlink.cli.main import app
-from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.errors import ConfigError, InputError
 from medlink.language.lexicon import Lexicon
+from tests.cli import runner
 
-pytestmark = pytest.mark.usefixtures("lexicon")
+
+@pytest.fixture(autouse=True)
+def _shipped_lexicon_stays_open(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.language.lexicon.Lexicon", lambda folders=(): Lexicon(folders) if folders else lexicon)
 
 
 def run(*args: object) -> Result:
+    return runner.run("lexicon", *args)
+
+
+def failed(*args: object) -> tuple[str, str]:
+    """Standard output of a command that fails, and its error."""
     result = CliRunner().invoke(app, ["lexicon", *map(str, args)])
-    if isinstance(result.exception, MedlinkError):
-        raise result.exception
-    return result
+    assert result.exit_code == 1
+    assert isinstance(result.exception, InputError)
+    return result.stdout, str(result.exception)
 
 
 @pytest.fixture
@@ -48,32 +57,27 @@ def test_show_as_json(own: Path) -> None:
     found = json.loads(run("show", "Kurvenvisite", "--lexicon", own, "--json").stdout)
     assert [entry["name"] for entry in found["entries"]] == ["ward round"]
     assert json.loads(run("show", "COPD", "--language", "en", "--json").stdout)["abbreviations"][0]["safe"] is True
-    result = CliRunner().invoke(app, ["lexicon", "show", "Xqzwvkjyy", "--json"])
-    assert (json.loads(result.stdout), result.exit_code) == ({"entries": [], "abbreviations": []}, 1)
+    printed, _ = failed("show", "Xqzwvkjyy", "--json")
+    assert json.loads(printed) == {"entries": [], "abbreviations": []}
 
 
 def unknown(*args: object) -> str:
-    """What the command says of a word that is not there; nothing goes to standard output."""
-    result = CliRunner().invoke(app, ["lexicon", "show", *map(str, args)])
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert isinstance(result.exception, InputError)
-    return str(result.exception)
+    """The error for a word that the lexicon does not know."""
+    printed, error = failed("show", *args)
+    assert printed == ""
+    return error
 
 
 def test_an_unknown_word(own: Path) -> None:
-    said = unknown("Xqzwvkjyy")
-    assert (
-        said
-        == "the lexicon does not know 'Xqzwvkjyy'. Remedy: add it to a table of your own (docs/how-to/own-words.md)."
-    )
+    remedy = "Remedy: add it to a table of your own (docs/how-to/own-words.md)."
+    assert unknown("Xqzwvkjyy") == f"the lexicon does not know 'Xqzwvkjyy'. {remedy}"
     assert unknown("COPDD", "--language", "de").startswith("the lexicon does not know 'COPDD'. Remedy: try COPD")
     assert "Remedy: try Kurvenvisite" in unknown("KURVENVISITTE", "--lexicon", own)
-    assert "Kurvenvisite" not in unknown("Kurvenvisitte", "--lexicon", own, "--language", "en")
     with pytest.raises(ConfigError, match="unknown language 'german'"):
         run("show", "Leber", "--language", "german")
 
 
-def test_a_language_that_the_lexicon_does_not_have(own: Path) -> None:
+def test_a_language_without_words(own: Path) -> None:
     assert unknown("foie", "--language", "fr-ca") == (
         "the lexicon has nothing in fr-ca. Remedy: name another language; it has de, en, es."
     )
@@ -85,8 +89,8 @@ def test_a_language_that_the_lexicon_does_not_have(own: Path) -> None:
 def test_a_file_is_no_folder(own: Path) -> None:
     with pytest.raises(InputError) as caught:
         run("check", own / "families.tsv")
-    said = f"{own / 'families.tsv'}: is a file, a folder is needed. Remedy: name the folder it is in: {own}."
-    assert str(caught.value) == said
+    message = f"{own / 'families.tsv'}: is a file, a folder is needed. Remedy: name the folder it is in: {own}."
+    assert str(caught.value) == message
 
 
 def test_info(own: Path) -> None:
@@ -99,22 +103,19 @@ def test_info(own: Path) -> None:
 
 def test_check(own: Path) -> None:
     assert "every row can be read, and no form stands in several families unmarked" in run("check", own).stdout
-    with (own / "families.tsv").open("a", encoding="utf-8") as file:
-        file.write("chart round\tKurvenvisite {f}\t\n")
-    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
     path = own / "families.tsv"
-    assert result.stdout == f"{path}:3: Kurvenvisite (de) stands in ward round and in chart round\n"
-    assert isinstance(result.exception, InputError)
-    assert "1 form stands in several families. Remedy: mark each {amb}" in str(result.exception)
-    path.write_text("family\tde\nour liver\tLeber {f}\n", encoding="utf-8")
-    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
-    assert result.stdout == f"{path}:2: Leber (de) stands in liver of medlink and in our liver\n"
-    many = "".join(f"{name}{number}\tWort{number} {{n}}\n" for name in "ab" for number in range(23))
-    path.write_text(f"family\tde\n{many}", encoding="utf-8")
-    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
-    assert result.stdout.endswith("and 3 more\n")
-    assert len(result.stdout.splitlines()) == 21
-    (own / "families.tsv").write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
+    many = "".join(f"{name}{number}\tWort{number} {{n}}\t\n" for name in "ab" for number in range(23))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"chart round\tKurvenvisite {{f}}\t\nour liver\tLeber {{f}}\t\n{many}")
+    printed, error = failed("check", own)
+    assert printed.splitlines()[:2] == [
+        f"{path}:3: Kurvenvisite (de) stands in ward round and in chart round",
+        f"{path}:4: Leber (de) stands in liver of medlink and in our liver",
+    ]
+    assert printed.endswith("and 5 more\n")
+    assert len(printed.splitlines()) == 21
+    assert "25 forms stand in several families. Remedy: mark each {amb}" in error
+    path.write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
         run("check", own)
 

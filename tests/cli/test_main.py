@@ -1,4 +1,4 @@
-"""The command line as a whole: help, start-up, errors, demo, index and train."""
+"""The command line as a whole: help, start-up, streams, errors, the demo."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 import medlink
-from medlink.cli.main import COMMANDS, app, main
-from medlink.index import Bundle
-from medlink.models import StaticEncoder
-from tests.index.test_bundle import small_kb
+from medlink.cli.main import COMMANDS, app
+from tests.cli.runner import error_of, run
 
 
 def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], click.Command]]:
+    """A command and those below it, each with its path."""
     found = [(path, command)]
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -34,80 +33,56 @@ def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str,
 EVERY = walk(app, ("medlink",))
 
 
-@pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
-def test_every_command_and_option_has_help(path: tuple[str, ...], command: click.Command) -> None:
-    assert command.help
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, f"{path}: {parameter.name}"
-    result = CliRunner().invoke(app, [*path[1:], "--help"])
-    assert result.exit_code == 0
-    assert "..." not in result.output.partition("\n\n")[2], "help is cut short"
+def test_every_command_and_option_has_help() -> None:
+    assert len(EVERY) > 40
+    for path, command in EVERY:
+        assert command.help, path
+        for parameter in command.params:
+            assert not isinstance(parameter, click.Option) or parameter.help, (path, parameter.name)
+        text = run(*path[1:], "--help").output
+        assert "..." not in text.partition("\n\n")[2], f"the help of {path} is cut short"
 
 
-def test_an_error_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["index", "info", "a\nb\x1b[2J"])
-    line = capsys.readouterr().err
-    assert (line.count("\n"), "\x1b" in line, r"a\nb\u001b[2J" in line) == (1, False, True)
-
-
-def command(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """A line of a shell in which ``medlink`` is the command, in a process of its own."""
     call = f"{sys.executable} -c 'from medlink.cli.main import main; main()'"
-    return subprocess.run(
-        ["sh", "-c", line.replace("medlink", call)],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(medlink.__file__).parents[1]), **variables},
-    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(medlink.__file__).parents[1]), **variables}
+    command = ["sh", "-c", line.replace("medlink", call)]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False, env=environment)
 
 
-def test_streams_that_are_not_as_usual(demo_path: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("link B note.txt --language de", 0, ""),
+        ("link B wide.txt --encoding utf-16", 1, "not UTF-16"),
+        ("cluster wide.txt --encoding utf-16", 1, "not UTF-16"),
+        ("link B - <&-", 1, "standard input is closed"),
+        ("kb info B >/dev/full", 1, "medlink: standard output cannot be written"),
+        # closed, and nothing is written to it
+        ("link B note.txt -o out >&-", 0, "1 note, 1 mention, 1 linked\n"),
+        # what nobody can read is not left out in silence
+        ("--help >&-", 1, "medlink: standard output is closed. Remedy: send it to a file, or to /dev/null.\n"),
+        ("kb search B fever --json >&-", 1, "medlink: standard output is closed. Remedy: send it to a file, or to "),
+    ],
+)
+def test_streams_and_encodings(line: str, code: int, message: str, demo_path: Path, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Migräne", encoding="utf-8")
     (tmp_path / "wide.txt").write_bytes("Migräne, Fieber".encode("utf-16-le"))
-    for encoding in ("ascii", "latin-1"):
-        done = command(f"medlink link {demo_path} note.txt --language de", tmp_path, PYTHONIOENCODING=encoding)
-        assert done.returncode == 0
-        assert json.loads(done.stdout)["text"] == "Migräne"
-    done = command(f"medlink link {demo_path} wide.txt --encoding utf-16", tmp_path)
-    assert done.returncode == 1
-    assert b"not UTF-16" in done.stderr
-    done = command("medlink cluster wide.txt --encoding utf-16", tmp_path)
-    assert done.returncode == 1
-    assert b"not UTF-16" in done.stderr
-    done = command(f"medlink link {demo_path} - <&-", tmp_path)
-    assert done.returncode == 1
-    assert b"standard input is closed" in done.stderr
-    done = command(f"medlink kb info {demo_path} >/dev/full", tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"medlink: standard output cannot be written")
+    done = shell(f"medlink {line.replace('B', str(demo_path))}", tmp_path, PYTHONIOENCODING="latin-1")
+    assert done.returncode == code
+    assert message in done.stderr.decode()
+    assert not done.stdout or json.loads(done.stdout)["text"] == "Migräne"
 
 
-def test_umlauts_where_the_system_speaks_ascii(demo_path: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_umlauts_where_the_locale_is_ascii(demo_path: Path, tmp_path: Path) -> None:
     (tmp_path / "Überblick.txt").write_text("Migräne", encoding="utf-8")
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for line in ("medlink link B *.txt --language de | cat", "cat *.txt | medlink link B - --language de | cat"):
-        done = command(line.replace("B", str(demo_path)), tmp_path, **ascii_only)
-        assert json.loads(done.stdout)["text"] == "Migräne"
-        assert done.stderr == b"1 note, 1 mention, 1 linked\n"
-
-
-@pytest.mark.parametrize(
-    "line", ["--help", "kb info B", "kb search B fever --json", "index verify B", "lexicon show fever"]
-)
-def test_a_closed_output_is_an_error(line: str, demo_path: Path, tmp_path: Path) -> None:
-    """What nobody can read is not left out in silence."""
-    done = command(f"medlink {line.replace('B', str(demo_path))} >&-", tmp_path)
-    assert done.stderr == b"medlink: standard output is closed. Remedy: send it to a file, or to /dev/null.\n"
-    assert done.returncode == 1
-
-
-def test_a_closed_output_that_nothing_is_written_to(demo_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "n.txt").write_text("Fieber", encoding="utf-8")
-    done = command(f"medlink link {demo_path} n.txt -o out >&-", tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"1 note, 1 mention, 1 linked\n")
+    done = shell(f"cat *.txt | medlink link {demo_path} - *.txt --language de | cat", tmp_path, **ascii_only)
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["Migräne"] * 2
+    assert done.stderr == b"2 notes, 2 mentions, 2 linked\n"
 
 
 def test_listing_commands_imports_none_of_them() -> None:
@@ -127,61 +102,38 @@ def test_it_runs_as_a_module() -> None:
     assert out.stdout == f"medlink, version {medlink.__version__}\n"
 
 
-def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["index", "info", "missing"])
-    assert stop.value.code == 1
-    printed = capsys.readouterr().err
-    where = "missing"
-    assert printed == f"medlink: {where}: no such bundle. Remedy: name a folder made by 'medlink index build'.\n"
-    assert CliRunner().invoke(app, ["nothing"]).exit_code == 2
-    assert medlink.__version__ in CliRunner().invoke(app, ["--version"]).output
+def test_an_error_is_one_line_of_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = error_of(capsys, "index", "info", "missing")
+    assert printed == "medlink: missing: no such bundle. Remedy: name a folder made by 'medlink index build'.\n"
+    printed = error_of(capsys, "index", "info", "a\nb\x1b[2J")
+    assert (printed.count("\n"), "\x1b" in printed, r"a\nb\u001b[2J" in printed) == (1, False, True)
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("words", "code", "message"),
     [
-        (["link", "KB", "n.txt", "--threshold", "2"], "--threshold is 2.0, at least 0 and at most 1 expected"),
-        (["link", "KB", "n.txt", "--threshold", "nan"], "--threshold is nan, at least 0 and at most 1 expected"),
-        (["cluster", "n.txt", "--threshold", "inf"], "--threshold is inf, above 0 and below 1 expected"),
-        (["kb", "build", "x", "--table", "n.txt", "--max-bad-share", "2"], "--max-bad-share is 2.0. Remedy: give a sh"),
-        (["kb", "build", "x", "--table", "bad.tsv"], "Remedy: mend or fetch the file again, or raise --max-bad-share."),
-        (["train", "static", "KB", "-o", "x", "--batch-size", "0"], "--batch-size is 0, at least 2 expected"),
+        ("nothing", 2, "No such command 'nothing'."),
+        ("link B", 2, "Missing argument 'PATHS...'. Name files or folders, or - for standard input."),
+        ("cluster", 2, "Missing argument 'TERMS'. Name files or folders, or - for standard input."),
+        ("link B n.txt --langauge de", 2, "--language"),
+        ("kb search K x --langauge de", 2, "Did you mean '--language'?"),
+        ("link B n.txt --threshold 2", 1, "--threshold is 2.0, at least 0 and at most 1 expected"),
+        ("link B n.txt --threshold nan", 1, "--threshold is nan, at least 0 and at most 1 expected"),
+        ("cluster n.txt --threshold inf", 1, "--threshold is inf, above 0 and below 1 expected"),
+        ("kb build x --table n.txt --max-bad-share 2", 1, "--max-bad-share is 2.0. Remedy: give a sh"),
+        ("kb build x --table bad.tsv", 1, "Remedy: mend or fetch the file again, or raise --max-bad-share."),
+        ("train static B -o x --batch-size 0", 1, "--batch-size is 0, at least 2 expected"),
     ],
 )
-def test_errors_name_the_option_as_typed(
-    args: list[str],
-    said: str,
-    demo_path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_errors_name_what_was_typed_and_what_to_type(
+    words: str, code: int, message: str, demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("n.txt").write_text("concept_id\n", encoding="utf-8")
     Path("bad.tsv").write_text("concept_id\tname\n" + "X\n" * 10, encoding="utf-8")
-    with pytest.raises(SystemExit) as stop:
-        main([str(demo_path) if part == "KB" else part for part in args])
-    assert stop.value.code == 1
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["link", "B"], "Missing argument 'PATHS...'. Name files or folders, or - for standard input."),
-        (["cluster"], "Missing argument 'TERMS'. Name files or folders, or - for standard input."),
-        (["link", "B", "n.txt", "--langauge", "de"], "--language"),
-        (["kb", "search", "K", "x", "--langauge", "de"], "Did you mean '--language'?"),
-    ],
-)
-def test_what_is_missing_or_misspelt_comes_with_what_is_meant(
-    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(args)
-    assert stop.value.code == 2
-    assert said in capsys.readouterr().err
+    given = [str(demo_path) if word == "B" else word for word in words.split()]
+    assert message in error_of(capsys, *given, exit_code=code)
 
 
 PATHS = [
@@ -192,97 +144,32 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "parameter"), PATHS, ids=lambda x: " ".join(x) if isinstance(x, tuple) else str(x.name)
-)
-def test_an_empty_path_is_not_the_current_folder(
-    path: tuple[str, ...], parameter: click.Parameter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command: click.Command = dict(EVERY)["medlink", *path]
-    given, name = [""], str(parameter.human_readable_name)
-    if isinstance(parameter, click.Option):
-        name = max(parameter.opts, key=len)
-        given = [name, ""]
-    else:
-        places = [one for one in command.params if isinstance(one, click.Argument)]
-        given = [*["x"] * places.index(parameter), ""]
-    error = CliRunner().invoke(app, [*path, *given]).exception
-    assert isinstance(error, medlink.MedlinkError)
-    assert str(error) == f"{name} is empty. Remedy: name a file or a folder."
+    assert len(PATHS) > 80
+    for path, parameter in PATHS:
+        command: click.Command = dict(EVERY)["medlink", *path]
+        given, name = [""], str(parameter.human_readable_name)
+        if isinstance(parameter, click.Option):
+            name = max(parameter.opts, key=len)
+            given = [name, ""]
+        else:
+            arguments = [one for one in command.params if isinstance(one, click.Argument)]
+            given = [*["x"] * arguments.index(parameter), ""]
+        error = CliRunner().invoke(app, [*path, *given]).exception
+        assert isinstance(error, medlink.MedlinkError), (path, name)
+        assert str(error) == f"{name} is empty. Remedy: name a file or a folder."
     assert not list(tmp_path.iterdir())
 
 
 def test_demo(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)], catch_exceptions=False)
-    assert result.exit_code == 0
+    output = run("demo", "-o", tmp_path).output
     for language in ("de", "en", "es"):
-        assert re.search(rf"^{language}: \d+ mentions$", result.output, re.MULTILINE)
-    assert re.search(
-        r"^Wasser in den Beinen +DEMO:\d{4} +\w+ +0\.\d{3}  exact: Wasser in den Beinen \[de, DEMO\]",
-        result.output,
-        re.MULTILINE,
-    )
-    assert "as long form" in result.output
-    page = (tmp_path / "notes.html").read_text("utf-8")
-    assert str((tmp_path / "notes.html").resolve()) in result.output
+        assert re.search(rf"^{language}: \d+ mentions$", output, re.MULTILINE)
+    table_row = r"^Wasser in den Beinen +DEMO:\d{4} +\w+ +0\.\d{3}  exact: Wasser in den Beinen \[de, DEMO\]"
+    assert re.search(table_row, output, re.MULTILINE)
+    assert "as long form" in output
+    page = tmp_path / "notes.html"
+    assert str(page.resolve()) in output
     for language in ("de", "en", "es"):
-        assert f'["{language}.txt","{language}",' in page
-
-
-def test_index_build_and_info(tmp_path: Path) -> None:
-    kb = small_kb(tmp_path / "kb.sqlite")
-    build = ["index", "build", str(tmp_path / "b"), "--kb", str(kb)]
-    runner = CliRunner()
-    result = runner.invoke(app, build, catch_exceptions=False)
-    assert "2 names of 2 concepts, 2 distinct, flat index of 256 dimensions" in result.output
-    info = json.loads(runner.invoke(app, ["index", "info", str(tmp_path / "b")]).stdout)
-    assert info["index"]["kind"] == "flat"
-    assert info["kb"] == Bundle(tmp_path / "b").kb.content_hash
-    runner.invoke(app, [*build[:3], "--kind", "hnsw", "--threads", "2", "--encoder", "builtin"], catch_exceptions=False)
-    assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
-    runner.invoke(app, [*build[:3], "--memory", "0.6K"], catch_exceptions=False)
-    found = Bundle(tmp_path / "b").index.manifest
-    assert [found[key] for key in ("kind", "memory", "bytes_per_name")] == ["ivfpq", 600, 72]
-    refused = runner.invoke(app, [*build[:3], "--memory", "1G", "--kind", "flat"])
-    assert "both a kind of index and its memory are named" in str(refused.exception)
-    assert "'some' is no size, such as 500M or 2G" in runner.invoke(app, [*build[:3], "--memory", "some"]).output
-
-
-TRAINED = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("reins", "en"), ("ren", "en"), ("Niere", "de"))
-SMALL = ("--rows", "512", "--dimension", "16", "--hidden", "16")
-MORE = (("--feature-dropout", "0.5"), ("--language-boost", "1"))
-
-
-def test_train_static(tmp_path: Path) -> None:
-    table = tmp_path / "names.tsv"
-    table.write_text(
-        "concept_id\tname\tlanguage\n" + "".join(f"C:{i}\t{w} {i}\t{la}\n" for i in range(6) for w, la in TRAINED),
-        encoding="utf-8",
-    )
-    runner = CliRunner()
-    kb = tmp_path / "kb.sqlite"
-    runner.invoke(app, ["kb", "build", str(kb), "--table", str(table)], catch_exceptions=False)
-
-    def train(name: str, *options: str) -> str:
-        result = runner.invoke(
-            app,
-            ["train", "static", str(kb), "-o", str(tmp_path / name), "--epochs", "2", *SMALL, *options],
-            catch_exceptions=False,
-        )
-        assert result.exit_code == 0, result.output
-        return StaticEncoder.load(tmp_path / name).fingerprint
-
-    base = train("a")
-    assert train("again") == base
-    for options in (("--seed", "2"), ("--epochs", "1"), ("--batch-size", "4"), ("--hard-epochs", "0"), *MORE):
-        assert train("other", *options) != base, options
-    mean = runner.invoke(
-        app, ["train", "average", str(tmp_path / "a"), str(tmp_path / "other"), "-o", str(tmp_path / "mean")]
-    )
-    assert "the mean of 2" in mean.output
-    assert StaticEncoder.load(tmp_path / "mean").fingerprint not in (base, "")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.doc").write_text("mine")
-    with pytest.raises(medlink.MedlinkError, match="not empty and holds no encoder"):
-        runner.invoke(app, ["train", "static", str(kb), "-o", str(tmp_path / "full")], catch_exceptions=False)
+        assert f'["{language}.txt","{language}",' in page.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Which known concept a term is, what a cluster is by its members, and below which parent."""
+"""Assign concepts to terms, classify clusters, and propose parents."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 
 from medlink.clustering.clusters import Cluster
 from medlink.clustering.concepts import (
-    KNOWN_AT,
-    UNPLACED,
-    Answer,
+    DEFAULT_KNOWN_AT,
+    MIN_PARENT_SCORE,
     Parents,
-    answer,
-    as_one,
-    believed,
-    concepts_named,
-    contradicts,
-    judge,
-    known_groups,
+    TermConcept,
+    classify_cluster,
+    exact_concept_ids,
+    group_by_concept,
+    is_contradicted,
+    plausible_candidates,
     propose_parent,
+    resolve_term,
+    unify_ids,
 )
-from medlink.clustering.guards import parting_kinds
+from medlink.clustering.guards import separating_kinds
 from medlink.language.guard_words import NEGATION
 from medlink.records import Candidate, Link
 
@@ -33,90 +33,85 @@ def candidate(concept: str, score: float, name: str = "", route: str = "dense") 
 
 
 def above(concept: str) -> list[tuple[str, str]]:
-    """One parent for every concept."""
+    """The same parent for every concept."""
     return [("P", "Parent")]
 
 
-def judged(
-    links: Sequence[Link], concept: str = "", known_at: float = KNOWN_AT, parents: Parents | None = None
+def classify(
+    links: Sequence[Link], concept: str = "", known_at: float = DEFAULT_KNOWN_AT, parents: Parents | None = None
 ) -> Cluster:
-    return judge(links, answer(links[0]).equal, concept, known_at, parents)
+    return classify_cluster(links, resolve_term(links[0]).equal, concept, known_at, parents)
 
 
-def told(*best: tuple[str, float] | None) -> list[Answer]:
-    """Answers by concept and score."""
-    return [Answer(candidate(*one)) if one else Answer() for one in best]
+def resolved_as(*best: tuple[str, float] | None) -> list[TermConcept]:
+    """Resolved terms by concept and score."""
+    return [TermConcept(candidate(*one)) if one else TermConcept() for one in best]
 
 
-def grouped(group: list[int], answers: list[Answer], known_at: float = KNOWN_AT) -> tuple[list[int], list[str]]:
-    found, concepts = known_groups(np.array(group, dtype=np.int64), answers, known_at)
+def grouped(
+    group: list[int], resolved: list[TermConcept], known_at: float = DEFAULT_KNOWN_AT
+) -> tuple[list[int], list[str]]:
+    found, concepts = group_by_concept(np.array(group, dtype=np.int64), resolved, known_at)
     return found.tolist(), concepts
 
 
-def test_the_answer_of_a_term_is_its_own_best_candidate() -> None:
+def test_resolve_a_term() -> None:
     near = candidate("C1", 0.9), candidate("C2", 0.95)
-    assert answer(Link("fever", near)) == Answer(near[0])
-    assert answer(Link("fever")) == Answer()
-    for score, placed in ((UNPLACED, True), (UNPLACED - 0.01, False)):
-        assert (answer(Link("fever", (candidate("C1", score),))).best is not None) == placed
-
-
-def test_no_other_concept_is_taken_where_a_guard_speaks_against_the_best() -> None:
+    assert resolve_term(Link("fever", near)) == TermConcept(near[0])
+    assert resolve_term(Link("fever")) == TermConcept()
+    for score, resolved in ((MIN_PARENT_SCORE, True), (MIN_PARENT_SCORE - 0.01, False)):
+        assert (resolve_term(Link("fever", (candidate("C1", score),))).best is not None) == resolved
+    # no other candidate replaces a contradicted one, but a name is a name
     near = candidate("C1", 0.9, "Chronic pain"), candidate("C2", 0.6, "Acute ache")
-    assert answer(Link("acute pain", near)) == Answer()
-    # a name is a name
-    assert answer(Link("acute pain", (replace(near[0], route="exact"), near[1]))).best is not None
+    assert resolve_term(Link("acute pain", near)) == TermConcept()
+    assert resolve_term(Link("acute pain", (replace(near[0], route="exact"), near[1]))).best is not None
 
 
-def test_terms_of_one_concept_are_one_group_wherever_they_stood() -> None:
-    assert grouped([0, 1, 1, 2], told(("C1", 0.9), ("C1", 0.5), ("C2", 0.8), None)) == ([0, 0, 1, 2], ["C1", "C2", ""])
-
-
-def test_a_term_that_is_less_sure_goes_along_with_a_surer_one_of_its_group() -> None:
-    answers = told(("C1", 0.9), ("C1", 0.4), ("C1", 0.4))
-    assert grouped([0, 0, 1], answers) == ([0, 0, 1], ["C1", ""])
-    assert grouped([0, 0, 1], answers, known_at=0.4) == ([0, 0, 0], ["C1"])
-    assert grouped([0, 0, 1], answers, known_at=0.95) == ([0, 0, 1], ["", ""])
-
-
-def test_members_that_say_another_concept_or_none_are_not_carried_along() -> None:
-    """Of five terms of one group two are C1; the three others stay together."""
+def test_group_by_concept() -> None:
+    terms = resolved_as(("C1", 0.9), ("C1", 0.5), ("C2", 0.8), None)
+    assert grouped([0, 1, 1, 2], terms) == ([0, 0, 1, 2], ["C1", "C2", ""])
+    # a less sure term follows a surer one of its group
+    terms = resolved_as(("C1", 0.9), ("C1", 0.4), ("C1", 0.4))
+    assert grouped([0, 0, 1], terms) == ([0, 0, 1], ["C1", ""])
+    assert grouped([0, 0, 1], terms, known_at=0.4) == ([0, 0, 0], ["C1"])
+    assert grouped([0, 0, 1], terms, known_at=0.95) == ([0, 0, 1], ["", ""])
+    # two of five terms of a group are C1, the others stay together
     equal = candidate("C1", 0.9), candidate("C3", 0.9)
-    answers = [*told(("C1", 0.9), ("C2", 0.4), None, ("C1", 0.6)), Answer(equal=equal)]
-    assert grouped([0] * 5, answers) == ([0, 1, 1, 0, 1], ["C1", ""])
+    terms = [*resolved_as(("C1", 0.9), ("C2", 0.4), None, ("C1", 0.6)), TermConcept(equal=equal)]
+    assert grouped([0] * 5, terms) == ([0, 1, 1, 0, 1], ["C1", ""])
     assert grouped([], []) == ([], [])
 
 
-def test_a_known_cluster_has_the_best_score_of_a_member() -> None:
+def test_a_known_cluster() -> None:
     links = [
         Link("Fieber", (candidate("C2", 0.7), candidate("C1", 0.6))),
         Link("fever", (candidate("C1", 0.9),)),
         Link("fiebre"),
     ]
-    verdict = judged(links, "C1")
-    assert (verdict.status, verdict.concept_id, verdict.score, verdict.doubtful) == ("known", "C1", 0.9, False)
-    assert [(c.concept_id, c.score) for c in verdict.nearest] == [("C1", 0.9), ("C2", 0.7)]
-    assert (verdict.parent_id, verdict.parent_name) == (None, "")
-    # the concept comes first in any case
-    assert judged(links[:1], "C1").nearest[0].concept_id == "C1"
+    found = classify(links, "C1")
+    assert (found.status, found.concept_id, found.score, found.doubtful) == ("known", "C1", 0.9, False)
+    assert [(c.concept_id, c.score) for c in found.nearest] == [("C1", 0.9), ("C2", 0.7)]
+    assert (found.parent_id, found.parent_name) == (None, "")
+    # the concept always comes first
+    assert classify(links[:1], "C1").nearest[0].concept_id == "C1"
 
 
-def test_what_is_doubtful() -> None:
-    """A score within 0.15 of the border, or a rival within 0.15 of the best."""
+def test_doubtful_clusters() -> None:
+    """A score within 0.15 of the threshold, or a rival within 0.15 of the best."""
     for score, doubtful in ((0.6, True), (0.64, True), (0.66, False)):
-        assert judged([Link("fever", (candidate("C1", score),))], "C1").doubtful == doubtful
+        assert classify([Link("fever", (candidate("C1", score),))], "C1").doubtful == doubtful
     for rival, doubtful in ((0.74, False), (0.76, True)):
-        assert judged([Link("fever", (candidate("C1", 0.9), candidate("C2", rival)))], "C1").doubtful == doubtful
+        assert classify([Link("fever", (candidate("C1", 0.9), candidate("C2", rival)))], "C1").doubtful == doubtful
     for score, doubtful in ((0.34, False), (0.36, True), (0.49, True)):
-        assert judged([Link("fever", (candidate("C1", score),))]).doubtful == doubtful
+        assert classify([Link("fever", (candidate("C1", score),))]).doubtful == doubtful
 
 
-def test_a_cluster_without_a_concept_is_new() -> None:
+def test_a_new_cluster() -> None:
     links = [Link("dengue", (candidate("C2", 0.4), candidate("C1", 0.4)))]
-    verdict = judged(links)
-    assert (verdict.status, verdict.concept_id, verdict.score) == ("new", None, 0.4)
-    assert [one.concept_id for one in verdict.nearest] == ["C1", "C2"]  # ties go to the lower id
-    assert judged([Link("fever")]) == Cluster()
+    found = classify(links)
+    assert (found.status, found.concept_id, found.score) == ("new", None, 0.4)
+    assert [one.concept_id for one in found.nearest] == ["C1", "C2"]  # ties go to the lower id
+    assert classify([Link("fever")]) == Cluster()
 
 
 def test_parents() -> None:
@@ -128,8 +123,8 @@ def test_parents() -> None:
     assert propose_parent(["x"], [], lambda c: []) == ("", "")
     fever = [candidate("C1", 0.4, "Fever")]
     assert propose_parent(["dengue fever"], fever, lambda c: parents.get(c, [])) == ("C1", "Fever")
-    verdict = judged([Link("dengue fever", tuple(fever))], parents=lambda c: parents.get(c, []))
-    assert (verdict.parent_id, verdict.parent_name) == ("C1", "Fever")
+    found = classify([Link("dengue fever", tuple(fever))], parents=lambda c: parents.get(c, []))
+    assert (found.parent_id, found.parent_name) == ("C1", "Fever")
 
 
 @pytest.mark.parametrize(
@@ -149,69 +144,69 @@ def test_parents() -> None:
         ("fever", "Pyrexia", False),
     ],
 )
-def test_a_guard_speaks_against_a_concept(term: str, name: str, against: bool) -> None:
+def test_a_guard_contradicts_a_concept(term: str, name: str, against: bool) -> None:
     known = candidate("C1", 0.9, name)
-    assert contradicts(term, "", known) == against
-    assert answer(Link(term, (known,))) == Answer(None if against else known)
-    # near it all the same: below the same parent, but for what is denied
-    verdict = judged([Link(term, (known,))], parents=above)
-    assert (verdict.nearest[0].concept_id, verdict.score) == ("C1", 0.9)
-    assert (verdict.parent_id is None) == (NEGATION in parting_kinds(term, name))
+    assert is_contradicted(term, "", known) == against
+    assert resolve_term(Link(term, (known,))) == TermConcept(None if against else known)
+    # still near the concept, with the same parent unless it is negated
+    found = classify([Link(term, (known,))], parents=above)
+    assert (found.nearest[0].concept_id, found.score) == ("C1", 0.9)
+    assert (found.parent_id is None) == (NEGATION in separating_kinds(term, name))
 
 
-def test_the_language_of_the_term_counts() -> None:
+def test_the_language_of_the_term() -> None:
     known = Candidate("C1", "Pain", 0.9, "dolor leve", "es", "dense")
     link = Link("dolor grave", (known,))
-    assert (answer(link, "es").best, answer(link).best) == (None, known)
+    assert (resolve_term(link, "es").best, resolve_term(link).best) == (None, known)
 
 
-def test_short_capitals_are_no_inflection() -> None:
+def test_short_capitals_are_not_inflected() -> None:
     gout = candidate("C1", 0.9, "Gota", "inflected")
-    assert believed(Link("GOT", (gout,))) == ()
-    assert answer(Link("GOT", (gout,))) == Answer()
-    assert concepts_named(Link("GOTAS", (gout,))) == frozenset()
-    assert concepts_named(Link("Gotas", (gout,))) == concepts_named(Link("ANEMIAS", (gout,))) == {"C1"}
-    assert concepts_named(Link("GOTA", (candidate("C1", 0.9, "Gota", "exact"), candidate("C2", 0.9)))) == {"C1"}
+    assert plausible_candidates(Link("GOT", (gout,))) == ()
+    assert resolve_term(Link("GOT", (gout,))) == TermConcept()
+    assert exact_concept_ids(Link("GOTAS", (gout,))) == frozenset()
+    assert exact_concept_ids(Link("Gotas", (gout,))) == exact_concept_ids(Link("ANEMIAS", (gout,))) == {"C1"}
+    assert exact_concept_ids(Link("GOTA", (candidate("C1", 0.9, "Gota", "exact"), candidate("C2", 0.9)))) == {"C1"}
 
 
-def test_no_parent_far_from_every_concept() -> None:
+def test_no_parent_for_a_low_score() -> None:
     def parent(score: float) -> str | None:
-        return judged([Link("fever", (candidate("C1", score),))], parents=above).parent_id
+        return classify([Link("fever", (candidate("C1", score),))], parents=above).parent_id
 
-    assert (parent(UNPLACED), parent(UNPLACED - 0.01)) == ("P", None)
+    assert (parent(MIN_PARENT_SCORE), parent(MIN_PARENT_SCORE - 0.01)) == ("P", None)
 
 
-def test_a_name_of_several_concepts_is_ambiguous_and_no_new_concept() -> None:
+def test_an_ambiguous_name() -> None:
     stenosis, sclerosis = candidate("C2", 0.46, "MS", "exact"), candidate("C1", 0.46, "MS", "exact")
     near = candidate("C3", 0.46, "MS syndrome")
     link = Link("MS", (sclerosis, stenosis, near), "ambiguous")
-    assert answer(link) == Answer(equal=(sclerosis, stenosis))
-    verdict = judged([link, Link("em es", (near,))], parents=above)
-    assert (verdict.status, verdict.concept_id, verdict.parent_id) == ("ambiguous", None, None)
-    assert [one.concept_id for one in verdict.candidates] == ["C1", "C2"]
-    assert (verdict.score, verdict.doubtful) == (0.46, True)
-    assert [one.concept_id for one in verdict.nearest] == ["C1", "C2", "C3"]
-    # another member alone is such a name
-    assert judged([Link("em es", (near,)), link]).status == "new"
+    assert resolve_term(link) == TermConcept(equal=(sclerosis, stenosis))
+    found = classify([link, Link("em es", (near,))], parents=above)
+    assert (found.status, found.concept_id, found.parent_id) == ("ambiguous", None, None)
+    assert [one.concept_id for one in found.candidates] == ["C1", "C2"]
+    assert (found.score, found.doubtful) == (0.46, True)
+    assert [one.concept_id for one in found.nearest] == ["C1", "C2", "C3"]
+    # only the representative matters
+    assert classify([Link("em es", (near,)), link]).status == "new"
 
 
-def test_a_mention_that_is_as_good_as_a_name_of_several_concepts() -> None:
-    """Without a name the concepts of the highest score are meant; a single one is no choice."""
+def test_an_ambiguous_mention() -> None:
+    """Without a name, the concepts with the highest score count, if there are several."""
     near = candidate("C1", 0.9), candidate("C2", 0.9), candidate("C3", 0.8)
-    assert answer(Link("calor", near, "ambiguous")).equal == near[:2]
-    assert answer(Link("calor", near[1:], "ambiguous")) == Answer(near[1])
-    assert answer(Link("calor", near)) == Answer(near[0])
+    assert resolve_term(Link("calor", near, "ambiguous")).equal == near[:2]
+    assert resolve_term(Link("calor", near[1:], "ambiguous")) == TermConcept(near[1])
+    assert resolve_term(Link("calor", near)) == TermConcept(near[0])
 
 
-def test_a_term_is_not_below_the_concept_that_it_names() -> None:
+def test_a_term_is_not_its_own_parent() -> None:
     near = (candidate("C1", 0.8, "Fever", "exact"), candidate("C2", 0.3, "Ache"))
     for parents, parent in (([("P", "Parent")], "P"), ([], "C2")):
-        verdict = judged([Link("fever", near)], "", 0.95, lambda concept, parents=parents: parents)
-        assert (verdict.status, verdict.parent_id) == ("new", parent)
-    assert judged([Link("fever", near[:1])], "", 0.95, lambda concept: []).parent_id is None
+        found = classify([Link("fever", near)], "", 0.95, lambda concept, parents=parents: parents)
+        assert (found.status, found.parent_id) == ("new", parent)
+    assert classify([Link("fever", near[:1])], "", 0.95, lambda concept: []).parent_id is None
 
 
-def test_what_several_sources_have_goes_by_one_id() -> None:
+def test_unify_ids() -> None:
     fever = replace(candidate("A:1", 0.9, "Fever", "exact"), same_as=("B:1",))
     links = [
         Link("fever", (fever,), "linked"),
@@ -219,7 +214,7 @@ def test_what_several_sources_have_goes_by_one_id() -> None:
         Link("febris", (replace(candidate("B:1", 0.7, "Febris", "exact"), same_as=("C:1",)),), "linked"),
         Link("calor", (candidate("C:1", 0.6, "Calor", "exact"), candidate("D:1", 0.5)), "linked"),
     ]
-    one = as_one(links)
+    one = unify_ids(links)
     assert [[(c.concept_id, c.score, c.name) for c in link.candidates] for link in one] == [
         [("A:1", 0.9, "Fever")],
         [("A:1", 0.8, "Pyrexia")],
@@ -227,7 +222,7 @@ def test_what_several_sources_have_goes_by_one_id() -> None:
         [("A:1", 0.6, "Calor"), ("D:1", 0.5, "pyrexia")],
     ]
     assert {c.same_as for link in one for c in link.candidates[:1]} == {("B:1", "C:1")}
-    verdict = judged(one, "A:1")
-    assert (verdict.concept_id, verdict.concept_name, verdict.same_as) == ("A:1", "Fever", ("B:1", "C:1"))
+    found = classify(one, "A:1")
+    assert (found.concept_id, found.concept_name, found.same_as) == ("A:1", "Fever", ("B:1", "C:1"))
     alone = [Link("fever", (candidate("A:1", 0.9),))]
-    assert as_one(alone) == alone
+    assert unify_ids(alone) == alone

@@ -1,4 +1,4 @@
-"""Term lists: what is read, what is left out and said, and what is refused."""
+"""Term lists: what is read, noted, and rejected."""
 
 from __future__ import annotations
 
@@ -105,64 +105,49 @@ def test_the_remedy_fits(tmp_path: Path, content: str, remedy: str) -> None:
         read_terms(write(tmp_path, content or "term\n", "t.tsv"))
     assert str(error.value).endswith(f"Remedy: {remedy}.")
     broken = write(tmp_path, 'term,n\n"a"b,1\n', "t.csv")
-    with pytest.raises(InputError, match=r"broken quoting \(line 2\). Remedy: mend the lines that are named"):
+    with pytest.raises(InputError, match=r"broken quoting \(line 2\)"):
         read_terms(broken)
 
 
-def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+def test_a_duplicate_column(tmp_path: Path) -> None:
     path = write(tmp_path, "Term\tterm\tn\tn\na\tb\t1\t2\n", "t.tsv")
-    with pytest.raises(
-        InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: rename or delete one of them"
-    ):
+    with pytest.raises(InputError, match=r"t\.tsv:1: .*column term "):
         read_terms(path)
     path = write(tmp_path, "term\tn\tN\na\t1\t2\n", "t.tsv")
     assert list(read_terms(path).texts) == ["a"]
-    with pytest.raises(InputError, match=r"the column n is there twice"):
+    with pytest.raises(InputError, match="column n "):
         read_terms(path, columns=Columns(frequency="n"))
 
 
 def test_ids_and_languages_keep_rows_apart() -> None:
-    terms = Terms.of([("a", 1, "de", ""), ("a", 1, "en", ""), ("a", 2, "de", ""), ("a", 1, "de", "7")])
+    terms = Terms.from_rows([("a", 1, "de", ""), ("a", 1, "en", ""), ("a", 2, "de", ""), ("a", 1, "de", "7")])
     assert (terms.frequency.tolist(), list(terms.ids)) == ([3, 1, 1], ["", "", "7"])
 
 
 @pytest.mark.parametrize(
     ("content", "name", "options", "message"),
     [
-        (b"", "t.txt", {}, "no usable line. Remedy: put one term on each line."),
+        (b"", "t.txt", {}, "no usable line"),
         (b"\xe9\n", "t.txt", {}, "no usable line; lines left out: 1, not UTF-8"),
-        (b"\xff\xfea\x00", "t.txt", {}, ':1: is UTF-16, not UTF-8. Remedy: add encoding="utf-16".'),
-        (
-            b"x\ty\n1\t2\n",
-            "t.tsv",
-            {},
-            ":1: no column term or name or text or mention; found 2 columns. Remedy: name the column",
-        ),
-        (
-            b"term\na\n",
-            "t.tsv",
-            {"columns": Columns(frequency="n")},
-            ":1: no column 'n'; found 1 column. Remedy: name a column",
-        ),
+        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8"),
+        (b"x\ty\n1\t2\n", "t.tsv", {}, ":1: no column term or name or text or mention; found 2 columns"),
+        (b"term\na\n", "t.tsv", {"columns": Columns(frequency="n")}, ":1: no column 'n'; found 1 column"),
     ],
 )
-def test_refused(tmp_path: Path, content: bytes, name: str, options: dict[str, Columns], message: str) -> None:
+def test_invalid_lists(tmp_path: Path, content: bytes, name: str, options: dict[str, Columns], message: str) -> None:
     with pytest.raises(InputError) as error:
         read_terms(write(tmp_path, content, name), **options)
     assert message in str(error.value)
     assert str(tmp_path / name) in str(error.value)
 
 
-def test_rows_that_a_quote_swallows(tmp_path: Path) -> None:
+def test_rows_swallowed_by_a_quote(tmp_path: Path) -> None:
     rows = [f"{row},name {row}" for row in range(1, 2001)]
     rows[4], rows[899] = '5,"name 5', '900,name 900"'
     path = write(tmp_path, "\n".join(["id,term", *rows, ""]), "t.csv")
     with pytest.raises(InputError) as error:
         read_terms(path)
-    assert str(error.value) == (
-        f"{path}:6: quotes swallow 896 of 2000 lines. "
-        "Remedy: mend the quote, or give the table as TSV, which has no quoting."
-    )
+    assert str(error.value).startswith(f"{path}:6: quotes swallow 896 of 2000 lines. Remedy: ")
     rows[899], rows[12] = "900,name 900", '13,name 13"'
     terms = read_terms(write(tmp_path, "\n".join(["id,term", *rows, ""]), "t.csv"))
     assert len(terms) == 1991
@@ -179,7 +164,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 
 
 def nodes(*rows: tuple[str, str], frequency: int = 1) -> list[int]:
-    return find_forms(Terms.of((text, frequency, language, "") for text, language in rows)).node.tolist()
+    return find_forms(Terms.from_rows((text, frequency, language, "") for text, language in rows)).node.tolist()
 
 
 @pytest.mark.parametrize(
@@ -204,38 +189,38 @@ def test_inflection_needs_one_language() -> None:
     assert nodes(("Nierenzyste", "en"), ("Nierenzysten", "en")) == [0, 1]
 
 
-def test_terms_without_letters_are_the_same_to_the_letter_only() -> None:
+def test_terms_without_letters_equal_only_themselves() -> None:
     assert nodes(("---", ""), ("...", ""), ("--- ", "")) == [0, 1, 2]
     assert nodes(("---", ""), ("---", "en")) == [0, 0]
 
 
-def speaks(*rows: tuple[str, int]) -> list[str]:
-    """The terms that speak for the nodes of a list of terms with their frequencies."""
-    terms = Terms.of((text, frequency, "", "") for text, frequency in rows)
+def representatives(*rows: tuple[str, int]) -> list[str]:
+    """The terms that represent the nodes of a list of terms and frequencies."""
+    terms = Terms.from_rows((text, frequency, "", "") for text, frequency in rows)
     return [terms.texts[row] for row in find_forms(terms).row]
 
 
-def test_who_speaks_for_a_node() -> None:
+def test_the_representative_of_a_node() -> None:
     """By the frequency of the exact form, then by accents, frequency, length and text."""
-    terms = Terms.of(
+    terms = Terms.from_rows(
         [("fevers", 5, "", ""), ("fever", 5, "", ""), ("FEVER", 5, "", ""), ("b", 9, "", ""), ("a", 1, "", "")]
     )
     forms = find_forms(terms)
     assert [terms.texts[row] for row in forms.row] == ["FEVER", "b", "a"]
     assert forms.rank.tolist() == [3, 1, 0, 2, 4]  # fever and FEVER are one form of 10
-    assert speaks(("fevers", 11), ("fever", 5), ("FEVER", 5)) == ["fevers"]
-    assert speaks(("fever", 5), ("FEVER", 4), ("fevers", 8)) == ["fever"]
+    assert representatives(("fevers", 11), ("fever", 5), ("FEVER", 5)) == ["fevers"]
+    assert representatives(("fever", 5), ("FEVER", 4), ("fevers", 8)) == ["fever"]
 
 
-def test_the_spelling_with_accents_speaks() -> None:
-    assert speaks(("nausea", 9), ("náusea", 1)) == ["náusea"]
-    assert speaks(("nausea", 9), ("náusea", 1), ("NÁUSEA", 2)) == ["NÁUSEA"]
-    # of two forms the more frequent one, whatever their accents
-    assert speaks(("riñon", 1), ("riñones", 2)) == ["riñones"]
+def test_the_spelling_with_accents_represents() -> None:
+    assert representatives(("nausea", 9), ("náusea", 1)) == ["náusea"]
+    assert representatives(("nausea", 9), ("náusea", 1), ("NÁUSEA", 2)) == ["NÁUSEA"]
+    # of two forms the more frequent, regardless of accents
+    assert representatives(("riñon", 1), ("riñones", 2)) == ["riñones"]
 
 
 def test_none_and_progress() -> None:
-    assert len(find_forms(Terms.of([]))) == 0
+    assert len(find_forms(Terms.from_rows([]))) == 0
     seen: list[int] = []
-    find_forms(Terms.of((f"term {i}", 1, "", "") for i in range(5000)), seen.append)
+    find_forms(Terms.from_rows((f"term {i}", 1, "", "") for i in range(5000)), seen.append)
     assert seen == [4096, 5000]

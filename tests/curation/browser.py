@@ -1,4 +1,4 @@
-"""Chromium for the tests of the pages: one for all of them."""
+"""Chromium for the tests of the pages: one session for all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tab:
         return self.driver.execute_script(script, *arguments)
 
     def texts(self, selector: str) -> list[str]:
-        # in one go: a list draws its rows anew when it has been scrolled
+        # in one call: scrolling redraws the rows of a list
         found = "[...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())"
         return [str(text) for text in self.run(f"return {found}", selector)]
 
@@ -45,27 +45,24 @@ class Tab:
         WebDriverWait(self.driver, 60, 0.02).until(lambda _: true())
 
     @contextmanager
-    def alone(self, *paths: Path, served: str = "") -> Iterator[None]:
-        """What is done to pages: afterwards, that the console is clean and that only these files were asked for.
-
-        What lies below the address ``served`` may be asked for, too.
-        """
+    def isolated(self, *paths: Path, served: str = "") -> Iterator[None]:
+        """Afterwards, check that the console is empty, and only these files or URLs below ``served`` were loaded."""
         self.driver.get_log("performance")
         yield
         assert self.driver.get_log("browser") == []
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        # a new window has a page of its own before it is sent to this one
-        asked = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome")]
-        assert asked
-        asked = [url for url in asked if not served or not url.startswith(served)]
-        assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
-        files = {url.partition("#")[0] for url in asked if url.startswith("file:")}
+        # a new window first loads a page of the browser
+        urls = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome")]
+        assert urls
+        urls = [url for url in urls if not served or not url.startswith(served)]
+        assert {url.partition(":")[0] for url in urls} <= {"file", "data", "blob"}
+        files = {url.partition("#")[0] for url in urls if url.startswith("file:")}
         assert files == {path.as_uri() for path in paths}
 
     @contextmanager
-    def seen_as(self, size: tuple[int, int] = LAPTOP, **media: str) -> Iterator[None]:
-        """Another size of the window, as a phone has it, or other media features."""
+    def emulating(self, size: tuple[int, int] = LAPTOP, **media: str) -> Iterator[None]:
+        """Emulate a window size and media features."""
         width, height = size
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -81,8 +78,8 @@ class Tab:
         return bool(self.run(f"return {root}.scrollWidth > {root}.clientWidth"))
 
     @property
-    def faint(self) -> list[str]:
-        """Texts whose contrast is below that of WCAG AA, with their colours; what is switched off may be faint."""
+    def low_contrast(self) -> list[str]:
+        """Enabled texts whose contrast is below WCAG AA, with their colours."""
         return [str(text) for text in self.run(CONTRAST)]
 
 

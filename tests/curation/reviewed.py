@@ -1,4 +1,4 @@
-"""Notes in three languages with their links, and codes, that the tests of the review share."""
+"""Notes in three languages with their links, and codes, for the tests of the review."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from medlink import link_notes
 from medlink.curation.review import Review
 from medlink.index import Bundle
-from medlink.kb.decision_table import COLUMNS, PLACE
+from medlink.kb.decision_table import COLUMNS, LOCATION_COLUMNS
 
 TEXTS = {
     "de": "\U0001f493\r\nDiagnosen:\r\nZ. n. Herzinfarkt, jetzt Fieber.\r\n"
@@ -48,7 +48,7 @@ def linked(folder: Path, bundle: Bundle) -> Linked:
 
 
 def codes(folder: Path) -> Path:
-    """A list of codes as the mapping of code lists gives it."""
+    """A list of codes, as the mapping of code lists writes it."""
     path = folder / "codes.jsonl"
     path.write_text("".join(json.dumps(code(*one)) + "\n" for one in CODES), "utf-8")
     return path
@@ -63,6 +63,6 @@ def code(name: str, text: str, language: str, frequency: int, concept: str | Non
 
 
 def row(kind: str, item: str, term: str, decision: str, **more: object) -> str:
-    """A line of a table with all columns."""
+    """A line of a decision table with all columns."""
     cells = {"name": term, "type": "synonym", "decision": decision, "kind": kind, "item": item, **more}
-    return "\t".join(str(cells.get(column, "")) for column in (*COLUMNS, *PLACE)) + "\n"
+    return "\t".join(str(cells.get(column, "")) for column in (*COLUMNS, *LOCATION_COLUMNS)) + "\n"

@@ -1,4 +1,4 @@
-"""What a new release changes in the links of notes: the rows, the counts, and the page in a real Chromium."""
+"""Changes of links by a new release: rows, counts, and the page in a real Chromium."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from selenium.webdriver.support.ui import Select
 
 import medlink
 from medlink.cli.main import app
-from medlink.curation.impact import RESULTS, Groups, Impact, ImpactReport, check_links, write_impact
+from medlink.curation.impact import RESULTS, ChangeGroups, ImpactReport, LinkChange, check_links, write_impact
 from medlink.errors import BundleError, ConfigError, InputError
-from medlink.files.escapes import from_cell
+from medlink.files.escapes import unescape_cell
 from medlink.index import Bundle, build_bundle, update_bundle
 from medlink.kb import Input, build_kb
 from tests.kb.writers import write_lines
@@ -24,7 +24,7 @@ from tests.kb.writers import write_lines
 from .browser import LAPTOP, PHONE, Tab
 from .test_page import ATTACKS, Page
 
-# names of each concept in two releases, and what the second says of those that are gone
+# names of each concept in two releases, and tags of the retired ones in the second
 OLD = {
     "X:1": ["fever", "pyrexia"],
     "X:2": ["cough"],
@@ -47,7 +47,7 @@ NEW = {
     "X:11": ["nephropathy"],
     "X:9": ["tinnitus"],
 }
-SAID = {"X:3": ["is_obsolete: true", "replaced_by: X:2"], "X:4": ["is_obsolete: true", "consider: X:7"]}
+RETIRED = {"X:3": ["is_obsolete: true", "replaced_by: X:2"], "X:4": ["is_obsolete: true", "consider: X:7"]}
 NOTES = (
     "Fever and cough. Large liver.",
     "Whooping cough, ice hockey knee, nephropathy.",
@@ -56,12 +56,12 @@ NOTES = (
 )
 
 
-def obo(path: Path, terms: dict[str, list[str]], said: dict[str, list[str]]) -> Input:
+def obo(path: Path, terms: dict[str, list[str]], retired: dict[str, list[str]]) -> Input:
     lines = ["format-version: 1.2", f"data-version: {path.stem}"]
     for concept_id, (name, *others) in terms.items():
         synonyms = [f'synonym: "{other}" EXACT []' for other in others]
         lines += ["", "[Term]", f"id: {concept_id}", f"name: {name}", *synonyms]
-    for concept_id, tags in said.items():
+    for concept_id, tags in retired.items():
         lines += ["", "[Term]", f"id: {concept_id}", "name: gone", *tags]
     return Input("obo", write_lines(path, lines))
 
@@ -73,7 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_kb(folder / "kb.sqlite", [obo(folder / "2025.obo", OLD, {})])
     build_bundle(folder / "old", kb=folder / "kb.sqlite")
     shutil.copytree(folder / "old", folder / "new", copy_function=shutil.copy2)
-    update_bundle(folder / "new", [obo(folder / "2026.obo", NEW, SAID)])
+    update_bundle(folder / "new", [obo(folder / "2026.obo", NEW, RETIRED)])
     notes = [json.dumps({"id": f"n{number}", "text": text}) for number, text in enumerate(NOTES)]
     write_lines(folder / "notes.jsonl", notes)
     medlink.link_notes(folder / "old", [folder / "notes.jsonl"], out=folder / "links.jsonl", language="en")
@@ -111,13 +111,15 @@ def test_every_result(place: Path, tmp_path: Path) -> None:
     assert report.checked == len(rows(place / "links.jsonl")) == report.links == steps[-1] == 10
     assert (report.notes, report.changed_notes) == (4, 4)
     assert report.reasons["name removed"] == 2
-    # what was linked stands as the file of links has it, and nothing else of the note
+    # the old link is copied from the file of links, and nothing else of the note
     lines = {(one["note"], one["start"]): one for one in rows(place / "links.jsonl")}
     for one in found.values():
         line = lines[one["note"], one["start"]]
         for field in ("end", "text", "language", "concept_id", "preferred_name", "score"):
             assert one[field] == line[field]
-    assert set(next(iter(found.values()))) == set(Impact.__slots__)
+    assert set(next(iter(found.values()))) == set(LinkChange.__slots__)
+    strict = check_links(place / "old", place / "new", place / "links.jsonl", threshold=1.0)
+    assert strict.results != report.results
 
 
 def test_a_bundle_with_itself(place: Path, tmp_path: Path) -> None:
@@ -127,86 +129,78 @@ def test_a_bundle_with_itself(place: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.tsv").read_text("utf-8").count("\n") == 1
 
 
-def test_a_name_that_another_concept_got(place: Path, tmp_path: Path) -> None:
-    """And what the text around a mention decided is no change."""
+@pytest.mark.slow
+def test_a_name_of_another_concept(place: Path, tmp_path: Path) -> None:
+    """An effect of the context is not a change."""
     shutil.copytree(place / "old", tmp_path / "new", copy_function=shutil.copy2)
     both = {**OLD, "X:7": ["tinnitus", "itch"], "X:9": ["ringing", "tinnitus"]}
     update_bundle(tmp_path / "new", [obo(tmp_path / "x.obo", both, {})])
     check_links(place / "old", tmp_path / "new", place / "links.jsonl", out=tmp_path / "out.jsonl")
     (one,) = rows(tmp_path / "out.jsonl")
     assert (one["text"], one["reason"]) == ("Tinnitus", "name added to another concept")
-    # as if the text had decided for the other one
+    # as if the context had decided for the other concept
     line = next(line for line in rows(place / "links.jsonl") if line["text"] == "Tinnitus")
     versions = {**line["versions"], **{key: Bundle(tmp_path / "new").versions[key] for key in ("kb", "encoder")}}
-    taught = json.dumps({**line, "concept_id": "X:9", "preferred_name": "ringing", "versions": versions})
-    report = check_links(tmp_path / "new", tmp_path / "new", write_lines(tmp_path / "l.jsonl", [taught]))
+    other = json.dumps({**line, "concept_id": "X:9", "preferred_name": "ringing", "versions": versions})
+    report = check_links(tmp_path / "new", tmp_path / "new", write_lines(tmp_path / "l.jsonl", [other]))
     assert report.results["same"] == 1
-
-
-def test_options_change_the_result(place: Path) -> None:
-    strict = check_links(place / "old", place / "new", place / "links.jsonl", threshold=1.0)
-    plain = check_links(place / "old", place / "new", place / "links.jsonl")
-    assert strict.results != plain.results
 
 
 def test_command(place: Path, tmp_path: Path) -> None:
     words = [*map(str, (place / "old", place / "new", place / "links.jsonl"))]
     more = ["-o", str(tmp_path / "out.tsv"), "--report", str(tmp_path / "page.html")]
-    said = CliRunner().invoke(app, ["impact", *words, *more], catch_exceptions=False).stdout.splitlines()
-    assert said[0] == "10 links, 10 with a concept"
-    assert said[2] == "merged              2"
-    assert "  concept merged: 2" in said
-    assert said[-1] == "4 of 4 notes would be coded differently"
+    output = CliRunner().invoke(app, ["impact", *words, *more], catch_exceptions=False).stdout.splitlines()
+    assert output[0] == "10 links, 10 with a concept"
+    assert output[2] == "merged              2"
+    assert "  concept merged: 2" in output
+    assert output[-1] == "4 of 4 notes would be coded differently"
     head, *lines = (tmp_path / "out.tsv").read_text("utf-8").splitlines()
-    assert head.split("\t") == list(Impact.__slots__)
+    assert head.split("\t") == list(LinkChange.__slots__)
     assert len(lines) == 7
-    read = [dict(zip(head.split("\t"), map(from_cell, line.split("\t")), strict=True)) for line in lines]
+    read = [dict(zip(head.split("\t"), map(unescape_cell, line.split("\t")), strict=True)) for line in lines]
     assert read[0]["text"] == "cough"
     assert len(Page(tmp_path / "page.html").tags) > 10
 
 
-def test_no_links(place: Path, tmp_path: Path) -> None:
-    """Notes without a mention make an empty file; a mention without a concept is out of scope."""
-    line = {**rows(place / "links.jsonl")[0], "concept_id": None, "preferred_name": None, "score": None}
-    for lines, links in (([], 0), ([json.dumps(line)], 1)):
-        path = write_lines(tmp_path / "links.jsonl", lines)
-        report = check_links(place / "old", place / "new", path, out=tmp_path / "o.tsv", report=tmp_path / "page.html")
-        assert (report.links, report.checked, report.notes) == (links, 0, 0)
-        assert (tmp_path / "o.tsv").read_text("utf-8").count("\n") == 1
-
-
-def test_a_score_without_a_fraction(place: Path, tmp_path: Path) -> None:
-    """Other programs write 1.0 as 1."""
-    path = write_lines(tmp_path / "links.jsonl", [json.dumps({**rows(place / "links.jsonl")[0], "score": 1})])
-    assert check_links(place / "old", place / "new", path).checked == 1
+@pytest.mark.parametrize(
+    ("changes", "links", "checked"),
+    [
+        (None, 0, 0),
+        ({"concept_id": None, "preferred_name": None, "score": None}, 1, 0),
+        ({"score": 1}, 1, 1),  # other programs write 1.0 as 1
+    ],
+)
+def test_unusual_links(changes: dict[str, Any] | None, links: int, checked: int, place: Path, tmp_path: Path) -> None:
+    lines = [] if changes is None else [json.dumps({**rows(place / "links.jsonl")[0], **changes})]
+    path, out = write_lines(tmp_path / "links.jsonl", lines), tmp_path / "o.tsv"
+    report = check_links(place / "old", place / "new", path, out=out, report=tmp_path / "page.html")
+    assert (report.links, report.checked, report.notes) == (links, checked, checked)
+    assert out.read_text("utf-8").count("\n") == 1
 
 
 def test_refusals(place: Path, tmp_path: Path) -> None:
     old, new, links = place / "old", place / "new", place / "links.jsonl"
-    with pytest.raises(
-        InputError, match=r"links.jsonl:1: was linked with another bundle than .*Remedy: name the bundle"
+    for arguments, options, error, message in (
+        ((new, old, links), {}, InputError, "links.jsonl:1: the link was made with another bundle"),
+        ((old, new, tmp_path / "nothing.jsonl"), {}, InputError, "no such file"),
+        ((old, tmp_path / "none", links), {}, BundleError, "no such bundle"),
+        ((old, new, links), {"out": links}, ConfigError, "the output is the input"),
+        ((old, new, links), {"report": new / "page.html"}, ConfigError, "lies in a folder that is read"),
     ):
-        check_links(new, old, links)
-    with pytest.raises(InputError, match="no such file"):
-        check_links(old, new, tmp_path / "nothing.jsonl")
-    with pytest.raises(BundleError, match="no such bundle"):
-        check_links(old, tmp_path / "none", links)
-    with pytest.raises(ConfigError, match="the output is the input"):
-        check_links(old, new, links, out=links)
-    with pytest.raises(ConfigError, match="lies in a folder that is read"):
-        check_links(old, new, links, report=new / "page.html")
+        with pytest.raises(error, match=message):
+            check_links(*arguments, **options)
     first = rows(links)[0]
     for changed, match in (
-        ({"note": None}, "1: is no link of a note"),
-        ({"versions": {}}, "1: is no link of a note"),
-        ({"score": None}, "1: is a link without its score"),
-        ({"candidates": []}, "1: is a link without its score"),
-        ({"score": float("nan")}, "1: is a link without its score"),
-        ({"score": float("inf")}, "1: is a link without its score"),
-        ({"score": True}, "1: is a link without its score"),
-        ({"start": False}, "1: is no link of a note"),
-        ({"expanded": ["fever"]}, "1: is no link of a note"),
-        ({"language": "!!"}, "bad.jsonl:1: unknown language '!!'.*Remedy: give a BCP 47 tag"),
+        ({"note": None}, "1: not a link of a note"),
+        ({"versions": {}}, "1: not a link of a note"),
+        ({"score": None}, "1: the link has no score"),
+        ({"candidates": []}, "1: the link has no score"),
+        ({"score": float("nan")}, "1: the link has no score"),
+        ({"score": float("inf")}, "1: the link has no score"),
+        ({"score": True}, "1: the link has no score"),
+        ({"start": False}, "1: not a link of a note"),
+        ({"expanded": ["fever"]}, "1: not a link of a note"),
+        ({"language": "!!"}, "bad.jsonl:1: unknown language '!!'"),
     ):
         bad = write_lines(tmp_path / "bad.jsonl", [json.dumps({**first, **changed})])
         with pytest.raises(InputError, match=match):
@@ -218,46 +212,39 @@ def test_refusals(place: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-def attacked(number: int, result: str = "another", text: str = "fever", note: str = "n") -> Impact:
+def attacked(number: int, result: str = "another", text: str = "fever", note: str = "n") -> LinkChange:
     evil = ATTACKS[number % len(ATTACKS)]
-    return Impact(
+    return LinkChange(
         note, 0, 5, text, "en", result, f"X:{number}", evil, 0.9, "X:0", evil, 0.4, "name removed", evil, "same_as"
     )
 
 
 def test_groups() -> None:
-    groups = Groups()
+    groups = ChangeGroups()
     for number in range(40):
         one = attacked(1, text=f"text {number % 20}", note=f"n{number // 2}")
         groups.add(one)
     groups.add(attacked(2))
     (result, reason, *_, links, notes, texts, more, some), second = groups.rows()
-    assert (result, reason, links, notes, len(texts), more, len(some)) == (
-        "another",
-        "name removed",
-        40,
-        20,
-        12,
-        16,
-        12,
-    )
+    assert (result, reason, links, notes) == ("another", "name removed", 40, 20)
+    assert (len(texts), more, len(some)) == (12, 16, 12)
     assert second[2] == "X:2"
 
 
+@pytest.mark.browser
 def test_page_in_a_browser(chromium: Tab) -> None:
     path = chromium.folder / "impact.html"
-    groups = Groups()
+    groups = ChangeGroups()
     for number, text in enumerate(ATTACKS):
         groups.add(attacked(number, RESULTS[number % 6], text, note=text))
     report = ImpactReport(9, 9, {**dict.fromkeys(RESULTS, 1), "same": 2}, {}, 4, 3).to_dict()
     write_impact(path, groups, report, ["X 2025", ATTACKS[1]])
-    with chromium.alone(path):
+    with chromium.isolated(path):
         chromium.driver.get(path.as_uri())
         assert len(chromium.texts("#changes tr")) == len(ATTACKS)
         assert chromium.texts("#found") == [f"{len(ATTACKS)} changes"]
         assert "3 of 4 notes would be coded differently" in chromium.texts("#summary")[0]
-        shown = chromium.texts("#changes td:nth-child(2) bdi")
-        assert shown[0] == ATTACKS[0]
+        assert chromium.texts("#changes td:nth-child(2) bdi")[0] == ATTACKS[0]
         assert chromium.run("return document.querySelectorAll('#changes img, #changes script').length") == 0
         Select(chromium.find("[name=result]")).select_by_visible_text("merged")
         chromium.wait(lambda: chromium.texts("#found") == ["2 changes"])
@@ -269,6 +256,6 @@ def test_page_in_a_browser(chromium: Tab) -> None:
         assert chromium.find("#changes tr:not([hidden]) details").get_attribute("open")
         for size in (LAPTOP, PHONE):
             for scheme in ("light", "dark"):
-                with chromium.seen_as(size, prefers_color_scheme=scheme):
+                with chromium.emulating(size, prefers_color_scheme=scheme):
                     assert not chromium.scrolls_sideways
-                    assert chromium.faint == []
+                    assert chromium.low_contrast == []

@@ -1,4 +1,4 @@
-"""The page of linked notes: its data, and what it does in a real Chromium."""
+"""The page of linked notes: its data, and its behaviour in a real Chromium."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from medlink.curation.note_page import write_notes
+from medlink.curation.note_page import write_note_page
 from medlink.index import Bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking.demo import demo_notes
@@ -48,7 +48,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
 
 
 def linked(text: str, *links: Link, note_id: str = "n", language: str = "de") -> LinkedNote:
-    """A note whose mentions are the first places of their words, each behind the one before."""
+    """A note with links at the first occurrences of their mentions, in order."""
     mentions, end = [], 0
     for link in links:
         start = text.index(link.mention, end)
@@ -61,17 +61,16 @@ def fever(mention: str = "Fieber", *others: Candidate, expanded: str | None = No
     return Link(mention, (FEVER, *others), status="linked", expanded=expanded)
 
 
+def page_data(kb: KnowledgeBase, path: Path, *notes: LinkedNote) -> dict[str, Any]:
+    write_note_page(path, notes, kb, title="t")
+    found: dict[str, Any] = data(Page(path))
+    return found
+
+
 def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
-    write_notes(
-        tmp_path / "p.html",
-        [
-            linked("\U0001f493 Fieber, FX und Fieber.", fever("Fieber", HAY, FAR), Link("FX", (HAY, FAR)), fever()),
-            LinkedNote(Note("bad", problem="too long")),
-        ],
-        kb,
-        title="t",
-    )
-    given = data(Page(tmp_path / "p.html"))
+    note = linked("\U0001f493 Fieber, FX und Fieber.", fever("Fieber", HAY, FAR), Link("FX", (HAY, FAR)), fever())
+    given = page_data(kb, tmp_path / "p.html", note, LinkedNote(Note("bad", problem="too long")))
+    assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600, "it has the words of a note"
     fields = given["fields"]
 
     def named(kind: str, row: list[Any]) -> dict[str, Any]:
@@ -82,9 +81,9 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
     assert [part if isinstance(part, str) else part[0] for part in good["parts"]] == [
         *("\U0001f493 ", "Fieber", ", ", "FX", " und ", "Fieber", ".")
     ]
-    first, second = (named("mention", good["parts"][place]) for place in (1, 3))
+    first, second = (named("mention", good["parts"][at]) for at in (1, 3))
     assert (first["status"], second["status"], second["expanded"]) == ("linked", "nil", None)
-    # what is below the threshold of the page is left out
+    # candidates with a low score are left out
     assert [row[0] for row in first["candidates"]] == ["H:1", "H:2"]
     assert [row[0] for row in second["candidates"]] == ["H:2"]
     best = named("candidate", first["candidates"][0])
@@ -100,21 +99,21 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
             "names": [["en", ["hay fever"], 0]], "semantic_types": ["Disease"], "parents": [],
         },
     ]  # fmt: skip
+    # a linked concept appears despite its low score
+    low = page_data(kb, tmp_path / "p.html", linked("Befund", Link("Befund", (FAR,), status="linked")))
+    assert low["notes"][0][3][1][3][0][0] == "H:0"
 
 
-def test_a_measured_value_is_said_in_words(kb: KnowledgeBase, tmp_path: Path) -> None:
+def test_a_measured_value_is_described(kb: KnowledgeBase, tmp_path: Path) -> None:
     note = linked("T 39,2", fever("T 39,2", expanded="Fieber"))
     value = Value("temperature", 39.2, "°C", "high", "range", 37.5)
-    note = replace(note, mentions=(replace(note.mentions[0], value=value),))
-    write_notes(tmp_path / "p.html", [note], kb, title="t")
-    assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600, "it has the words of a note"
-    given = data(Page(tmp_path / "p.html"))
+    given = page_data(kb, tmp_path / "p.html", replace(note, mentions=(replace(note.mentions[0], value=value),)))
     row = dict(zip(given["fields"]["mention"], given["notes"][0][3][1], strict=True))
     assert row["value"] == "temperature 39.2 °C, high: limit 37.5 of the laboratory"
 
 
-def said(kb: KnowledgeBase, path: Path) -> LinkedNote:
-    """A note with a finding of each status, and without one that was read."""
+def qualified_note() -> LinkedNote:
+    """A note with a finding of each qualifier."""
     text = "Befund: Kein Fieber. V. a. Fieber li. Vater: Fieber. Z. n. Fieber."
     qualifiers = (
         Qualifiers("absent", section="results"), Qualifiers("uncertain", section="results"),
@@ -127,35 +126,28 @@ def said(kb: KnowledgeBase, path: Path) -> LinkedNote:
     return replace(note, mentions=tuple(replace(m, qualifiers=q, attributes=a) for m, q, a in pairs))
 
 
-def test_the_data_of_status_attributes_and_headings(kb: KnowledgeBase, tmp_path: Path) -> None:
-    write_notes(tmp_path / "p.html", [said(kb, tmp_path)], kb, title="t")
-    given = data(Page(tmp_path / "p.html"))
+def test_the_data_of_qualifiers_attributes_and_headings(kb: KnowledgeBase, tmp_path: Path) -> None:
+    given = page_data(kb, tmp_path / "p.html", qualified_note())
     parts = given["notes"][0][3]
     assert parts[1] == {"heading": "Befund:", "section": "results"}
     rows = [dict(zip(given["fields"]["mention"], part, strict=True)) for part in parts if isinstance(part, list)]
-    assert [(row["said"], row["section"]) for row in rows] == [
+    assert [(row["qualifiers"], row["section"]) for row in rows] == [
         (["absent"], "results"), (["uncertain"], "results"), (["family"], ""), (["historical"], ""),
     ]  # fmt: skip
     assert [row["attributes"] for row in rows] == [[], [["li", "laterality", "H:9", "<b>links</b>"]], [], []]
-    # what was not read is not said, and then there are no headings
-    write_notes(tmp_path / "p.html", [linked("Befund: Fieber", fever())], kb, title="t")
-    parts = data(Page(tmp_path / "p.html"))["notes"][0][3]
+    # without qualifiers there are no headings
+    parts = page_data(kb, tmp_path / "p.html", linked("Befund: Fieber", fever()))["notes"][0][3]
     assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, [], None]]
 
 
-def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:
-    write_notes(tmp_path / "p.html", [linked("Befund", Link("Befund", (FAR,), status="linked"))], kb, title="t")
-    assert data(Page(tmp_path / "p.html"))["notes"][0][3][1][3][0][0] == "H:0"
-
-
-class Notes:
-    """The page in Chromium, and what a reader does with it."""
+class NotePage:
+    """The page in Chromium, and the actions of a reader."""
 
     def __init__(self, tab: Tab, path: Path, kb: KnowledgeBase) -> None:
         self.tab, self.path, self.kb = tab, path, kb
 
     def open(self, *notes: LinkedNote, title: str = "Linked notes") -> None:
-        write_notes(self.path, notes, self.kb, title=title)
+        write_note_page(self.path, notes, self.kb, title=title)
         self.tab.driver.get(self.path.as_uri())
 
     def press(self, *keys: str) -> None:
@@ -183,10 +175,10 @@ class Notes:
 
 
 @pytest.fixture
-def page(chromium: Tab, kb: KnowledgeBase, tmp_path: Path) -> Iterator[Notes]:
-    """The page of one note; afterwards, that the console is clean and nothing was fetched."""
-    notes = Notes(chromium, tmp_path / "notes.html", kb)
-    with chromium.alone(notes.path):
+def page(chromium: Tab, kb: KnowledgeBase, tmp_path: Path) -> Iterator[NotePage]:
+    """The page of three notes; afterwards, check that the console is empty and nothing was fetched."""
+    notes = NotePage(chromium, tmp_path / "notes.html", kb)
+    with chromium.isolated(notes.path):
         notes.open(
             linked(
                 "Fieber, HF und PYX.\n\tFieber", fever("Fieber", HAY, FAR), Link("HF", (HAY, FAR)),
@@ -198,23 +190,19 @@ def page(chromium: Tab, kb: KnowledgeBase, tmp_path: Path) -> Iterator[Notes]:
         yield notes
 
 
-def test_notes_say_what_they_hold(page: Notes) -> None:
+@pytest.mark.browser
+def test_notes_and_cards(page: NotePage) -> None:
     assert page.tab.find("#summary").text == "3 notes · 5 mentions: 4 linked, 1 NIL"
     assert page.tab.texts(".note h2") == ["a.txt", "b.txt", "c.txt"]
     assert page.tab.texts(".note > .facts") == [
-        "German · 4 mentions: 3 linked, 1 NIL",
-        "German · 1 mention: 1 linked",
-        "",
-    ]
+        "German · 4 mentions: 3 linked, 1 NIL", "German · 1 mention: 1 linked", "",
+    ]  # fmt: skip
     assert page.tab.texts(".note .problem") == ["This note was not linked: 12 characters, 10 at most"]
     assert page.tab.run("return document.querySelector('.text').textContent") == "Fieber, HF und PYX.\n\tFieber"
     page.click(".links summary")
     assert page.tab.texts(".note:first-child td") == [
         *("Fieber H:1", "0.91", "NIL", "–", "Fieber H:1", "0.91", "Fieber H:1", "0.91")
     ]
-
-
-def test_a_card_opens_by_mouse_and_says_why(page: Notes) -> None:
     assert page.title == ""
     page.click(".mention.linked[role=button]")
     assert page.title == "Fieber"
@@ -238,35 +226,45 @@ def test_a_card_opens_by_mouse_and_says_why(page: Notes) -> None:
     assert page.tab.texts(".card h3") == ["No other candidates"]
 
 
-def test_cards_open_by_keyboard(page: Notes) -> None:
+@pytest.mark.browser
+def test_cards_open_by_keyboard(page: NotePage) -> None:
+    opened = "return document.querySelector('[aria-expanded=true]')"
     page.tab.find("[name=status]:checked").send_keys(Keys.TAB)
     assert page.focused == "Fieber"
     page.press(Keys.ENTER)
     assert page.title == "Fieber"
     assert page.tab.run("return document.activeElement.id") == "card"
-    opened = page.tab.find("[aria-expanded=true]")
+    mention = page.tab.run(opened)
     page.press(Keys.ESCAPE)
     assert page.title == ""
-    assert opened == page.tab.driver.switch_to.active_element
-    assert opened.get_attribute("aria-expanded") == "false"
+    assert mention == page.tab.driver.switch_to.active_element
+    assert mention.get_attribute("aria-expanded") == "false"
     page.press(Keys.TAB, Keys.SPACE)
     assert page.title == "No concept"
     page.press("j")
     assert (page.title, page.focused) == ("Fieber", "PYX")
     page.press("k", "K", "k")
-    assert page.tab.run(
-        "return document.querySelector('[aria-expanded=true]') === document.querySelector('.text .mention')"
-    )
+    assert page.tab.run(f"{opened} === document.querySelector('.text .mention')")
     page.press(Keys.ESCAPE, *"jjjjjjj")
-    assert page.tab.run(
-        "return document.querySelector('[aria-expanded=true]').closest('section').innerText"
-    ).startswith("b.txt")
+    assert page.tab.run(f"{opened}.closest('section').innerText").startswith("b.txt")
 
 
-def test_an_ambiguous_mention_has_no_concept(page: Notes) -> None:
+@pytest.mark.browser
+def test_filter_by_status(page: NotePage) -> None:
+    page.show("nil")
+    assert page.marked == ["HF"]
+    page.press("j", "j")
+    assert (page.title, page.focused) == ("No concept", "HF")
+    page.show("linked")
+    assert page.marked == ["Fieber", "PYX", "Fieber", "Fieber"]
+    assert page.title == ""
+    assert page.tab.texts(".chip") == ["all\n5", "linked\n4", "ambiguous\n0", "NIL\n1"]
+    assert not page.tab.find("[value=ambiguous]").is_enabled()
+    page.show("all")
+    assert len(page.marked) == 5
+    # an ambiguous mention has no concept
     other = replace(FEVER, concept_id="H:2", preferred_name="hay fever", same_as=("S:1", "S:2"))
     page.open(linked("Fieber", Link("Fieber", (FEVER, other), "ambiguous"), note_id="a.txt"))
-    assert page.tab.find("#summary").text == "1 note · 1 mention: 1 ambiguous"
     page.show("ambiguous")
     page.click(".text .mention")
     assert (page.title, page.tab.find(".card .badge").text) == ("Several concepts", "ambiguous")
@@ -277,62 +275,47 @@ def test_an_ambiguous_mention_has_no_concept(page: Notes) -> None:
     assert page.tab.texts(".links td") == ["ambiguous", "–"]
 
 
-def test_only_nil(page: Notes) -> None:
-    page.show("nil")
-    assert page.marked == ["HF"]
-    page.press("j")
-    assert (page.title, page.focused) == ("No concept", "HF")
-    page.press("j")
-    assert page.focused == "HF"
-    page.show("linked")
-    assert page.marked == ["Fieber", "PYX", "Fieber", "Fieber"]
-    assert page.title == ""
-    assert page.tab.texts(".chip") == ["all\n5", "linked\n4", "ambiguous\n0", "NIL\n1"]
-    assert not page.tab.find("[value=ambiguous]").is_enabled()
-    page.show("all")
-    assert len(page.marked) == 5
-
-
-def test_status_attributes_and_headings(page: Notes, kb: KnowledgeBase, tmp_path: Path) -> None:
-    assert page.tab.find("#legend").get_attribute("hidden") is not None, "nothing was read"
-    page.open(said(kb, tmp_path))
+@pytest.mark.browser
+def test_qualifiers_attributes_and_headings(page: NotePage) -> None:
+    assert page.tab.find("#legend").get_attribute("hidden") is not None, "there are no qualifiers"
+    page.open(qualified_note())
     assert page.tab.texts(".text .heading") == ["Befund:"]
     signs = (
         "return [...document.querySelectorAll('.text .mention')].map((one) => getComputedStyle(one, '::after').content)"
     )
     assert page.tab.run(signs) == ['"−"', '"?"', '"F"', '"«"']
     chips = page.tab.texts(".chips:last-of-type .chip")
-    assert chips == ["all\n4", "absent\n1", "uncertain\n1", "historical\n1", "of the family\n1"]
+    assert chips == ["all\n4", "absent\n1", "uncertain\n1", "historical\n1", "family member\n1"]
     page.click(".text .says-uncertain")
     assert page.tab.texts(".card .badge") == ["linked", "? uncertain"]
     assert page.tab.texts(".card .attributes li") == ["li laterality"]
     assert page.tab.find(".card .attributes li").get_attribute("title") == "<b>links</b> · H:9"
     assert page.tab.texts(".card .section") == ["section: results"]
     page.show("family")
-    assert (page.tab.run("return document.querySelectorAll('.text .mention:not(.off)').length"), page.title) == (1, "")
+    assert (len(page.marked), page.title) == (1, "")
     page.press("j")
-    assert page.tab.texts(".card .badge") == ["linked", "F of the family"]
+    assert page.tab.texts(".card .badge") == ["linked", "F family member"]
     page.click(".links summary")
-    assert [text.split()[-1] for text in page.tab.texts(".links tbody th")] == [
-        "absent",
-        "uncertain",
-        "family",
-        "historical",
-    ]
+    words = [text.split(maxsplit=2)[2] for text in page.tab.texts(".links tbody th")]
+    assert words == ["absent", "uncertain", "family member", "historical"]
     page.click("#legend summary")
     assert {"English", "Deutsch", "Español"} <= set(page.tab.texts(".legend thead th"))
-    assert page.tab.faint == []
+    assert page.tab.low_contrast == []
 
 
-def test_on_paper_the_tables_say_what_the_links_are(page: Notes) -> None:
-    assert page.tab.run("return document.querySelectorAll('.links[open]').length") == 0
+@pytest.mark.browser
+def test_printing_opens_the_tables(page: NotePage) -> None:
+    count = "return document.querySelectorAll('.links[open]').length"
+    assert page.tab.run(count) == 0
     assert page.tab.driver.print_page()
-    assert page.tab.run("return document.querySelectorAll('.links[open]').length") == 2
+    assert page.tab.run(count) == 2
 
 
-def test_the_policy_holds(page: Notes) -> None:
-    ran = "const one = document.createElement('script'); one.textContent = 'window.ran = 1'; document.body.append(one)"
-    page.tab.run(ran)
+@pytest.mark.browser
+def test_the_content_security_policy(page: NotePage) -> None:
+    page.tab.run(
+        "const one = document.createElement('script'); one.textContent = 'window.ran = 1'; document.body.append(one)"
+    )
     page.tab.run("document.body.setAttribute('onclick', 'window.ran = 2'); document.body.click()")
     page.tab.run("document.body.setAttribute('style', 'opacity: 0')")
     assert page.tab.run("return window.ran ?? 0") == 0
@@ -342,18 +325,19 @@ def test_the_policy_holds(page: Notes) -> None:
     assert all("Content Security Policy" in entry["message"] for entry in refused)
 
 
-def test_hostile_texts(page: Notes) -> None:
+@pytest.mark.browser
+def test_hostile_texts(page: NotePage) -> None:
     notes = []
     for attack in ATTACKS:
         word = attack.replace("\r", "")
         image, own = Link(word, (IMAGE,), status="linked"), fever("Fieber", expanded=attack)
         notes.append(linked(f"{word} Fieber {word}", image, own, note_id=attack))
     page.open(*notes, title="".join(ATTACKS))
-    shown = page.tab.run("return [...document.querySelectorAll('.text')].map((one) => one.textContent)")
-    for note, text in zip(notes, shown, strict=True):
+    texts = page.tab.run("return [...document.querySelectorAll('.text')].map((one) => one.textContent)")
+    for note, text in zip(notes, texts, strict=True):
         expected = note.note.text
-        for mark, picture in (("\x07", "␇"), ("\x00", "␀"), ("\u202e", "‹U+202E›"), ("\ud800", "‹U+D800›")):
-            expected = expected.replace(mark, picture)
+        for mark, symbol in (("\x07", "␇"), ("\x00", "␀"), ("\u202e", "‹U+202E›"), ("\ud800", "‹U+D800›")):
+            expected = expected.replace(mark, symbol)
         assert text == expected
     page.click(".text .mention")
     assert page.title == IMAGE.preferred_name
@@ -371,12 +355,13 @@ def letters(demo: Bundle) -> list[LinkedNote]:
     return NotePipeline(demo).link(notes)
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("size", "highest"), [(LAPTOP, 6000), (PHONE, 9000)])
-def test_the_demo_is_fit_to_be_shown(
+def test_layout_of_the_demo(
     chromium: Tab, demo: Bundle, letters: list[LinkedNote], tmp_path: Path, size: tuple[int, int], highest: int
 ) -> None:
-    page = Notes(chromium, tmp_path / "notes.html", demo.kb)
-    with chromium.alone(page.path), chromium.seen_as(size, prefers_color_scheme="light"):
+    page = NotePage(chromium, tmp_path / "notes.html", demo.kb)
+    with chromium.isolated(page.path), chromium.emulating(size, prefers_color_scheme="light"):
         page.open(*letters)
         assert chromium.run("return document.documentElement.scrollHeight") < highest
         assert chromium.run("return document.querySelector('.top').offsetHeight") <= 110
@@ -385,7 +370,7 @@ def test_the_demo_is_fit_to_be_shown(
         page.click(".text .mention")
         assert page.title
         assert not chromium.scrolls_sideways
-        # the mention is not hidden below its card
+        # the card does not cover its mention
         card, mention = (
             chromium.run("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", selector)
             for selector in (".card", "[aria-expanded=true]")
@@ -393,12 +378,12 @@ def test_the_demo_is_fit_to_be_shown(
         assert card["bottom"] <= size[1]
         assert mention["bottom"] <= card["top"] or mention["right"] <= card["left"]
         for scheme in ("light", "dark"):
-            with chromium.seen_as(size, prefers_color_scheme=scheme):
-                assert chromium.faint == []
+            with chromium.emulating(size, prefers_color_scheme=scheme):
+                assert chromium.low_contrast == []
                 page.press(Keys.ESCAPE)
-    with chromium.seen_as(size):
+    with chromium.emulating(size):
         for number, note in enumerate(letters):
-            # a mention flows as the words around it do: without the marks the text is as high, and the same
+            # mentions flow like plain words: without marks the text has the same height
             high, plain, text = chromium.run(
                 "const one = document.querySelectorAll('.text')[arguments[0]], high = one.offsetHeight;"
                 "one.textContent = one.textContent; return [high, one.offsetHeight, one.textContent]",
@@ -408,20 +393,20 @@ def test_the_demo_is_fit_to_be_shown(
             assert text == note.note.text
 
 
-def test_the_demo_shows_what_there_is_to_see(letters: list[LinkedNote]) -> None:
+def test_the_demo_has_an_example_of_everything(letters: list[LinkedNote]) -> None:
     mentions = [mention for note in letters for mention in note.mentions]
-    said = {value for one in mentions if one.qualifiers for value in asdict(one.qualifiers).values()}
-    assert {"absent", "historical", "hypothetical", "family"} <= said
+    values = {value for one in mentions if one.qualifiers for value in asdict(one.qualifiers).values()}
+    assert {"absent", "historical", "hypothetical", "family"} <= values
     kinds = {attribute.kind for one in mentions for attribute in one.attributes or ()}
     assert {"laterality", "severity", "course"} <= kinds
 
 
-def test_what_is_long_does_not_widen_a_phone(page: Notes) -> None:
-    with page.tab.seen_as(PHONE):
+@pytest.mark.browser
+def test_long_words_do_not_widen_a_phone(page: NotePage) -> None:
+    with page.tab.emulating(PHONE):
         long = "Donaudampfschifffahrt" * 20
-        page.open(
-            linked(f"{long} {long}", fever(long, expanded=long), Link(long, (IMAGE, HAY)), note_id=long), title=long
-        )
+        note = linked(f"{long} {long}", fever(long, expanded=long), Link(long, (IMAGE, HAY)), note_id=long)
+        page.open(note, title=long)
         page.click(".links summary")
         page.click(".text .mention")
         assert not page.tab.scrolls_sideways

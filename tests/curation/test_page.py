@@ -1,4 +1,4 @@
-"""The page as a file; what it does in a browser is tried in test_browser.py."""
+"""The page of clusters as a file; test_browser.py tests its behaviour."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from medlink.clustering import Cluster, Member, Neighbour
 from medlink.clustering.clusters import MAYBE
 from medlink.curation.decisions import term_hash
-from medlink.curation.note_page import write_notes
-from medlink.curation.page import LEAST
-from medlink.curation.review_page import write_report
+from medlink.curation.note_page import write_note_page
+from medlink.curation.page import MIN_SCORE
+from medlink.curation.review_page import write_cluster_page
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
@@ -38,7 +38,7 @@ ATTACKS = (
 
 
 class Page(HTMLParser):
-    """The elements of a page and the text of its scripts and styles."""
+    """The elements of a page, and the text of its scripts and styles."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 
 def written(tmp_path: Path, *clusters: Cluster, title: str = "t", **summary: Any) -> Page:
-    write_report(tmp_path / "page.html", (c.to_dict() for c in clusters), title=title, summary=summary)
+    write_cluster_page(tmp_path / "page.html", (c.to_dict() for c in clusters), title=title, summary=summary)
     return Page(tmp_path / "page.html")
 
 
@@ -73,7 +73,7 @@ def test_the_data(tmp_path: Path) -> None:
     below = replace(CLUSTERS[1], broader=Neighbour("fever", 1, 0.8, member="pyrexia"))
     clusters = (CLUSTERS[0], below, *CLUSTERS[2:])
     given = data(written(tmp_path, *clusters, clusters=6))
-    assert (given["least"], given["maybe"]) == (LEAST, MAYBE)
+    assert (given["least"], given["maybe"]) == (MIN_SCORE, MAYBE)
     assert given["summary"] == {"clusters": 6}
     fields = given["fields"]
     for row, cluster in zip(given["clusters"], clusters, strict=True):
@@ -89,7 +89,7 @@ def test_the_data(tmp_path: Path) -> None:
         assert plain.keys() - read.keys() == {"same_as", "candidates"}
 
 
-def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
+def test_numbers_are_rounded_and_languages_are_tags(tmp_path: Path) -> None:
     cluster = Cluster(
         1,
         "a  b",
@@ -109,7 +109,7 @@ def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_no_text_leaves_its_place(attack: str, tmp_path: Path) -> None:
+def test_no_text_leaves_its_element(attack: str, tmp_path: Path) -> None:
     cluster = Cluster(1, attack, (Member(attack, id=attack),), attack, attack, 0.5)
     page, plain = written(tmp_path, cluster, title=attack, name=attack), written(tmp_path)
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
@@ -120,11 +120,11 @@ def test_no_text_leaves_its_place(attack: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clusters", "notes"])
-def test_nothing_comes_from_elsewhere(kind: str, demo: Bundle, tmp_path: Path) -> None:
+def test_the_page_loads_nothing(kind: str, demo: Bundle, tmp_path: Path) -> None:
     if kind == "clusters":
         page = written(tmp_path, *CLUSTERS)
     else:
-        write_notes(
+        write_note_page(
             tmp_path / "page.html", NotePipeline(demo).link([Note("n", "He has a fever.", "en")]), demo.kb, title="t"
         )
         page = Page(tmp_path / "page.html")

@@ -1,16 +1,17 @@
-"""``cluster_list``: what the command does, as one call."""
+"""``cluster_list``: the whole of ``medlink cluster`` as one call."""
 
 from __future__ import annotations
 
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import medlink
 from medlink.curation import cluster_list
-from medlink.curation.page import LEAST
+from medlink.curation.page import MIN_SCORE
 from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 
@@ -29,47 +30,42 @@ def test_a_list_becomes_clusters_files_and_names_of_a_bundle(demo_path: Path, tm
     terms, decisions = tmp_path / "terms.txt", tmp_path / "decisions.tsv"
     terms.write_text(LIST, "utf-8")
     decisions.write_text(DECIDED, "utf-8")
-    said: list[str] = []
+    messages: list[str] = []
     steps: set[str] = set()
+    out, page = tmp_path / "out.tsv", tmp_path / "page.html"
     found = cluster_list(
-        terms,
-        bundle=bundle,
-        decisions=decisions,
-        add_to=bundle,
-        out=tmp_path / "out.tsv",
-        report=tmp_path / "page.html",
-        say=said.append,
-        progress=lambda step, done, whole: steps.add(step),
-        known_at=0.4,
-    )
+        terms, bundle=bundle, decisions=decisions, add_to=bundle, out=out, report=page, on_message=messages.append,
+        progress=lambda step, done, total: steps.add(step), known_at=0.4,
+    )  # fmt: skip
     by_term = {member.term: one for one in found.clusters for member in one.members}
     assert by_term["left arm"].number == by_term["right arm"].number
     assert by_term["left arm"].concept_id == "NEW:1"
-    assert found.judged
-    assert (tmp_path / "out.tsv").read_text("utf-8") == "".join(found.lines())
-    assert (tmp_path / "page.html").read_text("utf-8").endswith("</html>\n")
+    assert found.has_concepts
+    assert out.read_text("utf-8") == "".join(found.lines())
+    assert page.read_text("utf-8").endswith("</html>\n")
     assert medlink.load(bundle).link(["right arm"])[0].concept_id == "NEW:1"
-    assert found.text() in said
-    assert said[-1] == "accepted new ids: NEW:1"
+    assert found.text() in messages
+    assert messages[-1] == "accepted new ids: NEW:1"
     assert {"reading", "embeddings", "concepts"} <= steps
 
 
-def test_a_stream_is_read_and_nothing_is_said_or_written(tmp_path: Path) -> None:
+def test_a_stream(tmp_path: Path) -> None:
     found = cluster_list("a list", stream=io.BytesIO(LIST.encode()), threshold=0.9)
-    assert not found.judged
+    assert not found.has_concepts
     assert found.summary.terms == 4
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_does_not_fit_together_is_refused_before_the_list_is_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="without decisions there is nothing to add"):
-        cluster_list("missing", add_to=tmp_path)
-    with pytest.raises(ConfigError, match="without a bundle no concept is known"):
-        cluster_list("missing", known_at=0.5)
-    with pytest.raises(ConfigError, match=r"without a bundle no concept is known.*or leave prefer out"):
-        cluster_list("missing", prefer=["HPO"])
-    with pytest.raises(ConfigError, match="unknown option 'treshold'"):
-        cluster_list("missing", treshold=0.5)
+def test_contradictory_options_are_rejected_before_the_list_is_read(tmp_path: Path) -> None:
+    options: dict[str, Any]
+    for options, message in (
+        ({"add_to": tmp_path}, "without decisions there is nothing to add"),
+        ({"known_at": 0.5}, "without a bundle no concept is known"),
+        ({"prefer": ["HPO"]}, "without a bundle no concept is known.*or leave prefer out"),
+        ({"treshold": 0.5}, "unknown option 'treshold'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            cluster_list("missing", **options)
 
 
 GERMAN = (
@@ -90,10 +86,10 @@ def test_the_page_names_concepts_in_the_language_of_the_list(language: str, demo
     assert any(row["parent_name"] for row in rows)
     with KnowledgeBase(demo_path) as kb:
         for row, cluster in zip(rows, found.clusters, strict=True):
-            shown = [one.concept_id for one in cluster.nearest if one.score >= LEAST]
-            names = kb.preferred_names([*shown, row["parent_id"] or ""], "de")
-            assert [near[:2] for near in row["nearest"]] == [[one, names[one]] for one in shown]
+            visible = [one.concept_id for one in cluster.nearest if one.score >= MIN_SCORE]
+            names = kb.preferred_names([*visible, row["parent_id"] or ""], "de")
+            assert [near[:2] for near in row["nearest"]] == [[one, names[one]] for one in visible]
             assert row["parent_name"] == names.get(row["parent_id"], "")
-    # the lines for programs stay as they were
+    # lines for programs keep the preferred names
     assert "myocardial infarction" in "".join(found.lines())
     assert given["summary"]["language"] == "de"

@@ -1,4 +1,4 @@
-"""``medlink evaluate`` in this process, what it writes, an encoder that knows nothing, and random groups."""
+"""Run ``medlink evaluate``, read its tables; an encoder of random weights, random groups."""
 
 from __future__ import annotations
 

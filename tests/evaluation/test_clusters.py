@@ -1,4 +1,4 @@
-"""Measures of clusterings and the sweep of CODER++, section 3: every count against double loops over names."""
+"""Measures of clusterings and the sweep of CODER++, section 3, against double loops over names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from medlink.evaluation import measure_partition, sweep
 from medlink.evaluation.clusters import (
     THRESHOLDS,
     ClusteringTask,
+    count_related,
     incidence,
-    related,
-    share,
-    split_columns,
+    shares_concept,
+    split_concepts_by,
     threshold_range,
 )
 from tests.evaluation.commands import random_groups
@@ -26,6 +26,7 @@ def test_incidence_by_hand() -> None:
     matrix = incidence(["B", ("A", "B", "A"), ["C"]])
     assert matrix.toarray().tolist() == [[0, 1, 0], [1, 1, 0], [0, 0, 1]]
     assert incidence([]).shape == (0, 0)
+    assert count_related(incidence([])).shape == (0,)
     with pytest.raises(ConfigError, match=r"name 1 belongs to no concept\. Remedy: leave such names out"):
         incidence(["A", ()])
 
@@ -37,9 +38,9 @@ def test_against_the_double_loop(n: int, concepts: int, monkeypatch: pytest.Monk
     groups = random_groups(n, concepts, seed=n + concepts)
     matrix = incidence(groups)
     naive = np.array([[bool(set(a) & set(b)) for b in groups] for a in groups])
-    np.testing.assert_array_equal(related(matrix), naive.sum(axis=1))
+    np.testing.assert_array_equal(count_related(matrix), naive.sum(axis=1))
     one, other = np.divmod(np.arange(n * n), n)
-    np.testing.assert_array_equal(share(matrix, one, other), naive.ravel())
+    np.testing.assert_array_equal(shares_concept(matrix, one, other), naive.ravel())
 
 
 def test_split_columns_against_the_double_loop() -> None:
@@ -49,14 +50,7 @@ def test_split_columns_against_the_double_loop() -> None:
         [bool(set(a) & set(b)) and x == y for b, y in zip(groups, label, strict=True)]
         for a, x in zip(groups, label, strict=True)
     ]
-    np.testing.assert_array_equal(related(split_columns(incidence(groups), label)), np.sum(naive, axis=1))
-
-
-def test_nothing() -> None:
-    none = np.zeros(0, dtype=np.int64)
-    assert related(incidence([])).shape == (0,)
-    assert share(incidence(["A"]), none, none).shape == (0,)
-    assert related(split_columns(incidence([]), none)).shape == (0,)
+    np.testing.assert_array_equal(count_related(split_concepts_by(incidence(groups), label)), np.sum(naive, axis=1))
 
 
 def naive_measures(
@@ -118,34 +112,30 @@ def test_a_perfect_clustering_and_one_of_single_terms() -> None:
     assert (single.pair_precision, single.pair_recall, single.pair_f1) == (0, 0, 0)
     assert (single.bcubed_precision, single.bcubed_recall) == (1, pytest.approx(2 / 3))
     assert measure_partition(["1"], ["A"]).pair_recall == 0
-
-
-def test_mixed_is_of_clusters_of_several_terms() -> None:
-    """Of {a b}, {c d} and {e}, two have several terms, and one of these joins two concepts."""
+    # mixed is a share of the clusters of several terms; in a chain of three the two ends share nothing
     assert measure_partition(["1", "1", "2", "2", "3"], ["A", "A", "B", "C", "D"]).mixed == 0.5
-    # of three terms in a chain the two ends share nothing
     assert measure_partition(["1", "1", "1"], [("A",), ("A", "B"), ("B",)]).mixed == 1
 
 
 def test_languages_decide_only_the_cross_lingual_share() -> None:
-    clusters, concepts = ["1", "1", "2"], ["A", "A", "A"]
-    assert measure_partition(clusters, concepts).cross_lingual_recall is None
-    assert measure_partition(clusters, concepts, ["", "", ""]).cross_lingual_recall is None
-    assert measure_partition(clusters, concepts, ["en", "en", "en"]).cross_lingual_recall is None
-    assert measure_partition(clusters, concepts, ["en", "de", ""]).cross_lingual_recall == 1
-    assert measure_partition(clusters, concepts, ["en", "en", "de"]).cross_lingual_recall == 0
-    assert measure_partition(clusters, concepts, [("de", "en"), "en", "en"]).cross_lingual_recall == 0.5
+    cases = (
+        (None, None), (["", "", ""], None), (["en", "en", "en"], None), (["en", "de", ""], 1), (["en", "en", "de"], 0),
+        ([("de", "en"), "en", "en"], 0.5),
+    )  # fmt: skip
+    for languages, recall in cases:
+        found = measure_partition(["1", "1", "2"], ["A", "A", "A"], languages)  # type: ignore[arg-type]  # mixed kinds
+        assert found.cross_lingual_recall == recall
 
 
 def test_partition_refusals() -> None:
-    with pytest.raises(ConfigError, match="no terms to measure"):
-        measure_partition([], [])
-    with pytest.raises(ConfigError, match="2 terms and 1 entries of concepts"):
-        measure_partition(["1", "1"], ["A"])
-    with pytest.raises(ConfigError, match="as many of both expected"):
-        measure_partition(["1"], ["A"], [])
-    with pytest.raises(ConfigError, match="name 0 belongs to no concept"):
-        measure_partition(["1"], [()])
+    for clusters, concepts, languages, message in (
+        ([], [], None, "no terms to measure"),
+        (["1", "1"], ["A"], None, "2 terms and 1 entries of concepts"),
+        (["1"], ["A"], [], "as many of both expected"),
+        (["1"], [()], None, "name 0 belongs to no concept"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            measure_partition(clusters, concepts, languages)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def vectors(n: int, d: int = 6, seed: int = 0) -> np.ndarray:

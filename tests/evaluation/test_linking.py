@@ -1,8 +1,9 @@
-"""``medlink evaluate linking``: ranks, what the threshold links and calibration, by hand and against the linker."""
+"""``medlink evaluate linking``: ranks, linked mentions and calibration, by hand and against the linker."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from medlink.errors import InputError
 from medlink.evaluation.measures import calibration_error
 from medlink.evaluation.retrieval import Query, read_queries
 from medlink.files.problems import Problems
+from medlink.index import Bundle
 from medlink.linking import Linker, Mention
 from medlink.records import LINKED
 from tests.evaluation import commands
@@ -28,6 +30,14 @@ GOLD = (
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _demo_stays_open(demo: Bundle) -> Iterator[None]:
+    """Open the demo bundle once for all runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medlink.evaluation.linking.Bundle", lambda path: demo)
+        yield
+
+
 def run(*args: object) -> Result:
     return commands.run("linking", *args)
 
@@ -38,9 +48,9 @@ def gold(tmp_path: Path) -> Path:
     return tmp_path / "gold.tsv"
 
 
-def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
-    said = run(demo_path, gold, "-o", tmp_path / "items.tsv").stdout.splitlines()
-    assert said[0] == "5 mentions, 479 concepts of bundle, linked in their contexts"
+def test_the_report_agrees_with_the_linker(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
+    printed = run(demo_path, gold, "-o", tmp_path / "items.tsv").stdout.splitlines()
+    assert printed[0] == "5 mentions, 479 concepts of bundle, linked in their contexts"
     given = [line.split("\t") for line in GOLD.splitlines()[1:]]
     links = linker.link([Mention(row[1], row[2]) for row in given], [row[3] for row in given], k=10)
     ids = [[one.concept_id for one in link.candidates] for link in links]
@@ -53,11 +63,11 @@ def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Pat
         [float(item["score"]) for item in items], [link.candidates[0].score for link in links], rtol=1e-5
     )
     linked, first = [link.status == LINKED for link in links], [rank == 1 for rank in ranks]
-    # what the dictionary lacks stays among the mentions, and is wrong where it is linked
+    # a mention whose concept the dictionary lacks counts, and is wrong if it is linked
     assert (ranks[0], ranks[1], linked[2]) == (1, 1, True)
     reciprocal = [1 / rank if rank else 0 for rank in ranks]
     scores = np.array([link.candidates[0].score for link in links])
-    for line in said[2:]:
+    for line in printed[2:]:
         tag, mentions, known, *values = line.split()
         of = [at for at, row in enumerate(given) if tag in (row[2], "all")]
         precision = np.mean([first[at] for at in of if linked[at]])
@@ -76,7 +86,6 @@ def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Pat
 
 def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
     base = run(demo_path, gold).stdout
-    assert run(demo_path, gold).stdout == base
     for options in (
         ("--distinct",),
         ("--sample", 2),
@@ -98,7 +107,7 @@ def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: P
     assert deep != low
 
 
-def test_parts_of_a_composite_mention_are_all_right_as_in_biosyn(demo_path: Path, tmp_path: Path) -> None:
+def test_composite_mentions_count_as_in_biosyn(demo_path: Path, tmp_path: Path) -> None:
     lines = [
         # one of the ids is enough for each part, whichever it is
         "1||0|9||D||migraine|heart attack||DEMO:0016|DEMO:0026|X:7",
@@ -139,9 +148,9 @@ def test_annotated_notes_are_gold(demo_path: Path, tmp_path: Path) -> None:
         Query(("Herzinfarkt",), ("DEMO:0016",), "de", "c.jsonl", 1),
     )
     assert problems.skipped == {"query without a concept": 1}
-    said = run(demo_path, *paths, "--language", "en").stdout.splitlines()
+    printed = run(demo_path, *paths, "--language", "en").stdout.splitlines()
     # ids are known without what stands before them
-    assert [line.split()[:3] for line in said[2:]] == [["de", "1", "1"], ["en", "2", "2"], ["all", "3", "3"]]
+    assert [line.split()[:3] for line in printed[2:]] == [["de", "1", "1"], ["en", "2", "2"], ["all", "3", "3"]]
     alike = commands.run("retrieval", demo_path, *paths)
     assert alike.stdout.splitlines()[-1].split()[:3] == ["all", "3", "3"]
     (tmp_path / "notes/a.ann").unlink()

@@ -1,4 +1,4 @@
-"""Names to evaluate: from a knowledge base, a bundle, a table; samples; clusters."""
+"""Dictionaries from a knowledge base, a bundle, a table; samples; clusters."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_refusals_of_dictionaries(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_of_whole_concepts() -> None:
-    names = Dictionary.of(((f"C{i % 40}",), f"name {i}", "en") for i in range(200))
+    names = Dictionary.from_entries(((f"C{i % 40}",), f"name {i}", "en") for i in range(200))
     sample = names.sample(52, seed=1)
     assert (len(sample), len(set().union(*sample.owners)), len(sample.languages)) == (55, 11, 55)
     assert list(sample.texts) == sorted(sample.texts)
@@ -100,7 +100,7 @@ def test_clusters(tmp_path: Path) -> None:
             read_clusters(path)
 
 
-def test_clusters_that_a_language_parts(tmp_path: Path) -> None:
+def test_clusters_by_language(tmp_path: Path) -> None:
     path = tmp_path / "clusters.tsv"
     head, rows = "cluster\tterm\tlanguage\n", "1\tgift\tGER\n2\tcough\t\n"
     path.write_text(head + rows, "utf-8")
@@ -117,6 +117,6 @@ def test_clusters_that_a_language_parts(tmp_path: Path) -> None:
 
 def test_blanks_and_languages_of_names() -> None:
     names = [(("A",), "left  arm", "en"), (("B",), "left arm", "en"), (("C",), "left arm", "de")]
-    found, parted = Dictionary.of(names), Dictionary.of(names, by_language=True)
+    found, parted = Dictionary.from_entries(names), Dictionary.from_entries(names, by_language=True)
     assert (found.texts, found.owners, found.languages) == (("left arm",), ((0, 1, 2),), (("de", "en"),))
     assert (parted.texts, parted.owners, parted.languages) == (("left arm",) * 2, ((2,), (0, 1)), (("de",), ("en",)))

@@ -1,4 +1,4 @@
-"""``medlink evaluate notes``: documents, mentions and status by hand, against scikit-learn, and on the demo."""
+"""``medlink evaluate notes``: documents, mentions and status by hand, against scikit-learn, on the demo."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from medlink.errors import InputError
 from medlink.evaluation.notes import (
+    BestConcept,
     Finding,
     GoldText,
-    Linked,
     count,
     is_affirmed,
     is_right,
@@ -40,8 +40,8 @@ def place(words: str, nth: int = 0) -> tuple[int, int]:
     return start, start + len(words)
 
 
-def marked(words: str, concept: str | None, nth: int = 0, **said: str) -> dict[str, Any]:
-    return {"pieces": [place(words, nth)], "concepts": [concept] if concept else [], **said}
+def finding(words: str, concept: str | None, nth: int = 0, **status: str) -> dict[str, Any]:
+    return {"pieces": [place(words, nth)], "concepts": [concept] if concept else [], **status}
 
 
 def write(path: Path, *lines: dict[str, Any]) -> Path:
@@ -55,7 +55,7 @@ def run(*args: object) -> Result:
 
 @pytest.fixture(scope="module")
 def ids(demo_path: Path) -> dict[str, str]:
-    """What the demo bundle links the mentions of the text to."""
+    """The concepts of the demo bundle for the mentions of the text."""
     (note,) = NotePipeline(demo_path, language="en").link([Note("n", TEXT)])
     found = {TEXT[one.start : one.end]: one.link.concept_id for one in note.mentions}
     assert found.keys() == {"heart attack", "gout", "asthma"}
@@ -65,23 +65,22 @@ def ids(demo_path: Path) -> dict[str, str]:
 @pytest.fixture
 def gold(tmp_path: Path, ids: dict[str, str]) -> Path:
     findings = [
-        marked("heart attack", ids["heart attack"], temporality="historical"),
-        marked("gout", ids["gout"]),
-        marked("asthma", ids["asthma"], presence="absent"),
-        marked("gout", ids["gout"], 1, experiencer="family"),
-        marked("mother", "X:1"),
+        finding("heart attack", ids["heart attack"], temporality="historical"),
+        finding("gout", ids["gout"]),
+        finding("asthma", ids["asthma"], presence="absent"),
+        finding("gout", ids["gout"], 1, experiencer="family"),
+        finding("mother", "X:1"),
     ]
     other = {"id": 2, "language": "en", "text": "Nothing.", "findings": []}
     return write(tmp_path / "gold.jsonl", {"id": "one", "language": "en", "text": TEXT, "findings": findings}, other)
 
 
 def test_the_demo_by_hand(demo_path: Path, gold: Path, tmp_path: Path) -> None:
-    said = run(demo_path, gold, "--format", "json", "-o", tmp_path / "items.tsv").stdout
-    found = json.loads(said)
+    found = json.loads(run(demo_path, gold, "--format", "json", "-o", tmp_path / "items.tsv").stdout)
     assert found["head"] == "2 texts with 5 findings at their places"
     (row,) = found["table"]
-    # of the affirmed concepts heart attack and gout are found, that of "mother" is not; what is denied or of another
-    # person is a wrong document where its status is not read
+    # of the affirmed concepts heart attack and gout are found, that of "mother" is not; without its status a denied
+    # finding, or one of another person, is a wrong document
     assert (row["P"], row["R"], row["F1"]) == pytest.approx((1, 2 / 3, 0.8))
     assert row["status not read"] == pytest.approx(2 * 2 / (3 + 3))
     assert (row["mention P"], row["mention R"], row["mention F1"]) == pytest.approx((1, 2 / 3, 0.8))
@@ -124,8 +123,8 @@ def test_gold_without_status_counts_all_that_is_found(demo_path: Path, ids: dict
     assert row["status not read"] == row["F1"]
 
 
-def linked(words: str, concept: str, nth: int = 0, affirmed: bool = True, is_linked: bool = True) -> Linked:
-    return Linked(*place(words, nth), concept, affirmed, is_linked, 0.9)
+def linked(words: str, concept: str, nth: int = 0, affirmed: bool = True, is_linked: bool = True) -> BestConcept:
+    return BestConcept(*place(words, nth), concept, affirmed, is_linked, 0.9)
 
 
 def test_counts_by_hand() -> None:
@@ -135,7 +134,7 @@ def test_counts_by_hand() -> None:
         Finding((place("asthma"),), frozenset({"B"}), Qualifiers("absent")),
         Finding((place("mother"),), frozenset()),
     ]
-    text = GoldText.of("n", "en", TEXT, findings)
+    text = GoldText.from_findings("n", "en", TEXT, findings)
     assert (text.concepts, text.affirmed) == ({"A", "G", "H", "B"}, {"A", "G", "H"})
     found = [
         linked("heart", "A"),
@@ -155,16 +154,16 @@ def test_counts_by_hand() -> None:
     assert rates(Counter(), "documents") == (0, 0, 0)
 
 
-def test_what_is_right_where_gold_is_not_complete() -> None:
-    finding = Finding((place("gout"),), frozenset({"G"}))
-    whole = GoldText.of("n", "en", TEXT, [finding])
-    partly = GoldText.of("n", "en", TEXT, [finding], complete=False)
-    loose = GoldText.of("n", "en", TEXT, [finding, Finding((), frozenset({"B"}))], placed=False)
+def test_incomplete_gold_and_gold_without_spans() -> None:
+    gout = Finding((place("gout"),), frozenset({"G"}))
+    whole = GoldText.from_findings("n", "en", TEXT, [gout])
+    partly = GoldText.from_findings("n", "en", TEXT, [gout], complete=False)
+    loose = GoldText.from_findings("n", "en", TEXT, [gout, Finding((), frozenset({"B"}))], has_spans=False)
     at = place("asthma")
     assert [is_right(text, *at, "B", denied=False) for text in (whole, partly, loose)] == [False, None, True]
     assert [is_right(text, *at, "Q", denied=True) for text in (whole, partly, loose)] == [False, None, None]
     assert is_right(loose, *at, "Q", denied=False) is False
-    assert loose.findings == (finding,)
+    assert loose.findings == (gout,)
     assert count(partly, [linked("asthma", "B")])["mentions wrong"] == 0
     assert count(whole, [linked("asthma", "B")])["mentions wrong"] == 1
     assert [count(loose, [linked("asthma", one)])["mentions wrong"] for one in "BQ"] == [0, 1]
@@ -190,7 +189,7 @@ def test_status_is_that_of_scikit_learn() -> None:
 
 
 def test_bad_lines_and_files(demo_path: Path, tmp_path: Path) -> None:
-    good = {"id": 1, "text": TEXT, "findings": [marked("gout", "DEMO:0001")]}
+    good = {"id": 1, "text": TEXT, "findings": [finding("gout", "DEMO:0001")]}
     bad = [
         {**good, "text": 3},
         {**good, "findings": [{"pieces": [[0, 900]], "concepts": ["A"]}]},
@@ -199,7 +198,7 @@ def test_bad_lines_and_files(demo_path: Path, tmp_path: Path) -> None:
     ]
     problems = Problems(adjustable=False)
     (text,) = read_texts([write(tmp_path / "a.jsonl", *[good] * 1, *bad[:1])], problems)
-    assert (text.told, text.placed, text.language) == (frozenset(), True, "")
+    assert (text.annotated_fields, text.has_spans, text.language) == (frozenset(), True, "")
     assert problems.bad == {"no text with findings": 1}
     problems = Problems(1)
     read_texts([write(tmp_path / "b.jsonl", good, *bad)], problems)
@@ -212,4 +211,4 @@ def test_bad_lines_and_files(demo_path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"c\.jsonl: there is no finding with a concept in it\. Remedy: give texts"):
         read_texts([write(tmp_path / "c.jsonl", {**good, "findings": []})], Problems())
     with pytest.raises(InputError, match=r"d\.jsonl: none of its concepts is in .*bundle\. Remedy: give a bundle"):
-        run(demo_path, write(tmp_path / "d.jsonl", {**good, "findings": [marked("gout", "X:1")]}))
+        run(demo_path, write(tmp_path / "d.jsonl", {**good, "findings": [finding("gout", "X:1")]}))

@@ -1,4 +1,4 @@
-"""Measures on real ratings and a real hierarchy; skipped where the data is not at hand."""
+"""Measures on real ratings and a real hierarchy; skipped without the data."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 import pytest
 
 from medlink.evaluation import correlate, measure_answers, pair_cosines, read_leaves, retrieve
-from medlink.evaluation.task import draw
+from medlink.evaluation.task import draw_sample
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import load_encoder
-from medlink.training.data.rated import read_pairs
+from medlink.training.data.rated_pairs import read_pairs
+
+pytestmark = pytest.mark.slow
 
 
 def measured(path: Path, measure: str) -> tuple[int, float]:
-    """Pairs of a file, and the correlation of their ratings with cosines of the built-in encoder."""
+    """Number of pairs of a file, and the correlation of their ratings with cosines of the built-in encoder."""
     problems = Problems(0.0)
     pairs = read_pairs(path, problems)
     assert problems.rows == len(pairs)
     encode = load_encoder().encode
-    near = pair_cosines(encode([pair.one for pair in pairs]), encode([pair.other for pair in pairs]))
+    near = pair_cosines(encode([pair.text_1 for pair in pairs]), encode([pair.text_2 for pair in pairs]))
     found = correlate([pair.rating for pair in pairs], near, measure=measure)
     assert found.low < found.value < found.high
     return len(pairs), found.value
@@ -46,6 +48,6 @@ def test_leaves_of_hpo(shared: Path, tmp_path: Path) -> None:
         task = read_leaves(kb)
     assert (len(task.queries), len({query.source for query in task.queries}), task.nameless) == (26_319, 13_169, 0)
     assert (len(task.dictionary), len(task.dictionary.concepts)) == (15_035, 5_819)
-    answers = retrieve(load_encoder().encode, task.dictionary, draw(task.queries, 500, seed=1))
+    answers = retrieve(load_encoder().encode, task.dictionary, draw_sample(task.queries, 500, seed=1))
     assert all(answer.known for answer in answers)
     assert 0.4 < measure_answers(answers)["en"].mrr < 0.8

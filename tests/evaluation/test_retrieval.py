@@ -1,4 +1,4 @@
-"""Queries of every layout, looked up with an encoder of letters, whose cosines can be counted by hand; leaves."""
+"""Queries of each layout, looked up by an encoder that counts letters, with cosines by hand; leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import task
 from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, read_leaves, read_queries, retrieve
-from medlink.evaluation.task import draw, embed
+from medlink.evaluation.task import embed
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 
@@ -24,7 +24,7 @@ def letters(texts: Sequence[str]) -> NDArray[np.float32]:
     return found
 
 
-ENTRIES = Dictionary.of([(("A",), "a"), (("A",), "aab"), (("B",), "b"), (("C", "X"), "c")])
+ENTRIES = Dictionary.from_entries([(("A",), "a"), (("A",), "aab"), (("B",), "b"), (("C", "X"), "c")])
 
 
 def ranks(*queries: Query, **options: object) -> list[int]:
@@ -50,7 +50,7 @@ def test_answers() -> None:
     assert retrieve(letters, ENTRIES, []) == []
 
 
-def test_all_parts_of_a_composite_mention_must_be_right() -> None:
+def test_composite_mentions() -> None:
     both = Query(("a", "b"), ("A", "B"))
     worst = Query(("a", "c"), ("B",))
     lost = Query(("a", "c"), ("A",))
@@ -80,7 +80,7 @@ def test_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_dictionary_wider_than_the_gold_and_many_owners() -> None:
-    entries = Dictionary.of([((f"C{i:02}",), text) for i in range(12) for text in ("a", "b")])
+    entries = Dictionary.from_entries([((f"C{i:02}",), text) for i in range(12) for text in ("a", "b")])
     found = retrieve(letters, entries, [Query(("a",), ("C03",)), Query(("b",), ("C11",))])
     # all concepts share both names: ties go by id
     assert [one.rank for one in found] == [4, 12]
@@ -99,21 +99,9 @@ def test_measures_by_language() -> None:
         measure_answers([])
 
 
-def test_samples() -> None:
-    queries = [Query((str(i),), ("A",)) for i in range(50)]
-    drawn = draw(queries, 10, seed=1)
-    assert len(set(drawn)) == 10
-    assert list(drawn) == sorted(drawn, key=queries.index)
-    assert draw(queries, 10, seed=1) == drawn
-    assert draw(queries, 10, seed=2) != drawn
-    assert draw(queries, 50, seed=1) == tuple(queries)
-    with pytest.raises(ConfigError, match="a sample of 0, 1 or more expected"):
-        draw(queries, 0, seed=1)
-
-
 def test_refusals() -> None:
-    with pytest.raises(ConfigError, match=r"there are no names to look among\. Remedy: give a dictionary with names"):
-        retrieve(letters, Dictionary.of([]), [Query(("a",), ("A",))])
+    with pytest.raises(ConfigError, match=r"the dictionary has no names\. Remedy: give a dictionary with names"):
+        retrieve(letters, Dictionary.from_entries([]), [Query(("a",), ("A",))])
     with pytest.raises(ConfigError, match=r"no texts to embed\. Remedy: give one or more"):
         embed(letters, [])
     with pytest.raises(ConfigError, match="rank_by is 'rows'"):
@@ -222,7 +210,7 @@ def test_leaves_by_hand(tmp_path: Path) -> None:
     with store(tmp_path) as kb:
         task = read_leaves(kb)
         german = read_leaves(kb, languages=frozenset({"de"}))
-    assert task.dictionary == Dictionary.of(
+    assert task.dictionary == Dictionary.from_entries(
         [
             (("T:1",), "disease"),
             (("T:1",), "Krankheit"),

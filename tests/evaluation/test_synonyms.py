@@ -1,4 +1,4 @@
-"""Synonym retrieval as a task: what is asked of which names, by an encoder whose cosines are known."""
+"""Synonym retrieval: queries and their names, by an encoder with known cosines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = {f"C{i}": [f"{i}x{j}" for j in range(1 + i % 3)] for i in range(12)}
 
 
 class ByConcept:
-    """Embeds a name by the number of its concept, so that synonyms are always first; it remembers what it read."""
+    """Embeds a name by the number of its concept, so that synonyms are first; records the texts."""
 
     dimension, fingerprint = 12, "by concept"
 

@@ -1,5 +1,5 @@
-"""Kills, writers at once, full disks, flipped bits and damaged files, against the commands as users run them.
+"""Kills, concurrent writers, full disks, flipped bits and damaged files, against the commands as users run them.
 
-``MEDLINK_FAULTS=full`` runs every point; otherwise a sample that fits beside the other tests. ``make faults`` makes the
-table of ``docs/explanation/reliability.md``.
+``MEDLINK_FAULTS=full`` runs every point, otherwise each writer has one sampled point. ``make faults`` writes the table
+of ``docs/explanation/reliability.md``.
 """

@@ -25,7 +25,7 @@ MENTIONS = (
     "tussis 2",
     "tussis",
 )
-"""Names of each table of :func:`write_inputs`, and some that no table has quite like this."""
+"""Names of each table of :func:`write_inputs`, and misspelt ones."""
 _HEADER = "concept_id\tname\tlanguage\ttype\tparent\tsemantic_type\n"
 _DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\n"
 
@@ -34,10 +34,10 @@ _DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\n"
 class Case:
     """A writer.
 
-    ``before`` are commands that make the folder it starts in, ``words`` its own, ``again`` those of the next run where
-    they differ. ``targets`` are what it writes, with their kinds (:mod:`tests.faults.states`). Only ``make faults``
-    kills ``slow`` ones at a random time. Where there are no words a component that was given no bundle makes its own.
-    The file of one that ``tells`` is of what the run did: it may say that there was nothing left to do.
+    ``before`` are the commands that make the folder it starts in, ``words`` is its own command, ``again`` that of the
+    next run if it differs. Without ``words`` a component without a bundle builds the cached one. ``targets`` are the
+    files and folders that it writes, with their kinds (:mod:`tests.faults.states`). A writer that ``reports`` writes
+    what the run did: its second run may report that nothing was left.
     """
 
     name: str
@@ -45,8 +45,7 @@ class Case:
     targets: tuple[tuple[str, str], ...]
     before: tuple[str, ...] = ()
     again: str = ""
-    slow: bool = False
-    tells: bool = False
+    reports: bool = False
 
 
 _KB = "kb build house/kb.sqlite --table"
@@ -57,159 +56,59 @@ _CODERPP = (
     "train coderpp kb.sqlite -o model --start encoder --epochs 1 --anchors 64 --positives 2 --neighbours 3 "
     "--checkpoint-steps 2"
 )
+_BASE, _OTHER = "kb build {} --table base.tsv", "kb build {} --table other.tsv"
+_TWO_KBS = (_BASE.format("old.sqlite"), _OTHER.format("kb.sqlite"))
+_OUT_HTML = (("out.tsv", "file"), ("out.html", "file"))
+_LINK = "link house notes.jsonl -o out.jsonl --language en"
+_STATIC = "train static kb.sqlite -o model --epochs 1 --batch-size 16 --rows 256 --dimension 16 --hidden 8"
 CASES = (
-    Case("kb build, new", "kb build kb.sqlite --table base.tsv", (("kb.sqlite", "kb"),)),
-    Case(
-        "kb build, replacing",
-        "kb build kb.sqlite --table other.tsv",
-        (("kb.sqlite", "kb"),),
-        ("kb build kb.sqlite --table base.tsv",),
-    ),
+    Case("kb build, new", _BASE.format("kb.sqlite"), (("kb.sqlite", "kb"),)),
+    Case("kb build, replacing", _OTHER.format("kb.sqlite"), (("kb.sqlite", "kb"),), (_BASE.format("kb.sqlite"),)),
     Case("kb build, in a bundle", f"{_KB} other.tsv", _HOUSE, _BUNDLE),
     Case("index build, new", _BUILD, _HOUSE, _BUNDLE[:1]),
     Case("index build, replacing", _BUILD, _HOUSE, (*_BUNDLE, f"{_KB} other.tsv")),
     Case("index build, renewing", _BUILD, _HOUSE, (*_BUNDLE, "index add house --table more.tsv")),
-    Case(
-        "index build --kb", f"{_BUILD} --kb other.sqlite", _HOUSE, (*_BUNDLE, "kb build other.sqlite --table other.tsv")
-    ),
-    Case(
-        "kb update",
-        "kb update kb.sqlite --table other.tsv",
-        (("kb.sqlite", "kb"),),
-        ("kb build kb.sqlite --table base.tsv",),
-    ),
-    Case(
-        "kb changes",
-        "kb changes old.sqlite kb.sqlite -o out.tsv",
-        (("out.tsv", "file"),),
-        (
-            "kb build old.sqlite --table base.tsv",
-            "kb build kb.sqlite --table other.tsv",
-            "kb changes old.sqlite old.sqlite -o out.tsv",
-        ),
-    ),
-    Case(
-        "kb export",
-        "kb export kb.sqlite --format fhir -o out.json",
-        (("out.json", "file"),),
-        (
-            "kb build old.sqlite --table base.tsv",
-            "kb build kb.sqlite --table other.tsv",
-            "kb export old.sqlite --format fhir -o out.json",
-        ),
-    ),
-    Case(
-        "kb export, a container",
-        "kb export kb.sqlite --format ftrm -o out.ftrm",
-        (("out.ftrm", "ftrm"),),
-        (
-            "kb build old.sqlite --table base.tsv",
-            "kb build kb.sqlite --table other.tsv",
-            "kb export old.sqlite --format ftrm -o out.ftrm",
-        ),
-    ),
-    Case(
-        "index update",
-        "index update house --table other.tsv -o out.tsv",
-        (*_HOUSE, ("out.tsv", "file")),
-        (*_BUNDLE, "kb changes house house -o out.tsv"),
-        tells=True,
-    ),
+    Case("index build --kb", f"{_BUILD} --kb other.sqlite", _HOUSE, (*_BUNDLE, _OTHER.format("other.sqlite"))),
+    Case("kb update", "kb update kb.sqlite --table other.tsv", (("kb.sqlite", "kb"),), (_BASE.format("kb.sqlite"),)),
+    Case("kb changes", "kb changes old.sqlite kb.sqlite -o out.tsv", (("out.tsv", "file"),),
+         (*_TWO_KBS, "kb changes old.sqlite old.sqlite -o out.tsv")),
+    Case("kb export", "kb export kb.sqlite --format fhir -o out.json", (("out.json", "file"),),
+         (*_TWO_KBS, "kb export old.sqlite --format fhir -o out.json")),
+    Case("kb export, a container", "kb export kb.sqlite --format ftrm -o out.ftrm", (("out.ftrm", "ftrm"),),
+         (*_TWO_KBS, "kb export old.sqlite --format ftrm -o out.ftrm")),
+    Case("index update", "index update house --table other.tsv -o out.tsv", (*_HOUSE, ("out.tsv", "file")),
+         (*_BUNDLE, "kb changes house house -o out.tsv"), reports=True),
     Case("index update, what waits", "index update house", _HOUSE, (*_BUNDLE, f"{_KB} other.tsv")),
-    Case(
-        "impact",
-        "impact house later linked.jsonl -o out.tsv --report out.html",
-        (("out.tsv", "file"), ("out.html", "file")),
-        (
-            *_BUNDLE,
-            "link house notes.jsonl -o linked.jsonl --language en",
-            "kb build later/kb.sqlite --table other.tsv",
-            "index build later --encoder encoder",
-            "impact house house linked.jsonl -o out.tsv --report out.html",
-        ),
-        slow=True,
-    ),
+    Case("impact", "impact house later linked.jsonl -o out.tsv --report out.html", _OUT_HTML,
+         (*_BUNDLE, "link house notes.jsonl -o linked.jsonl --language en", _OTHER.format("later/kb.sqlite"),
+          "index build later --encoder encoder", "impact house house linked.jsonl -o out.tsv --report out.html")),
     Case("index add, first", "index add house --table more.tsv", _HOUSE, _BUNDLE),
-    Case(
-        "index add, again", "index add house --table last.tsv", _HOUSE, (*_BUNDLE, "index add house --table more.tsv")
-    ),
-    Case(
-        "cluster",
-        "cluster terms.txt --encoder encoder -o out.tsv --report out.html",
-        (("out.tsv", "file"), ("out.html", "file")),
-        ("cluster few.txt --encoder encoder -o out.tsv --report out.html",),
-    ),
-    Case(
-        "cluster --add-to",
-        "cluster terms.txt --bundle house --decisions decisions.tsv --add-to house -o out.tsv",
-        (*_HOUSE, ("out.tsv", "file")),
-        _BUNDLE,
-        tells=True,
-    ),
-    Case(
-        "link",
-        "link house notes.jsonl -o out.jsonl --language en",
-        (("out.jsonl", "file"),),
-        (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
-        slow=True,
-    ),
-    Case(
-        "link --resume",
-        "link house notes.jsonl -o out.jsonl --language en",
-        (("out.jsonl", "file"),),
-        (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
-        again="link house notes.jsonl -o out.jsonl --language en --resume",
-        slow=True,
-    ),
-    Case(
-        "map",
-        "map house codes.csv -o out.csv --before before.csv --changes out.tsv",
-        (("out.csv", "file"), ("out.tsv", "file")),
-        (
-            *_BUNDLE,
-            "map house codes.csv -o before.csv",
-            "map house few.csv -o out.csv --before before.csv --changes out.tsv",
-        ),
-    ),
-    Case(
-        "learn",
-        "learn house links.jsonl -o out.jsonl",
-        (("out.jsonl", "file"),),
-        (*_BUNDLE, "learn house links.jsonl -o out.jsonl --least-seen 1"),
-    ),
-    Case(
-        "review",
-        "review house codes.jsonl -o decided.tsv --report out.html --pairs out.tsv",
-        (("out.html", "file"), ("out.tsv", "file")),
-        (*_BUNDLE, "review house codes.jsonl -o earlier.tsv --report out.html --pairs out.tsv"),
-    ),
-    Case(
-        "evaluate",
-        "evaluate retrieval base.tsv queries.tsv --encoder encoder -o out.tsv",
-        (("out.tsv", "file"),),
-        ("evaluate retrieval base.tsv few.tsv --encoder encoder -o out.tsv",),
-    ),
-    Case(
-        "train static",
-        "train static kb.sqlite -o model --epochs 1 --batch-size 16 --rows 256 --dimension 16 --hidden 8 --seed 2",
-        (("model", "encoder"),),
-        (
-            "kb build kb.sqlite --table base.tsv",
-            "train static kb.sqlite -o model --epochs 1 --batch-size 16 --rows 256 --dimension 16 --hidden 8",
-        ),
-        slow=True,
-    ),
-    Case(
-        "train coderpp",
-        _CODERPP,
-        (("model", "encoder"),),
-        ("kb build kb.sqlite --table base.tsv",),
-        again=f"{_CODERPP} --resume",
-        slow=True,
-    ),
-    Case("demo", "demo -o out", (("out/bundle", "bundle"), ("out/notes.html", "file")), slow=True),
-    Case("the cached demo bundle", "", (("cache/medlink", "cached"),), slow=True),
-)
+    Case("index add, again", "index add house --table last.tsv", _HOUSE,
+         (*_BUNDLE, "index add house --table more.tsv")),
+    Case("cluster", "cluster terms.txt --encoder encoder -o out.tsv --report out.html", _OUT_HTML,
+         ("cluster few.txt --encoder encoder -o out.tsv --report out.html",)),
+    Case("cluster --add-to", "cluster terms.txt --bundle house --decisions decisions.tsv --add-to house -o out.tsv",
+         (*_HOUSE, ("out.tsv", "file")), _BUNDLE, reports=True),
+    Case("link", _LINK, (("out.jsonl", "file"),), (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en")),
+    Case("link --resume", _LINK, (("out.jsonl", "file"),),
+         (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"), again=f"{_LINK} --resume"),
+    Case("map", "map house codes.csv -o out.csv --before before.csv --changes out.tsv",
+         (("out.csv", "file"), ("out.tsv", "file")),
+         (*_BUNDLE, "map house codes.csv -o before.csv",
+          "map house few.csv -o out.csv --before before.csv --changes out.tsv")),
+    Case("learn", "learn house links.jsonl -o out.jsonl", (("out.jsonl", "file"),),
+         (*_BUNDLE, "learn house links.jsonl -o out.jsonl --least-seen 1")),
+    Case("review", "review house codes.jsonl -o decided.tsv --report out.html --pairs out.tsv",
+         (("out.html", "file"), ("out.tsv", "file")),
+         (*_BUNDLE, "review house codes.jsonl -o earlier.tsv --report out.html --pairs out.tsv")),
+    Case("evaluate", "evaluate retrieval base.tsv queries.tsv --encoder encoder -o out.tsv", (("out.tsv", "file"),),
+         ("evaluate retrieval base.tsv few.tsv --encoder encoder -o out.tsv",)),
+    Case("train static", f"{_STATIC} --seed 2", (("model", "encoder"),), (_BASE.format("kb.sqlite"), _STATIC)),
+    Case("train coderpp", _CODERPP, (("model", "encoder"),), (_BASE.format("kb.sqlite"),),
+         again=f"{_CODERPP} --resume"),
+    Case("demo", "demo -o out", (("out/bundle", "bundle"), ("out/notes.html", "file"))),
+    Case("the cached demo bundle", "", (("cache/medlink", "cached"),)),
+)  # fmt: skip
 
 
 def _rows(source: str, number: int) -> str:
@@ -222,7 +121,7 @@ def _rows(source: str, number: int) -> str:
 
 
 def added(number: int, count: int = 3) -> dict[str, str]:
-    """New concepts, other ones for each number: ids and names."""
+    """Names of new concepts by id, different for each number."""
     word = "".join(random.Random(number).choices("bdfgklmnprst", k=4))
     return {f"N{number}:{i}": f"morbus {'aeiou'[i % 5].join(word)} {number}" for i in range(count)}
 
@@ -233,7 +132,7 @@ def table(names: dict[str, str]) -> str:
 
 
 def write_inputs(folder: Path) -> None:
-    """All that the commands read, and a small encoder."""
+    """Write the inputs of the commands, and a small encoder."""
     tables = {
         "base.tsv": _rows("X", 60),
         "other.tsv": _rows("Y", 40).replace("osis", "osis nova") + "Y:90\ttussis 2\ten\t\t\tSymptom\n",
@@ -272,7 +171,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def write_encoder(folder: Path) -> None:
-    """A static encoder with weights drawn at random, which embeds as surely as a trained one."""
+    """Write a static encoder of random weights."""
     from medlink.models import StaticConfig, StaticEncoder
     from medlink.models.static.encoder import quantise
 

@@ -1,4 +1,4 @@
-"""Processes forked from one that has imported everything, so that a run costs what the command itself does."""
+"""Processes forked from one that has imported everything: a run costs no more than its command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 600.0
-"""Seconds after which a process counts as one that hangs: far more than a crowd of writers takes on a busy machine."""
+"""Seconds after which a process counts as hanging: far more than concurrent writers take on a busy machine."""
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([f"{__package__}.preload"])
 
@@ -42,12 +42,12 @@ class Task:
 
 
 @dataclass
-class Done:
-    """What became of a process.
+class Outcome:
+    """The end of a process.
 
-    ``value`` is what the function gave. ``refused`` is the message of a :class:`MedlinkError`, ``traceback`` that of
-    any other exception. ``signal`` is what ended the process, 0 where nothing did. ``hung`` says that it was ended
-    here, as it had not answered within :data:`LIMIT`.
+    ``value`` is the result of the function, ``refused`` the message of a :class:`MedlinkError`, ``traceback`` that of
+    any other exception. ``signal`` ended the process, 0 for none. A process that ``hung`` had not answered within
+    :data:`LIMIT` and was killed.
     """
 
     value: Any = None
@@ -62,7 +62,7 @@ class Done:
 
     @property
     def crashed(self) -> str:
-        """What no process may do, ``""`` where it did not."""
+        """Why the process ended as none may, ``""`` if it did not."""
         if self.hung:
             return f"not done within {LIMIT:.0f} s"
         if self.signal:
@@ -70,13 +70,13 @@ class Done:
         return self.traceback or ("Traceback" in self.err and self.err) or ""
 
 
-def together(tasks: Sequence[Task]) -> list[Done]:
-    """Run some functions at once, each in a process of its own."""
-    with TemporaryDirectory(prefix="medlink-faults-") as said, _importable():
+def call_together(tasks: Sequence[Task]) -> list[Outcome]:
+    """Run functions concurrently, each in a process of its own."""
+    with TemporaryDirectory(prefix="medlink-faults-") as folder, _importable():
         begun = []
         for number, task in enumerate(tasks):
             ours, theirs = _context.Pipe()
-            texts = [str(Path(said) / f"{number}.{name}") for name in ("out", "err")]
+            texts = [str(Path(folder) / f"{number}.{name}") for name in ("out", "err")]
             process = _context.Process(target=_child, args=(task, theirs, *texts), daemon=True)
             begun.append((process, ours, theirs, texts, time.perf_counter()))
         for process, _, theirs, _, _ in begun:
@@ -84,7 +84,7 @@ def together(tasks: Sequence[Task]) -> list[Done]:
             theirs.close()
         done = []
         for task, (process, ours, _, texts, start) in zip(tasks, begun, strict=True):
-            one, limit = Done(), LIMIT if task.kill_after is None else task.kill_after
+            one, limit = Outcome(), LIMIT if task.kill_after is None else task.kill_after
             ready = wait([ours], max(0.0, start + limit - time.perf_counter()))
             if not ready:
                 one.hung = task.kill_after is None
@@ -113,17 +113,17 @@ def call(
     *arguments: Any,
     fault: faults.Fault | None = None,
     kill_after: float | None = None,
-) -> Done:
+) -> Outcome:
     """Run one function in a process of its own."""
-    return together([Task(folder, function, arguments, fault, kill_after)])[0]
+    return call_together([Task(folder, function, arguments, fault, kill_after)])[0]
 
 
 def command(words: str) -> int:
-    """Run ``medlink`` with these words; gives the exit code. For :func:`call`."""
+    """Run ``medlink`` with these words, for :func:`call`; returns the exit code."""
     from medlink.cli.main import main
     from medlink.linking import demo
 
-    # what the inputs hold is a tenth of it
+    # the inputs have a tenth of the demo terminology
     demo.demo_folder = _small_demo
     try:
         if words:
@@ -144,7 +144,7 @@ def _small_demo() -> Path:
 
 @contextmanager
 def _importable() -> Any:
-    """Let the process that all others are forked from find the package and these tests, wherever pytest began."""
+    """Let the process that all others are forked from import the package and these tests."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
     try:
@@ -156,14 +156,14 @@ def _importable() -> Any:
 
 
 def _child(task: Task, answer: Connection, out: str, err: str) -> None:
-    """Do a task and answer; what Python and the libraries print goes into two files."""
+    """Do a task and answer; standard output and error go into two files."""
     for path, stream in ((out, sys.stdout), (err, sys.stderr)):
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(number, stream.fileno())
     os.chdir(task.folder)
     os.environ["XDG_CACHE_HOME"] = str(task.folder / "cache")
     os.environ.pop("MEDLINK_BUNDLE", None)
-    done = Done()
+    done = Outcome()
     try:
         with faults.under(task.fault, task.folder) as done.changes:
             done.value = task.function(*task.arguments)
@@ -175,5 +175,5 @@ def _child(task: Task, answer: Connection, out: str, err: str) -> None:
     sys.stderr.flush()
     answer.send(done)
     answer.close()
-    # nothing of the libraries runs at the end of a process that has answered
+    # no exit handler of a library runs
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What the tests of faults share: the folders they start from, the size of the run, and the table it makes."""
+"""Start folders, the size of the run, and its table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from .fault_runner import FaultRunner, Tally
 from .faults import FULL
-from .workshop import Tally, Workshop
 
 _TABLE = "MEDLINK_FAULTS_TABLE"
 
@@ -21,21 +21,21 @@ def full() -> bool:
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+def runner(tmp_path_factory: pytest.TempPathFactory) -> FaultRunner:
     """Start folders, each made once."""
-    return Workshop(tmp_path_factory.mktemp("faults"))
+    return FaultRunner(tmp_path_factory.mktemp("faults"))
 
 
 class Table:
-    """Rows of the table: what was done, to what, and what came of it."""
+    """Rows of the table: fault, writer, and how the runs ended."""
 
     COLUMNS = ("old", "new", "refused", "unnoticed", "other")
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, Tally]] = []
 
-    def take(self, fault: str, writer: str, tally: Tally) -> None:
-        """Add a row, and fail where a run came to what may not be."""
+    def add(self, fault: str, writer: str, tally: Tally) -> None:
+        """Add a row; fail if a run had a problem."""
         self.rows.append((fault, writer, tally))
         assert tally.runs
         assert not tally.problems, f"{len(tally.problems)} of {tally.runs}:\n" + "\n".join(tally.problems[:5])
@@ -51,7 +51,7 @@ class Table:
 
 @pytest.fixture(scope="session")
 def table() -> Iterator[Table]:
-    """The table; written in the end where the environment says so."""
+    """The table, written at the end into the file that the environment names."""
     table = Table()
     yield table
     if _TABLE in os.environ:

@@ -1,4 +1,4 @@
-"""What can go wrong below a process, set up in it: a kill at a change of the file system, or no room."""
+"""Faults set up within a process: a kill at a change of the file system, or a limit of the file size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 FULL = os.environ.get("MEDLINK_FAULTS") == "full"
 """Whether every point is run, not a sample."""
-# what the audit hook is told of, and at which place of its arguments paths and the folders they are relative to stand
+# events of the audit hook, with the positions of the paths and of their folders among the arguments
 _EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.rename": ((0, 2), (1, 3)),
     "os.remove": ((0, 1),),
@@ -29,13 +29,13 @@ _EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
     "sqlite3.connect": ((0, None),),
 }
 MOVES = ("os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink")
-"""Changes of names: what was there goes, or something takes its place."""
+"""Changes of names."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a process.
+    """A fault of a process.
 
     ``kill_at`` is the number, from 1, of the change in its folder before which it is killed, or right after which with
     ``after``; ``largest`` bytes is the largest file it may write.
@@ -48,7 +48,7 @@ class Fault:
 
 @contextmanager
 def under(fault: Fault | None, folder: Path) -> Iterator[list[str]]:
-    """Let a fault happen in this process; gives the changes it made below its folder, as far as it came."""
+    """Set up a fault in this process; yields the list of its changes below the folder."""
     fault, changes = fault or Fault(), list[str]()
     top = os.path.realpath(folder)
 
@@ -63,7 +63,7 @@ def under(fault: Fault | None, folder: Path) -> Iterator[list[str]]:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def after(frame: FrameType, event: str, argument: Any) -> None:
-        # the first thing that happens is that the hook returns
+        # the first event is the return of the hook
         if frame.f_code is not hook.__code__:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -71,7 +71,7 @@ def under(fault: Fault | None, folder: Path) -> Iterator[list[str]]:
     if fault.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.largest, fault.largest))
     yield changes
-    # what the process does to end is not counted
+    # changes at the end of the process do not count
     top = "/nowhere"
 
 

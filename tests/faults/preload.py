@@ -1,4 +1,4 @@
-"""What the commands import, imported once: every process of these tests is forked from one that has it."""
+"""Imports of the commands, in the process that all processes of these tests are forked from."""
 
 from threading import RLock
 
@@ -29,9 +29,9 @@ from . import children, states  # noqa: F401
 from .faults import FULL
 
 if FULL:
-    # several seconds, for the writers that only the full run has
+    # several seconds, for writers of the full run only
     import medlink.training.coderpp.trainer
     import medlink.training.static.trainer  # noqa: F401
 
-# a lock of threads: its own is shared by processes, and those that are killed leave it behind
+# a lock of threads: the default one is shared by processes, and a killed process never releases it
 tqdm.set_lock(RLock())

@@ -1,4 +1,4 @@
-"""What stands at a place, told by opening it as a user does; nothing here knows how a bundle is laid out."""
+"""The state of files and folders, read by opening them as a user does, without the layout of a bundle."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from typing import Any
 from medlink.errors import MedlinkError
 
 State = Any
-"""Plain data; ``None`` where there is nothing that can be opened."""
+"""Plain data; ``None`` if nothing can be opened."""
 SCALE = 3
-"""Decimals of a score: its last bits depend on how many names are compared at once."""
+"""Decimals of a score: its last bits depend on the number of names compared at once."""
 
 
-def links(bundle: str | Path, mentions: Sequence[str]) -> list[Any]:
-    """What a bundle links mentions to, with the candidates."""
-    from medlink.index import Bundle
-    from medlink.linking import Linker
-
-    return shown(Linker(Bundle(bundle)).link(list(mentions)))
-
-
-def shown(found: Sequence[Any]) -> list[Any]:
+def links_to_lists(found: Sequence[Any]) -> list[Any]:
     """Links as plain data."""
     return [
         [link.mention, link.concept_id, [[one.concept_id, round(one.score, SCALE)] for one in link.candidates]]
@@ -41,7 +33,7 @@ def _bundle(path: Path) -> State:
 
     opened = Bundle(path)
     names = sorted([name.concept_id, name.text, name.language] for name in opened.kb.iter_names())
-    return {"names": _digest(repr(names)), "links": shown(Linker(opened).link(list(MENTIONS)))}
+    return {"names": _digest(repr(names)), "links": links_to_lists(Linker(opened).link(list(MENTIONS)))}
 
 
 def _kb(path: Path) -> State:
@@ -60,7 +52,7 @@ def _encoder(path: Path) -> State:
     from medlink.models import load_encoder
 
     if not path.is_dir():
-        # killed between two renames: the next run puts the old one back
+        # after a kill between two renames: the next run restores the old one
         path = next(path.parent.glob(".writing-*/old"), path)
     if not path.is_dir():
         return None
@@ -73,7 +65,7 @@ def _file(path: Path) -> State:
 
 
 def _container(path: Path) -> State:
-    """What an FTRM file holds, but for the time at which it was written."""
+    """The content of an FTRM file without the time of its writing."""
     if not path.exists():
         return None
     file = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -109,9 +101,6 @@ def states(targets: Sequence[tuple[str, str]]) -> list[State]:
 
 
 def listing(folder: Path) -> list[str]:
-    """Everything below a folder but the lock of a bundle, with the hashes in names left out.
-
-    That is what two runs of a command have in common.
-    """
+    """Paths below a folder that two runs of a command share: without the lock of a bundle and the hashes in names."""
     found = (path for path in folder.rglob("*") if path.name != ".lock" or not path.with_name("manifest.json").exists())
     return sorted(re.sub(r"(?<=-)[0-9a-f]{8,}", "HASH", str(path.relative_to(folder))) for path in found)

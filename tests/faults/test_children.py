@@ -1,4 +1,4 @@
-"""What the harness says of a process that does not end by itself."""
+"""The harness tells processes that hang from killed ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from . import children
 
 
+@pytest.mark.faults
 def test_a_process_that_hangs_is_told_from_a_killed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "LIMIT", 2.0)
     hung = children.call(tmp_path, time.sleep, 60)

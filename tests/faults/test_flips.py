@@ -1,4 +1,4 @@
-"""One flipped bit in any file of a bundle: the old links, or a refusal; ``medlink index verify`` finds every one."""
+"""A flipped bit in any file of a bundle gives the old links or a refusal; ``medlink index verify`` finds each."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any
 import pytest
 
 from .cases import MENTIONS
-from .children import Task, call, command, together
+from .children import Task, call, call_together, command
 from .conftest import Table
-from .states import shown
-from .workshop import Tally, Workshop
+from .fault_runner import FaultRunner, Tally
+from .states import links_to_lists
 
 _BASE, _BUILD = "kb build house/kb.sqlite --table base.tsv", "index build house --encoder encoder"
 BUNDLE = (_BASE, _BUILD, "index add house --table more.tsv")
+pytestmark = pytest.mark.faults
 _HEADER = 64
-"""Bytes in which a file says what it is."""
+"""Bytes of the header of a file."""
 
 
 @dataclass(frozen=True)
 class Flip:
-    """One bit of a file; with ``rotten`` the times of the file stay, as where a disk forgets."""
+    """One bit of a file; with ``rotten`` the file keeps its times, as on a decaying disk."""
 
     path: Path
     byte: int
@@ -42,7 +43,7 @@ class Flip:
         status = self.path.stat()
         content = bytearray(self.path.read_bytes())
         content[self.byte] ^= 1 << self.bit
-        # the same file, as a disk has it, not a new one
+        # the same inode, not a new file
         with self.path.open("r+b") as file:
             file.write(content)
         if keep:
@@ -51,7 +52,7 @@ class Flip:
 
 
 def flips(bundle: Path, *, of_header: int, elsewhere: int, rotten: bool) -> Iterator[Flip]:
-    """Some bits of the beginning of every file, and some of the rest; none of an empty file."""
+    """Some bits of the header and some of the rest of every file that is not empty."""
     for path in sorted(path for path in bundle.rglob("*") if path.is_file() and path.stat().st_size):
         size, draw = path.stat().st_size, random.Random(f"{path.name} {rotten}")
         begin = range(min(size, _HEADER))
@@ -61,16 +62,18 @@ def flips(bundle: Path, *, of_header: int, elsewhere: int, rotten: bool) -> Iter
 
 
 def use(bundle: str, trusting: bool = False) -> Any:
-    """Open a bundle, link with it and ask its knowledge base; ``trusting`` as a large one, whose files are not read to
-    the end when it is opened."""
+    """Open a bundle, link with it and query its knowledge base.
+
+    With ``trusting`` it is opened as a large one, whose files are not hashed.
+    """
     from medlink.bundles import parts
     from medlink.index import Bundle
     from medlink.linking import Linker
 
     if trusting:
-        parts._SMALL = 0
+        parts._MAX_SMALL_BYTES = 0
     opened = Bundle(bundle)
-    found = shown(Linker(opened).link(list(MENTIONS)))
+    found = links_to_lists(Linker(opened).link(list(MENTIONS)))
     names = [[name.concept_id, name.text] for name in opened.kb.search("cardio", 5, None)]
     return [found, names, opened.kb.parents("X:7"), opened.kb.preferred_name("X:1", "de")]
 
@@ -85,9 +88,9 @@ def verify(found: list[Flip]) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def work(workshop: Workshop) -> Path:
+def work(runner: FaultRunner) -> Path:
     """A folder with a bundle to which something was added."""
-    return workshop.copy(workshop.start(BUNDLE), workshop.top / "flips")
+    return runner.copy(runner.start(BUNDLE), runner.top / "flips")
 
 
 @pytest.mark.parametrize("rotten", [False, True], ids=["written", "rotten"])
@@ -95,7 +98,7 @@ def test_one_flipped_bit(rotten: bool, work: Path, table: Table, full: bool) -> 
     before, tally = call(work, use, "house").value, Tally()
     assert before
     every = list(flips(work / "house", of_header=4 if full else 1, elsewhere=6 if full else 1, rotten=rotten))
-    for flip in every if full else random.Random(1).sample(every, 10):
+    for flip in every if full else random.Random(1).sample(every, 5):
         with flip:
             after = call(work, use, "house", rotten)
         where = f"bit {flip.bit} of byte {flip.byte} of {flip.path.relative_to(work)}"
@@ -108,7 +111,7 @@ def test_one_flipped_bit(rotten: bool, work: Path, table: Table, full: bool) -> 
         else:
             tally.add("unnoticed", "" if rotten else f"{where}: links {after.value}, {before} expected")
     assert call(work, use, "house").value == before
-    table.take("a flipped bit, the time of the file kept" if rotten else "a flipped bit", "use of a bundle", tally)
+    table.add("a flipped bit, the time of the file kept" if rotten else "a flipped bit", "use of a bundle", tally)
 
 
 def test_verify_finds_every_flip(work: Path, table: Table, full: bool) -> None:
@@ -117,10 +120,10 @@ def test_verify_finds_every_flip(work: Path, table: Table, full: bool) -> None:
     every = list(flips(work / "house", of_header=4 if full else 1, elsewhere=6 if full else 1, rotten=True))
     parts = [every[start : start + 50] for start in range(0, len(every), 50)]
     for part in parts:
-        (done,) = together([Task(work, verify, (part,))])
+        (done,) = call_together([Task(work, verify, (part,))])
         assert done.value is not None, done.crashed
         assert "Traceback" not in done.err
         for flip, code in zip(part, done.value, strict=True):
             missed = f"bit {flip.bit} of byte {flip.byte} of {flip.path.relative_to(work)} gives {code}"
             tally.add("refused", "" if code == 1 else missed)
-    table.take("a flipped bit, the time of the file kept", "index verify", tally)
+    table.add("a flipped bit, the time of the file kept", "index verify", tally)

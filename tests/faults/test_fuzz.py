@@ -1,4 +1,4 @@
-"""Every opener on damaged files: what it was, or a :class:`MedlinkError`; no other exception, no crash, no hang."""
+"""Opening damaged files gives the old content or a :class:`MedlinkError`: no other exception, crash or hang."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from medlink.notes.reading import Note
 from medlink.notes.writers import Job, LinkedMention, TextWriter
 
 from .children import call
+from .fault_runner import FaultRunner
 from .faults import FULL
 from .test_flips import BUNDLE, use
-from .workshop import Workshop
 
+pytestmark = pytest.mark.faults
 _checked = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-slow = settings(max_examples=300 if FULL else 8, deadline=None, derandomize=True, suppress_health_check=_checked)
-quick = settings(max_examples=3000 if FULL else 100, deadline=None, derandomize=True, suppress_health_check=_checked)
+slow = settings(max_examples=300 if FULL else 4, deadline=None, derandomize=True, suppress_health_check=_checked)
+quick = settings(max_examples=3000 if FULL else 50, deadline=None, derandomize=True, suppress_health_check=_checked)
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What becomes of a file: from a place on (a share of its length) some bytes go and others come.
+    """Damage of one file of a folder: at ``place``, a share of its length, bytes are removed and inserted.
 
-    ``file`` chooses it among those of a folder; with ``gone`` there is none afterwards, and ``cut`` ends it at the
-    place.
+    ``cut`` ends the file there, ``gone`` deletes it.
     """
 
     file: int
@@ -65,7 +65,7 @@ _damages = st.builds(
 
 
 def values(data: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where the values of plain data stand."""
+    """Paths of the values of plain data."""
     yield where
     if isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
@@ -73,7 +73,7 @@ def values(data: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def with_value(data: Any, where: tuple[Any, ...], value: Any) -> Any:
-    """Plain data with another value at a place."""
+    """Replace the value at a path of plain data."""
     if not where:
         return value
     copy = data.copy()
@@ -88,8 +88,8 @@ def load(folder: str) -> None:
     load_encoder(Path(folder)).encode(["cardiopathia"])
 
 
-def ask(path: str) -> None:
-    """Open a knowledge base and ask it everything."""
+def query(path: str) -> None:
+    """Open a knowledge base and query it."""
     from medlink.kb import KnowledgeBase
 
     with KnowledgeBase(path) as kb:
@@ -101,7 +101,7 @@ def ask(path: str) -> None:
 
 
 def wrong(work: Path, what: Callable[..., Any], name: str, before: Any) -> str:
-    """What an opener did that it may not do, ``""`` for nothing."""
+    """The problem of an opener, ``""`` for none."""
     after = call(work, what, name)
     if after.refused or (not after.crashed and after.value == before):
         return ""
@@ -109,7 +109,7 @@ def wrong(work: Path, what: Callable[..., Any], name: str, before: Any) -> str:
 
 
 def damaged(work: Path, below: str, damage: Damage, what: Callable[..., Any], before: Any, left_out: str = "") -> str:
-    """Damage a file, open what it belongs to, and mend it again."""
+    """Damage a file, open it or its folder, and restore it."""
     top = work / below
     files = sorted(path for path in top.rglob("*") if path.is_file() and path.name != left_out) or [top]
     path = files[damage.file % len(files)]
@@ -125,17 +125,17 @@ def damaged(work: Path, below: str, damage: Damage, what: Callable[..., Any], be
 
 
 @pytest.fixture(scope="module")
-def work(workshop: Workshop) -> Path:
+def work(runner: FaultRunner) -> Path:
     """A folder with a bundle, an encoder and a knowledge base."""
-    work = workshop.copy(workshop.start(BUNDLE), workshop.top / "fuzz")
+    work = runner.copy(runner.start(BUNDLE), runner.top / "fuzz")
     assert call(work, "".join, ["kb build kb.sqlite"]).value
-    shutil.copyfile(workshop.start(BUNDLE[:1]) / "house" / "kb.sqlite", work / "kb.sqlite")
+    shutil.copyfile(runner.start(BUNDLE[:1]) / "house" / "kb.sqlite", work / "kb.sqlite")
     return work
 
 
 @pytest.fixture(scope="module")
 def before(work: Path) -> Any:
-    """What the bundle gives when nothing is wrong with it."""
+    """The content of the undamaged bundle."""
     before = call(work, use, "house").value
     assert before
     return before
@@ -155,10 +155,10 @@ def test_a_manifest_with_other_values(work: Path, before: Any, data: st.DataObje
     )
     path = data.draw(st.sampled_from(manifests))
     content = path.read_bytes()
-    said = json.loads(content)
-    where = data.draw(st.sampled_from(list(values(said))))
+    manifest = json.loads(content)
+    where = data.draw(st.sampled_from(list(values(manifest))))
     other = data.draw(st.sampled_from([None, True, -1, 0, 1 << 70, 0.5, "", "x", "\ud800", [], [1], {}, {"x": 1}]))
-    path.write_text(json.dumps(with_value(said, where, other)), "utf-8")
+    path.write_text(json.dumps(with_value(manifest, where, other)), "utf-8")
     try:
         assert wrong(work, use, "house", before) == ""
     finally:
@@ -168,7 +168,7 @@ def test_a_manifest_with_other_values(work: Path, before: Any, data: st.DataObje
 @slow
 @given(_damages)
 def test_a_damaged_encoder(work: Path, damage: Damage) -> None:
-    # without this one sentence-transformers is asked, whose import takes seconds
+    # without this file sentence-transformers is imported, which takes seconds
     left_out = "" if FULL else "modules.json"
     assert damaged(work, "encoder", damage, load, None, left_out) == ""
 
@@ -176,7 +176,7 @@ def test_a_damaged_encoder(work: Path, damage: Damage) -> None:
 @slow
 @given(_damages)
 def test_a_damaged_knowledge_base(work: Path, damage: Damage) -> None:
-    assert damaged(work, "kb.sqlite", damage, ask, None) == ""
+    assert damaged(work, "kb.sqlite", damage, query, None) == ""
 
 
 _RECIPE = """
@@ -210,7 +210,7 @@ def test_a_damaged_decisions_file(tmp_path: Path, damages: list[Damage]) -> None
 @quick
 @given(st.lists(_damages, min_size=1, max_size=4))
 def test_a_damaged_recipe(tmp_path: Path, damages: list[Damage]) -> None:
-    from medlink.training.biolord.recipe_run import read_recipe
+    from medlink.training.biolord.pipeline import read_recipe
 
     only_refused(tmp_path / "recipe.toml", _RECIPE, damages, read_recipe)
 
@@ -223,7 +223,7 @@ class _Lines(TextWriter):
 @quick
 @given(st.lists(_damages, min_size=1, max_size=4))
 def test_a_damaged_state_of_an_unfinished_output(tmp_path: Path, damages: list[Damage]) -> None:
-    """A number of it that is another one would skip notes, or link some twice."""
+    """A wrong number of notes would skip notes, or link some twice."""
     out, state = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part.json"
     for path in (tmp_path / "out.jsonl.part", state):
         path.unlink(missing_ok=True)
@@ -243,7 +243,7 @@ def test_a_damaged_state_of_an_unfinished_output(tmp_path: Path, damages: list[D
 
 
 def only_refused(path: Path, text: str, damages: list[Damage], read: Callable[[Path], Any]) -> None:
-    """Read a damaged file, which works or is refused."""
+    """Read a damaged file, which is read or refused."""
     content = text.encode()
     for damage in damages:
         content = damage.of(content)

@@ -1,4 +1,4 @@
-"""Killed at any change of the file system, or at any time, a writer leaves the old state or the new one."""
+"""A writer that is killed at any change of the file system, or at any time, leaves the old state or the new one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import pytest
 from .cases import CASES, Case
 from .children import ROOT, call
 from .conftest import Table
-from .faults import MOVES, Fault
+from .fault_runner import FaultRunner, Tally, judge
+from .faults import FULL, MOVES, Fault
 from .states import listing, states
-from .workshop import Tally, Workshop, judge
 
+pytestmark = pytest.mark.faults
+full_only = pytest.mark.skipif(not FULL, reason="a part of make faults")
 RANDOM_KILLS = 200
 _SYSCALLS = "rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat"
 
 
 def points(case: Case, changes: list[str], full: bool) -> list[Fault]:
-    """Where a writer is killed: before every change and right after each that moves something, or at one of them."""
+    """The kills of a writer: before every change and after each move, or at a sampled one."""
     every = range(1, len(changes) + 1)
     moves = [at for at in every if changes[at - 1] in MOVES]
     if full:
@@ -32,39 +34,40 @@ def points(case: Case, changes: list[str], full: bool) -> list[Fault]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_killed_at_a_change(case: Case, workshop: Workshop, table: Table, full: bool) -> None:
+def test_killed_at_a_change(case: Case, runner: FaultRunner, table: Table, full: bool) -> None:
     if case.words.startswith("train") and not full:
         pytest.skip("a part of make faults")
     tally = Tally()
-    for fault in points(case, workshop.reference(case).changes, full):
-        workshop.killed(case, tally, fault=fault)
-    table.take("killed at a change", case.name, tally)
+    for fault in points(case, runner.reference(case).changes, full):
+        runner.killed(case, tally, fault=fault)
+    table.add("killed at a change", case.name, tally)
 
 
-def test_killed_at_any_time(workshop: Workshop, table: Table, full: bool) -> None:
+@full_only
+def test_killed_at_any_time(runner: FaultRunner, table: Table) -> None:
     draw, tally = random.Random(11), Tally()
-    cases = [case for case in CASES if full or not case.slow]
-    for number in range(RANDOM_KILLS if full else 8):
-        case = cases[number % len(cases)]
-        workshop.killed(case, tally, kill_after=draw.uniform(0.0, workshop.reference(case).seconds))
-    table.take("killed at a random time", "all of them", tally)
+    for number in range(RANDOM_KILLS):
+        case = CASES[number % len(CASES)]
+        runner.killed(case, tally, kill_after=draw.uniform(0.0, runner.reference(case).seconds))
+    table.add("killed at a random time", "all of them", tally)
 
 
+@full_only
 @pytest.mark.parametrize("name", ["index build, replacing", "index add, again"])
-def test_killed_at_a_system_call(name: str, workshop: Workshop, table: Table, full: bool) -> None:
-    """The same from outside, at what the process asks of the system, whatever library asks it."""
+def test_killed_at_a_system_call(name: str, runner: FaultRunner, table: Table) -> None:
+    """Killed from outside at a system call, whichever library makes it."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is not installed")
     (case,) = (case for case in CASES if case.name == name)
-    reference, tally = workshop.reference(case), Tally()
+    reference, tally = runner.reference(case), Tally()
     program = [sys.executable, "-c", "from medlink.cli.main import main; main()", *case.words.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    for at in range(1 if full else 3, 1000 if full else 4):
-        work = workshop.copy(reference.start)
-        inject = [f"--inject={one}:signal=KILL:when={at}" for one in (_SYSCALLS,)]
+    for at in range(1, 1000):
+        work = runner.copy(reference.start)
+        inject = f"--inject={_SYSCALLS}:signal=KILL:when={at}"
         run = subprocess.run(
-            [strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={_SYSCALLS}", *inject, *program],
+            [strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={_SYSCALLS}", inject, *program],
             cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         if "PTRACE" in run.stderr or "ptrace" in run.stderr:
@@ -75,4 +78,4 @@ def test_killed_at_a_system_call(name: str, workshop: Workshop, table: Table, fu
             assert (what, listing(work)) == ("new", reference.listing)
             break
         tally.add(what, problem and f"{case.name}, system call {at}: {problem}")
-    table.take("killed at a system call", case.name, tally)
+    table.add("killed at a system call", case.name, tally)

@@ -21,14 +21,14 @@ def test_round_trip(tmp_path: Path) -> None:
     assert list(found) == [(1, data), (3, {"c": "\u2028"})]
 
 
-def test_lines_that_are_no_objects(tmp_path: Path) -> None:
+def test_invalid_lines(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": 1}\n[1]\n{"a"\n' + "[" * 100_000 + '\n{"a": 2}\n')
     problems = Problems(1)
     assert [line for line, _ in read_json_lines(LineFile(tmp_path / "x", problems))] == [1, 5]
     assert problems.bad == {"no JSON object": 3}
 
 
-def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
+def test_truncated_last_line(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": 1}\n{"a"')
     with pytest.raises(
         InputError, match=r"x:2: the last line is cut off\. Remedy: fetch, unpack or export the file again"
@@ -49,7 +49,7 @@ def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
         ("{", "Expecting"),
     ],
 )
-def test_json_that_nothing_can_hold(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_json(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         parse_json(text)
     (tmp_path / "x").write_text(text)
@@ -59,9 +59,9 @@ def test_json_that_nothing_can_hold(text: str, message: str, tmp_path: Path) -> 
     problems = Problems()
     assert len(list(read_json_lines(LineFile(tmp_path / "x", problems)))) == 501
     assert (problems.bad, problems.rows) == ({"no JSON object": 1}, 502)
-    # what is no JSON may be a text of the user, what is not said of it
+    # the detail must not quote the text, which may be confidential
     assert message in problems.examples[0].detail or text == "{"
 
 
-def test_a_whole_surrogate_pair() -> None:
+def test_surrogate_pair() -> None:
     assert parse_json(r'["\ud83d\ude00", "\\ud83d"]') == ["😀", "\\ud83d"]

@@ -1,4 +1,4 @@
-"""Quotes that take in more than they should, lines that hold no row, and comments."""
+"""Tables: headers, quoting, stray quotes, comments and separators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medlink.errors import InputError
 from medlink.files import streams
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import SWALLOWED, open_table, read_columns, read_rows
+from medlink.files.tables import SWALLOWED_BY_QUOTE, open_table, read_columns, read_rows
 from tests.kb.writers import write_lines
 
 
@@ -23,12 +23,12 @@ def numbered(count: int, **given: str) -> list[str]:
 def test_header(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x", ["id\tname\tmore\tmore", "1\tone\tc\td"])
     table = open_table(path, Problems())
-    assert (table.header, table.places(["NAME"])) == (("id", "name", "more", "more"), [1])
+    assert (table.header, table.column_indices(["NAME"])) == (("id", "name", "more", "more"), [1])
     assert list(table.rows) == [(2, ["1", "one", "c", "d"])]
     with pytest.raises(InputError, match="looked for the columns id, text; found 4 columns"):
-        table.places(["id", "text"])
+        table.column_indices(["id", "text"])
     with pytest.raises(InputError, match=r"x:1: the column more is there twice\. Remedy: rename or delete one of them"):
-        table.places(["id", "more"])
+        table.column_indices(["id", "more"])
 
 
 def test_quoted(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_broken_quoted(text: str, message: str, tmp_path: Path) -> None:
         ('5,"name 5,en', '900,"name 900,en'),
     ],
 )
-def test_every_row_that_a_quote_swallows_is_counted(first: str, last: str, tmp_path: Path) -> None:
+def test_rows_swallowed_by_a_quote(first: str, last: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", numbered(2000, r5=first, r900=last))
     with pytest.raises(InputError, match=r"x\.csv:6: 896 of 2000 rows cannot be used \(.*: 896\)"):
         list(open_table(path, Problems()).rows)
@@ -74,11 +74,11 @@ def test_every_row_that_a_quote_swallows_is_counted(first: str, last: str, tmp_p
     assert problems.examples[0].line == 6
 
 
-def test_a_quote_that_swallows_one_row(tmp_path: Path) -> None:
+def test_one_row_swallowed_by_a_quote(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", numbered(1000, r5='5,"name 5,en', r6='6,name 6",en'))
     problems = Problems()
     assert len(list(open_table(path, problems).rows)) == 998
-    assert problems.bad == {SWALLOWED: 2}
+    assert problems.bad == {SWALLOWED_BY_QUOTE: 2}
     assert [str(problem) for problem in problems.examples] == [
         f"{path}:{line}: swallowed by a quote (the quote opens in line 6)" for line in (6, 7)
     ]
@@ -94,7 +94,7 @@ def test_a_quote_that_swallows_one_row(tmp_path: Path) -> None:
         ("a;b", '2;"x, or\ny, or z\nw"', ["2", "x, or\ny, or z\nw"]),
     ],
 )
-def test_a_cell_of_several_lines_is_one_row(columns: str, row: str, cells: list[str], tmp_path: Path) -> None:
+def test_multiline_cell(columns: str, row: str, cells: list[str], tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", [columns, row, "", row])
     problems = Problems(0)
     further = row.count("\n")
@@ -102,15 +102,15 @@ def test_a_cell_of_several_lines_is_one_row(columns: str, row: str, cells: list[
     assert problems.rows == 2
 
 
-def test_lines_that_look_like_rows_are_taken_for_rows(tmp_path: Path) -> None:
-    """Where nobody can tell, the loss is told: each line of the text has as many commas as a row."""
+def test_cell_with_lines_like_rows(tmp_path: Path) -> None:
+    """Lines with as many separators as a row count as swallowed rows."""
     path = write_lines(tmp_path / "x.csv", ["id,text", '1,"a, b', "c, d", 'e"', "2,f"])
     problems = Problems(1)
     assert list(open_table(path, problems).rows) == [(5, ["2", "f"])]
-    assert problems.bad == {SWALLOWED: 3}
+    assert problems.bad == {SWALLOWED_BY_QUOTE: 3}
 
 
-def test_a_header_that_swallows_rows(tmp_path: Path) -> None:
+def test_header_that_swallows_rows(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", ['id,name,"note', "1,one,x", "2,two,y", '3,three",z', "4,four,w"])
     with pytest.raises(InputError) as caught:
         open_table(path, Problems())
@@ -136,41 +136,54 @@ def test_comments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "separator", "told"),
+    ("first", "separator", "message"),
     [
-        ("id,name,decision", "\t", "found 1 column, which commas seem to part; tabs are expected. Remedy: save the"),
-        ('"id";"name"', "\t", "found 1 column, which semicolons seem to part; tabs are expected. Remedy: save"),
-        ("id|name", None, "which bars seem to part; commas or semicolons or tabs are expected. Remedy: save the table"),
+        (
+            "id,name,decision",
+            "\t",
+            "found 1 column, which commas seem to separate; tabs are expected. Remedy: save the",
+        ),
+        ('"id";"name"', "\t", "found 1 column, which semicolons seem to separate; tabs are expected. Remedy: save"),
+        (
+            "id|name",
+            None,
+            "which bars seem to separate; commas or semicolons or tabs are expected. Remedy: save the table",
+        ),
         ("fever, 39 °C; cough", "\t", "found 1 column. Remedy: give a file with a header and the column id"),
         ("name,concept", None, "found 2 columns. Remedy: give a file with a header and the column id"),
     ],
 )
-def test_a_first_line_that_something_else_parts(first: str, separator: str | None, told: str, tmp_path: Path) -> None:
+def test_other_separator(first: str, separator: str | None, message: str, tmp_path: Path) -> None:
     table = open_table(write_lines(tmp_path / "x.csv", [first]), Problems(), separator=separator)
     with pytest.raises(InputError) as error:
-        table.places(["id", "name"])
-    assert told in str(error.value)
+        table.column_indices(["id", "name"])
+    assert message in str(error.value)
 
 
-@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("trailing_separator", [False, True])
 @pytest.mark.parametrize("block", [7, 100, 1 << 18])
-def test_columns_are_those_of_the_rows(
-    block: int, closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_columns_equal_rows(
+    block: int, trailing_separator: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many rows at a time are the same rows, with the same account of bad ones in the same order."""
-    monkeypatch.setattr(streams, "_BLOCK", block)
+    monkeypatch.setattr(streams, "_BLOCK_BYTES", block)
     rng = random.Random(1)
-    good, end = [b"a|\xc3\xa4|", b"|b|c", b"||"], b"|" * closed
+    good, end = [b"a|\xc3\xa4|", b"|b|c", b"||"], b"|" * trailing_separator
     bad = [b"a|b", b"a|b|c|d", b"", b"\xff|b|c", b"x" * 60 + b"|b|c", b"a\r|b|c"]
     lines = [rng.choice(good if rng.random() < 0.9 else bad) + end for _ in range(400)]
     (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
     accounts, found = [Problems(1), Problems(1)], []
     for problems in accounts:
-        file = LineFile(tmp_path / "x", problems, longest=50)
+        file = LineFile(tmp_path / "x", problems, max_line_bytes=50)
         if problems is accounts[0]:
-            found.append([(line, cells[2], cells[0]) for line, cells in read_rows(file, 3, "|", closed=closed)])
+            found.append(
+                [
+                    (line, cells[2], cells[0])
+                    for line, cells in read_rows(file, 3, "|", trailing_separator=trailing_separator)
+                ]
+            )
         else:
-            columns = read_columns(file, 3, "|", (2, 0), closed=closed)
+            columns = read_columns(file, 3, "|", (2, 0), trailing_separator=trailing_separator)
             found.append([row for numbers, cells in columns for row in zip(numbers, *cells, strict=True)])
     assert found[0] == found[1]
     assert len(found[0]) > 300

@@ -13,7 +13,7 @@ from tests.index.test_bundle import small_kb
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``kb.tsv``, ``kb.sqlite``, and the ``bundle`` that was built of them."""
+    """A folder with ``kb.tsv``, ``kb.sqlite``, and the ``bundle`` built from them."""
     folder = tmp_path_factory.mktemp("built")
     build_bundle(folder / "bundle", kb=small_kb(folder / "kb.sqlite"))
     return folder

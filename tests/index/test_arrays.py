@@ -6,32 +6,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medlink.errors import BundleError
 from medlink.index import arrays
-from medlink.index.arrays import ArrayWriter, Groups, Strings, open_array, save_array, save_groups
+from medlink.index.arrays import ArrayWriter, RaggedArray, StringArray, open_array, save_array
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_strings_come_back(tmp_path_factory: pytest.TempPathFactory, strings: list[str]) -> None:
     folder = tmp_path_factory.mktemp("strings")
     strings = [s.encode("utf-8", "ignore").decode("utf-8") for s in strings]
-    Strings.save(folder, "s", strings)
-    assert list(Strings(folder, "s")) == strings
+    StringArray.save(folder, "s", strings)
+    assert list(StringArray(folder, "s")) == strings
 
 
-def test_lists_of_numbers_and_which_hold_one(tmp_path: Path) -> None:
-    save_groups(tmp_path, "g", [[5, 6], [], [7], [0, 1]])
+def test_ragged_arrays(tmp_path: Path) -> None:
+    save_array(tmp_path, "g.values", np.array([5, 6, 7, 0, 1]))
+    save_array(tmp_path, "g.ends", np.array([0, 2, 2, 3, 5]))
     for lists, expected in (
-        (Groups.open(tmp_path, "g"), [[5, 6], [], [7], [0, 1]]),
-        (Groups(np.array([0, 2, 2, 5])), [[0, 1], [], [2, 3, 4]]),
+        (RaggedArray.open(tmp_path, "g"), [[5, 6], [], [7], [0, 1]]),
+        (RaggedArray(np.array([0, 2, 2, 5])), [[0, 1], [], [2, 3, 4]]),
     ):
         assert len(lists) == len(expected)
         assert [list(lists[i]) for i in range(len(expected))] == expected
         indices = np.array([2, 0, 1, 0])
-        position, number = lists.many(indices)
+        position, number = lists.take(indices)
         assert position.tolist() == [p for p, i in enumerate(indices.tolist()) for _ in expected[i]]
         assert number.tolist() == [n for i in indices.tolist() for n in expected[i]]
         wanted = np.isin(np.arange(8), [1, 4, 7])
@@ -63,7 +65,7 @@ def test_missing_damaged_or_pickled_arrays(tmp_path: Path) -> None:
 def test_damaged_ends_of_lists_are_refused(ends: list[int]) -> None:
     """A flipped bit made a list as long as memory."""
     with pytest.raises(BundleError, match="lists do not follow one another"):
-        Groups(np.array(ends)).many(np.array([0, 1, 2]))
+        RaggedArray(np.array(ends)).take(np.array([0, 1, 2]))
 
 
 def test_an_array_in_blocks_is_the_file_of_the_whole(tmp_path: Path) -> None:
@@ -77,14 +79,14 @@ def test_an_array_in_blocks_is_the_file_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_strings_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_WAITING", 3)
+    monkeypatch.setattr(arrays, "_BUFFERED", 3)
     strings = ["Ödem", "", "a\0b", "日本", "x", "y", ""]
-    Strings.save(tmp_path, "s", strings)
-    assert [*Strings(tmp_path, "s")] == strings
+    StringArray.save(tmp_path, "s", strings)
+    assert [*StringArray(tmp_path, "s")] == strings
 
 
 @pytest.mark.parametrize("count", [10, 100_000])
-def test_an_array_in_blocks_on_a_full_disk(tmp_path: Path, count: int) -> None:
+def test_full_disk(tmp_path: Path, count: int) -> None:
     (tmp_path / "full.npy").symlink_to("/dev/full")
     with (
         pytest.raises(OSError, match=r"No space left on device: .*full\.npy"),

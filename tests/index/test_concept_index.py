@@ -10,7 +10,7 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.index import ConceptIndex, Filter
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
 from medlink.linking.candidates import QueryBatch
 from medlink.linking.features import FEATURES, compute_features
@@ -58,7 +58,7 @@ def test_nearest_other_names_are_kept(index: ConceptIndex) -> None:
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -2)
     expected = np.argsort(-cosines, axis=1, kind="stable")
-    assert index.parts[0].near[:, : len(index) - 1].tolist() == expected[:, : len(index) - 1].tolist()
+    assert index.segments[0].near[:, : len(index) - 1].tolist() == expected[:, : len(index) - 1].tolist()
     names = np.array([2.0, 0.0])
     position, near = index.near(names, 3)
     assert (position.tolist(), near.tolist()) == ([0] * 3 + [1] * 3, expected[[2, 0], :3].ravel().tolist())
@@ -90,10 +90,10 @@ def test_lookup_exact_and_inflected(index: ConceptIndex) -> None:
 
 def test_longest_match_in_running_text(index: ConceptIndex) -> None:
     text = "Bek. Diabetes mellitus, Typ II; Mitralklappenstenose. Diabetes\n\nmellitus Typ 2"
-    scanned = Scanner("de", shared_reader(index.forms)).scan(text)
+    scanned = Scanner("de", shared_analyser(index.forms)).scan(text)
     found = [scanned.written(span.place) for span in index.find(scanned, "de")]
     assert found == ["Diabetes mellitus, Typ II", "Mitralklappenstenose"]
-    wrapped = Scanner("en", shared_reader(index.forms)).scan("type 2\ndiabetes mellitus and T2DM, T2DMX")
+    wrapped = Scanner("en", shared_analyser(index.forms)).scan("type 2\ndiabetes mellitus and T2DM, T2DMX")
     assert [wrapped.span(span.place) for span in index.find(wrapped, "en")] == [(0, 24), (29, 33)]
     assert index.find(wrapped, "fr") == []
 
@@ -167,7 +167,7 @@ def test_kinds_of_cells_keep_no_near_names_and_search_for_them(tmp_path: Path) -
         Name(f"T:{i}", f"{word} {part}", "en") for i, word in enumerate(("cyst", "fever", "pain")) for part in "abc"
     ]
     flat, ivf = (ConceptIndex.build(tmp_path / kind, given, load_encoder(), kind=kind) for kind in ("flat", "ivf"))
-    assert ivf.parts[0].near.shape == (9, 0)
+    assert ivf.segments[0].near.shape == (9, 0)
     assert (ivf.manifest["kind"], ivf.manifest["bytes_per_name"]) == ("ivf", 264)
     names = np.array([0.0, 5.0])
     for i, name in enumerate(names):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from medlink.index.family_match import FamilyMatcher, feature_columns
-from medlink.index.word_overlap import NameWords
+from medlink.index.word_overlap import NameFeatures
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
 
 NAMES = ["edema of the legs", "renal insufficiency", "liver cyst", "heart attack", "fever", "chest pain"]
@@ -19,12 +19,12 @@ NAMES = ["edema of the legs", "renal insufficiency", "liver cyst", "heart attack
 @pytest.fixture(scope="module")
 def matcher(tmp_path_factory: pytest.TempPathFactory) -> FamilyMatcher:
     folder: Path = tmp_path_factory.mktemp("families")
-    names = NameWords.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
+    names = NameFeatures.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
     return FamilyMatcher.build(folder, names, len(NAMES))
 
 
 def matched(matcher: FamilyMatcher, text: str, language: str, allowed: list[int] | None = None) -> list[str]:
-    scanned = Scanner(language, shared_reader(shipped_forms())).scan(text)
+    scanned = Scanner(language, shared_analyser(shipped_forms())).scan(text)
     kept = None if allowed is None else np.isin(np.arange(len(NAMES)), allowed)
     columns = feature_columns([scanned], len(shipped_forms().names))
     return [scanned.written(place) for place in sorted(matcher.match([scanned], columns, kept)[0])]
@@ -67,7 +67,7 @@ def test_every_span_of_a_long_text_is_found(matcher: FamilyMatcher) -> None:
 
 def test_texts_matched_together_are_matched_as_each_alone(matcher: FamilyMatcher) -> None:
     texts = ["Beinödeme und Fieber", "", "Insuffizienz der Niere. Fieber"]
-    scanner = Scanner("de", shared_reader(shipped_forms()))
+    scanner = Scanner("de", shared_analyser(shipped_forms()))
     scanned = [scanner.scan(text) for text in texts]
     together = matcher.match(scanned, feature_columns(scanned, len(shipped_forms().names)))
     read = [[one.written(place) for place in sorted(spans)] for one, spans in zip(scanned, together, strict=True)]

@@ -97,12 +97,12 @@ def test_ties_of_different_vectors() -> None:
 def test_cosines_are_the_same_in_both_directions() -> None:
     x = crowded(2000)
     rows, cosines = nearest(x, 10)
-    seen = {
+    known = {
         (i, j): c
         for i, (r, cs) in enumerate(zip(rows.tolist(), cosines.tolist(), strict=True))
         for j, c in zip(r, cs, strict=True)
     }
-    both = [(c, seen[j, i]) for (i, j), c in seen.items() if (j, i) in seen]
+    both = [(c, known[j, i]) for (i, j), c in known.items() if (j, i) in known]
     assert len(both) > 1000
     assert all(one == other for one, other in both)
 
@@ -129,12 +129,12 @@ def test_refusals() -> None:
         nearest(x, 3)
     with pytest.raises(ConfigError, match=r"vectors of shape \(3,\), \(n, d\) expected"):
         nearest(np.ones(3, np.float32), 3)
-    with pytest.raises(ConfigError, match="0 neighbours asked for"):
+    with pytest.raises(ConfigError, match="0 neighbours requested"):
         nearest(crowded(10), 0)
-    with pytest.raises(ConfigError, match=r"1000000000 neighbours .* at most 10000 .*\. Remedy: ask for fewer"):
+    with pytest.raises(ConfigError, match=r"1000000000 neighbours requested\. Remedy: request 1 to 10000"):
         nearest(np.eye(2, dtype=np.float32), 10**9)
-    assert nearest(np.eye(2, dtype=np.float32), knn_graph.MOST)[0].shape == (2, knn_graph.MOST)
-    with pytest.raises(ConfigError, match=r"unknown kind of self-join 'tree'\. Remedy: one of flat, cells"):
+    assert nearest(np.eye(2, dtype=np.float32), knn_graph.MAX_NEIGHBOURS)[0].shape == (2, knn_graph.MAX_NEIGHBOURS)
+    with pytest.raises(ConfigError, match=r"unknown kind of neighbour search 'tree'\. Remedy: one of flat, cells"):
         nearest(crowded(10), 2, kind="tree")
 
 

@@ -1,4 +1,4 @@
-"""Building a part: embeddings that are known or go on, two processes, and keys that mean the same in both parts."""
+"""Building a segment: known and resumed embeddings, two processes, and keys shared by both segments."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from medlink.index import build_bundle, writers
 from medlink.index import building as module
-from medlink.index.building import build_part, embedded, same_rows
+from medlink.index.building import BuildOptions, build_segment, embed_names, same_rows
 from medlink.index.names import NameTable
-from medlink.index.segment import number_both, places_among
+from medlink.index.segment import find_positions, number_both
 from medlink.kb import build_kb
 from medlink.models import StaticEncoder
 from medlink.records import Name
-from tests.index.test_update import ENDS, STEMS, Counting, made_releases
+from tests.index.test_update import ENDS, STEMS, Counting, make_releases
 from tests.models.test_static import CONFIG, random_encoder
 
 NAMES = [Name(f"T:{n % 30}", f"pain in part {n}", "en") for n in range(90)]
@@ -46,17 +46,18 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", ["flat", "ivf"])
 def test_names_are_embedded_while_they_are_read(kind: str, encoded: list[int], tmp_path: Path) -> None:
     encoder, steps = random_encoder(CONFIG), list[tuple[str, int, int]]()
-    build_part(tmp_path / "one", NAMES, encoder, kind=kind)
+    build_segment(tmp_path / "one", NAMES, encoder, options=BuildOptions(kind))
     assert encoded == [16] * 5 + [10]
     encoded.clear()
-    build_part(tmp_path / "two", NAMES, encoder, kind=kind, threads=2, progress=lambda *step: steps.append(step))
+    options = BuildOptions(kind, threads=2, progress=lambda *step: steps.append(step))
+    build_segment(tmp_path / "two", NAMES, encoder, options=options)
     # the last shard is not whole
     assert encoded == [10]
     assert ("names embedded", len(NAMES), len(NAMES)) in steps
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
-def test_embedded_and_same_rows(tmp_path: Path) -> None:
+def test_embeddings_and_same_rows(tmp_path: Path) -> None:
     """Against dictionaries."""
     draw = random.Random(3)
     tables = []
@@ -73,42 +74,43 @@ def test_embedded_and_same_rows(tmp_path: Path) -> None:
     assert max(expected) > 0
     encoder = random_encoder(CONFIG)
     steps = list[tuple[str, int, int]]()
-    vectors = embedded(one, encoder, tmp_path / "shards", progress=lambda *step: steps.append(step))
+    vectors = embed_names(one, encoder, tmp_path / "shards", progress=lambda *step: steps.append(step))
     assert np.allclose(vectors, encoder.encode([one.texts[one.rows[row][0]] for row in range(len(one))]), atol=1e-6)
     assert steps == [("names embedded", len(one), len(one))]
 
 
-def test_embedding_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedding_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARD", 10)
     tables = [
         NameTable.build(tmp_path / stem, [Name("T:1", f"{stem}{end} {i}", "en") for end in ENDS for i in range(9)], [])
         for stem in STEMS[:2]
     ]
     encoder, shards = random_encoder(CONFIG), tmp_path / "shards"
-    whole = np.array(embedded(tables[0], encoder, tmp_path / "whole"))
+    whole = np.array(embed_names(tables[0], encoder, tmp_path / "whole"))
 
     def stop(*step: Any) -> None:
         if step[1] == 30:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        embedded(tables[0], encoder, shards, progress=stop)
+        embed_names(tables[0], encoder, shards, progress=stop)
     (found,) = shards.iterdir()
     found.write_bytes(found.read_bytes()[:-1])  # the last shard is not whole
     counting, steps = Counting(encoder), list[tuple[str, int, int]]()
-    vectors = embedded(tables[0], counting, shards, progress=lambda *step: steps.append(step))  # type: ignore[arg-type]
+    vectors = embed_names(tables[0], counting, shards, progress=lambda *step: steps.append(step))  # type: ignore[arg-type]
     assert len(counting.texts) == len(tables[0]) - 20
     assert steps[0] == ("names embedded", 30, len(tables[0]))
     np.testing.assert_array_equal(vectors, whole)
     # other names, and another type of file, begin anew
-    other = embedded(tables[1], Counting(encoder), shards, dtype=np.float16)  # type: ignore[arg-type]
+    other = embed_names(tables[1], Counting(encoder), shards, dtype=np.float16)  # type: ignore[arg-type]
     assert [path.suffix for path in shards.iterdir()] == [".shards"]
     assert (len(other), other.dtype) == (len(tables[1]), np.float16)
 
 
-def test_a_stopped_build_goes_on_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_stopped_build_resumes_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARD", 8)
-    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[0]])
+    build_kb(tmp_path / "kb.sqlite", [make_releases(tmp_path)[0]])
     counting = Counting(random_encoder(CONFIG))
     monkeypatch.setattr(writers, "load_encoder", lambda *_, **__: counting)
 
@@ -124,17 +126,17 @@ def test_a_stopped_build_goes_on_and_leaves_nothing(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "house" / ".embedded").exists()
     # an error leaves nothing
     monkeypatch.setattr(counting, "encode", lambda _: 1 / 0)
-    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[1]])
+    build_kb(tmp_path / "kb.sqlite", [make_releases(tmp_path)[1]])
     with pytest.raises(ZeroDivisionError):
         build_bundle(tmp_path / "other", kb=tmp_path / "kb.sqlite", encoder="one")
     assert not (tmp_path / "other").exists()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.sets(st.text(max_size=3), max_size=9), st.sets(st.text(max_size=3), max_size=9))
-def test_equal_keys_are_the_same_thing_and_sort_alike(main: set[str], added: set[str]) -> None:
+def test_segments_share_keys(main: set[str], added: set[str]) -> None:
     there, later, every = sorted(main), sorted(added), sorted(main | added)
-    one, other = number_both(len(there), places_among(later, there))
+    one, other = number_both(len(there), find_positions(later, there))
     for part, own in ((one, there), (other, later)):
         keys = part.keys(np.arange(len(own)))
         assert [every[key] for key in keys.tolist()] == own

@@ -1,4 +1,4 @@
-"""A bundle that was updated links as one that was built with the new release."""
+"""An updated bundle links like one built with the new release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medlink.errors import BundleError, ConfigError, InputError
 from medlink.index import Bundle, build_bundle, extend_bundle, update_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
-from medlink.linking.ranking import default_join
+from medlink.linking.ranking import default_ranker
 from medlink.models import load_encoder
 from medlink.records import Link
 from tests.kb.writers import write_lines
@@ -30,8 +30,8 @@ def table(path: Path, rows: list[str], head: str = HEADER) -> Input:
     return Input("table", write_lines(path, [head, *rows]), {"source": "T"})
 
 
-def made_releases(folder: Path) -> list[Input]:
-    """Some hundred made names in two languages, of which about a tenth differ."""
+def make_releases(folder: Path) -> list[Input]:
+    """Two releases of some hundred names in two languages, of which about a tenth differ."""
     releases = []
     for name, skipped, suffix in (("old", 3, ""), ("new", 7, " nova")):
         rows = []
@@ -45,12 +45,12 @@ def made_releases(folder: Path) -> list[Input]:
     return releases
 
 
-def made_mentions() -> list[Mention]:
+def make_mentions() -> list[Mention]:
     found = [Mention(f"{stem}{end}", "en") for stem in STEMS for end in ENDS]
     return [*found, *(Mention(f"schwere {one.text.title()}", "de") for one in found)]
 
 
-def shown(links: list[Link]) -> list[Any]:
+def comparable(links: list[Link]) -> list[Any]:
     return [
         (link.status, [(one.concept_id, one.name, one.route, round(one.score, 4)) for one in link.candidates])
         for link in links
@@ -58,7 +58,7 @@ def shown(links: list[Link]) -> list[Any]:
 
 
 class Counting:
-    """An encoder that notes what it embeds."""
+    """An encoder that records the texts it embeds."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder, self.texts = encoder, list[str]()
@@ -72,15 +72,16 @@ class Counting:
         return vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
-    old, new = made_releases(tmp_path)
+    old, new = make_releases(tmp_path)
     for name, release in (("updated", old), ("built", new)):
         build_kb(tmp_path / f"{name}.sqlite", [release])
-        build_bundle(tmp_path / name, kb=tmp_path / f"{name}.sqlite", kind=kind, calibration=default_join().to_dict())
-    report = update_bundle(tmp_path / "updated", [new], say=lambda _: None)
+        build_bundle(tmp_path / name, kb=tmp_path / f"{name}.sqlite", kind=kind, calibration=default_ranker().to_dict())
+    report = update_bundle(tmp_path / "updated", [new], on_message=lambda _: None)
     updated, built = Bundle(tmp_path / "updated"), Bundle(tmp_path / "built")
-    one, other = updated.index.parts[0], built.index.parts[0]
+    one, other = updated.index.segments[0], built.index.segments[0]
     assert {**one.manifest, "files": 0} == {**other.manifest, "files": 0}
     assert one.manifest["kind"] == kind
     assert [*one.names.texts] == [*other.names.texts]
@@ -90,7 +91,7 @@ def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
     for key in ("calibration", "doubted", "lexicon", "encoder"):
         assert updated.manifest[key] == built.manifest[key]
     assert 0 < report.embedded < 0.3 * report.names == 0.3 * len(rows)
-    links = [shown(Linker(bundle).link(made_mentions())) for bundle in (updated, built)]
+    links = [comparable(Linker(bundle).link(make_mentions())) for bundle in (updated, built)]
     if kind == "flat":
         assert links[0] == links[1]
     else:
@@ -98,7 +99,7 @@ def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
         assert [found and found[0][0] for _, found in links[0]] == [found and found[0][0] for _, found in links[1]]
 
 
-def test_names_that_stay_are_not_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_spellings_are_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = table(tmp_path / "old.tsv", ["T:1\tFever\ten\tSign", "T:2\tcough\ten\tSign", "T:3\tice\ten\tSign"])
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:9\tcough\ten\tSign", "T:4\titch\ten\tSign"])
     build_kb(tmp_path / "old.sqlite", [old])
@@ -106,23 +107,24 @@ def test_names_that_stay_are_not_embedded(tmp_path: Path, monkeypatch: pytest.Mo
     extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["T:4\titch\ten\tSign"])])
     counting = Counting(load_encoder())
     monkeypatch.setattr(Bundle, "encoder", counting)
-    said = list[str]()
-    report = update_bundle(tmp_path / "house", [new], say=said.append)
-    # of another spelling, though of the same exact form; what was added is known too
+    messages = list[str]()
+    report = update_bundle(tmp_path / "house", [new], on_message=messages.append)
+    # a new spelling of the same exact form; added names are known
     assert counting.texts == ["fever"]
     assert (report.names, report.embedded) == (3, 1)
-    assert said == []
+    assert messages == []
     assert "added" not in Bundle(tmp_path / "house").index.manifest
 
 
-def test_what_is_named_stays(tmp_path: Path) -> None:
-    """Encoder, weights, kind of index and the words of a house."""
+@pytest.mark.slow
+def test_settings_stay(tmp_path: Path) -> None:
+    """Encoder, calibration, kind of index and lexicon folders."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", "utf-8")
     random_encoder(CONFIG).save(tmp_path / "encoder")
-    old, new = made_releases(tmp_path)
+    old, new = make_releases(tmp_path)
     build_kb(tmp_path / "old.sqlite", [old])
-    weights = default_join().to_dict()
+    weights = default_ranker().to_dict()
     before = build_bundle(
         tmp_path / "house", kb=tmp_path / "old.sqlite", encoder=tmp_path / "encoder", calibration=weights,
         lexicon=[tmp_path / "own"], kind="hnsw",
@@ -137,7 +139,7 @@ def test_what_is_named_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("house")
-def test_a_knowledge_base_that_waits_is_taken_in(tmp_path: Path) -> None:
+def test_pending_knowledge_base_is_used(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
     build_kb(tmp_path / "house" / "kb.sqlite", [new])
     report = update_bundle(tmp_path / "house", changes=tmp_path / "out.jsonl")
@@ -150,14 +152,14 @@ def test_a_knowledge_base_that_waits_is_taken_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("house")
-def test_what_was_added_is_missed(tmp_path: Path) -> None:
+def test_added_names_are_missed(tmp_path: Path) -> None:
     extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])])
-    said = list[str]()
-    update_bundle(tmp_path / "house", [table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])], say=said.append)
-    assert said == [
-        "1 of 1 names that were added to the bundle are not in the new knowledge base: add the tables again, with "
-        f"extend_bundle({tmp_path / 'house'}, table=FILE)"
-    ]
+    messages = list[str]()
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
+    update_bundle(tmp_path / "house", [new], on_message=messages.append)
+    (message,) = messages
+    assert message.startswith("1 of 1 names that were added to the bundle are not in the new knowledge base")
+    assert f"extend_bundle({tmp_path / 'house'}, table=FILE)" in message
 
 
 @pytest.mark.usefixtures("house")
@@ -185,9 +187,9 @@ def test_refusals(tmp_path: Path) -> None:
 def test_command(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])
     words = ["index", "update", tmp_path / "house", "--table", new.path, "--languages", "en", "-o", tmp_path / "o.tsv"]
-    said = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()
-    assert said[0] == f"table {new.path}: 3 rows"
-    assert "  left out: 1 name in another language" in said
-    assert "added                  2" in said
-    assert said[-1] == f"{tmp_path / 'house'}: 2 distinct names, 1 of them embedded"
+    lines = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()
+    assert lines[0] == f"table {new.path}: 3 rows"
+    assert "  left out: 1 name in another language" in lines
+    assert "added                  2" in lines
+    assert lines[-1] == f"{tmp_path / 'house'}: 2 distinct names, 1 of them embedded"
     assert (tmp_path / "o.tsv").read_text("utf-8").count("\nadded\t") == 2

@@ -27,7 +27,7 @@ def saved(folder: Path, x: np.ndarray, kind: str = "flat") -> Path:
 
 
 def test_a_graph_that_is_watched_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hnsw, "_EVERY", 0.001)
+    monkeypatch.setattr(hnsw, "_INTERVAL", 0.001)
     x, seen = vectors(3000), list[tuple[int, int]]()
     for name, progress in (("alone", None), ("watched", lambda *done: seen.append(done))):
         index = vector_index("hnsw")(16)
@@ -119,7 +119,7 @@ def test_pages_that_are_given_back_are_read_again(kind: str, tmp_path: Path, mon
     x = vectors(2000)
     index = vector_index(kind).load(saved(tmp_path, x, kind))
     before = index.search(x[:100], 5)
-    monkeypatch.setattr(cells, "_HELD", 10)
+    monkeypatch.setattr(cells, "_MAX_PAGES", 10)
     after = index.search(x[:100], 5)
     np.testing.assert_array_equal(before[0], after[0])
     np.testing.assert_array_equal(before[1], after[1])

@@ -1,4 +1,4 @@
-"""Whatever happens to those that write a bundle, it is the old one or the new one, and nothing is lost."""
+"""Whatever happens to a writer of a bundle, the bundle is the old one or the new one, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def table(path: Path, *rows: str) -> Path:
 
 
 def changes(write: Callable[[], object], bundle: Path, stop: int = -1) -> list[str]:
-    """Run a writer in a process of its own, which ends before it changes a file or folder for the so-manieth time.
+    """Run a writer in a child process, which exits before change number ``stop`` of a file or folder.
 
-    Gives the changes that there were, none where the process was stopped.
+    Returns the changes, none where the child was stopped.
     """
     receive, send = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: threads that only wait
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of idle threads
         child = os.fork()
     if not child:
-        seen = []
+        events = []
 
         def watch(event: str, arguments: tuple[object, ...]) -> None:
             if event in CHANGES and any(str(bundle) in str(argument) for argument in arguments):
-                if len(seen) == stop:
+                if len(events) == stop:
                     os._exit(9)
-                seen.append(event)
+                events.append(event)
 
         with suppress(BaseException):
             sys.addaudithook(watch)
             write()
-            os.write(send, " ".join(seen).encode())
+            os.write(send, " ".join(events).encode())
         os._exit(1)
     os.close(send)
     os.waitpid(child, 0)
@@ -68,7 +68,7 @@ def writer(how: str, bundle: Path, begun: Path) -> Callable[[], object]:
 
 
 def names(bundle: Path) -> set[str]:
-    """All names of a bundle, which the knowledge base and the index agree on."""
+    """All names of a bundle, on which its knowledge base and index agree."""
     opened = Bundle(bundle)
     assert opened.encoder.fingerprint
     found = {name.text for name in opened.kb.iter_names()}
@@ -78,7 +78,7 @@ def names(bundle: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def begun(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle that was added to, and a newer knowledge base beside it."""
+    """A bundle with added names, and a newer knowledge base."""
     folder = shutil.copytree(built, tmp_path_factory.mktemp("begun"), dirs_exist_ok=True)
     extend_bundle(folder / "bundle", [Input("table", table(folder / "one.tsv", "X:3\tpain\ten"))])
     small_kb(folder / "new.sqlite", "itch")
@@ -91,7 +91,7 @@ WRITERS = {"add": {*OLD, "nausea"}, "build": {"itch", "cough"}, "renew": OLD, "f
 
 
 def given(begun: Path, tmp_path: Path, how: str) -> Path:
-    """A bundle before a writer comes."""
+    """The bundle before a writer runs."""
     bundle = tmp_path / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
     if how == "first":
@@ -103,14 +103,15 @@ def given(begun: Path, tmp_path: Path, how: str) -> Path:
     return bundle
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", list(WRITERS))
-def test_killed_at_a_change(how: str, begun: Path, tmp_path: Path) -> None:
-    """Before a file or folder appears, moves or goes: at each eighth and the last here, at all in ``make faults``."""
+def test_kill_before_a_change(how: str, begun: Path, tmp_path: Path) -> None:
+    """At each tenth change of a file or folder and at the last ones; ``make faults`` kills at all."""
     bundle = given(begun, tmp_path, how)
     events = changes(writer(how, bundle, begun), bundle)
     assert len(events) > 15
     found = []
-    for point in sorted({*range(0, len(events), 8), *range(len(events) - 3, len(events))}):
+    for point in sorted({*range(0, len(events), 10), *range(len(events) - 3, len(events))}):
         given(begun, tmp_path, how)
         assert changes(writer(how, bundle, begun), bundle, point) == []
         if how == "first" and not (bundle / "manifest.json").exists():
@@ -118,7 +119,7 @@ def test_killed_at_a_change(how: str, begun: Path, tmp_path: Path) -> None:
             found.append(OLD)
         else:
             found.append(names(bundle))
-        # the next writer goes on, and removes what was left
+        # the next writer continues, and removes what was left
         writer(how, bundle, begun)()
         assert names(bundle) == WRITERS[how]
         assert set(parts(bundle)) - {"added"} == {"encoder", "index", "kb", "manifest.json"}
@@ -128,31 +129,26 @@ def test_killed_at_a_change(how: str, begun: Path, tmp_path: Path) -> None:
         assert WRITERS[how] in found
 
 
-def test_six_adds_at_once(begun: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_concurrent_adds(begun: Path, tmp_path: Path) -> None:
     bundle = given(begun, tmp_path, "add")
     code = "import sys; from medlink.cli.main import main; main(['index', 'add', sys.argv[1], '--table', sys.argv[2]])"
-    tables = [table(tmp_path / f"{i}.tsv", f"Y:{i}\tname {i}\ten") for i in range(6)]
+    tables = [table(tmp_path / f"{i}.tsv", f"Y:{i}\tname {i}\ten") for i in range(3)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     children = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(bundle), str(path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+        subprocess.Popen([sys.executable, "-c", code, bundle, path], stderr=subprocess.PIPE, text=True, env=env)
         for path in tables
     ]
-    said = [child.communicate(timeout=120) for child in children]
-    assert [child.returncode for child in children] == [0] * 6, said
-    assert f"another process is writing the bundle {bundle}: waiting" in "".join(err for _, err in said)
-    assert names(bundle) == {*OLD, *(f"name {i}" for i in range(6))}
+    errors = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0] * 3, errors
+    assert f"another process is writing the bundle {bundle}: waiting" in "".join(errors)
+    assert names(bundle) == {*OLD, *(f"name {i}" for i in range(3))}
     assert parts(bundle) == ["added", "encoder", "index", "kb", "manifest.json"]
 
 
-def test_a_reader_meets_a_writer(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that went after the manifest was read: the manifest is read again."""
+def test_reading_while_a_part_is_replaced(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = given(begun, tmp_path, "add")
-    read = store.read_state
+    read = store.read_bundle_manifest
     calls = []
 
     def late(*args: object) -> store.Raw:
@@ -162,11 +158,11 @@ def test_a_reader_meets_a_writer(begun: Path, tmp_path: Path, monkeypatch: pytes
             extend_bundle(bundle, [Input("table", begun / "more.tsv")])
         return found
 
-    monkeypatch.setattr(store, "read_state", late)
+    monkeypatch.setattr(store, "read_bundle_manifest", late)
     assert names(bundle) == WRITERS["add"]
 
 
-def test_what_is_open_stays_until_the_next_writer(begun: Path, tmp_path: Path) -> None:
+def test_open_parts_stay_until_the_next_writer(begun: Path, tmp_path: Path) -> None:
     bundle = given(begun, tmp_path, "build")
     opened, kb = Linker(bundle), part(bundle, "kb")
     build_bundle(bundle)
@@ -182,10 +178,11 @@ def test_what_is_open_stays_until_the_next_writer(begun: Path, tmp_path: Path) -
     assert not kb.exists()
 
 
-@pytest.mark.parametrize("how", ["add", "build"])
-@pytest.mark.parametrize("call", ["link", "mkdir", "replace", "fsync", "open"])
-def test_a_full_disk(how: str, call: str, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call of each kind in the bundle fails."""
+@pytest.mark.parametrize(
+    ("how", "call"), [("add", "mkdir"), ("add", "open"), ("build", "replace"), ("build", "fsync"), ("build", "link")]
+)
+def test_full_disk(how: str, call: str, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call of a kind in the bundle fails."""
     bundle = given(begun, tmp_path, how)
     before = sorted(path.relative_to(bundle) for path in bundle.rglob("*"))
     real = getattr(os, call)
@@ -197,9 +194,8 @@ def test_a_full_disk(how: str, call: str, begun: Path, tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, call, full)
     if call == "link":
-        if how == "build":
-            build_bundle(bundle)  # it is copied
-            assert names(bundle) == WRITERS["build"]
+        build_bundle(bundle)  # copies the file instead
+        assert names(bundle) == WRITERS["build"]
         return
     with pytest.raises(MedlinkError, match="cannot be written: No space left on device"):
         writer(how, bundle, begun)()
@@ -208,11 +204,11 @@ def test_a_full_disk(how: str, call: str, begun: Path, tmp_path: Path, monkeypat
     assert sorted(path.relative_to(bundle) for path in bundle.rglob("*")) == before
 
 
-def test_a_knowledge_base_that_is_written_to_while_it_is_taken_in(
+def test_knowledge_base_that_changes_during_a_build(
     begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = given(begun, tmp_path, "build")
-    place = store.place
+    place = store.install_part
 
     def meanwhile(folder: Path, draft: Path, kind: str, work: Path) -> store.Raw:
         if kind == "index":
@@ -220,13 +216,13 @@ def test_a_knowledge_base_that_is_written_to_while_it_is_taken_in(
                 file.write(b"sqlite")
         return place(folder, draft, kind, work)
 
-    monkeypatch.setattr(store, "place", meanwhile)
+    monkeypatch.setattr(store, "install_part", meanwhile)
     with pytest.raises(ConfigError, match="the knowledge base was changed meanwhile"):
         build_bundle(bundle)
     assert names(bundle) == OLD
 
 
-def test_a_new_folder_goes_when_nothing_was_made_in_it(tmp_path: Path) -> None:
+def test_failed_build_removes_a_new_folder_only(tmp_path: Path) -> None:
     (tmp_path / "none.tsv").write_text("concept_id\tname\tlanguage\ttype\nX:1\tAll (finding)\ten\tfsn\n")
     build_kb(tmp_path / "none.sqlite", [Input("table", tmp_path / "none.tsv")])
     (tmp_path / "mine").mkdir()
@@ -237,22 +233,22 @@ def test_a_new_folder_goes_when_nothing_was_made_in_it(tmp_path: Path) -> None:
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_a_lost_manifest(begun: Path, tmp_path: Path) -> None:
+def test_lost_manifest(begun: Path, tmp_path: Path) -> None:
     bundle = given(begun, tmp_path, "add")
     (bundle / "manifest.json").write_text("{")
     build_bundle(bundle)
     assert names(bundle) == OLD
     shutil.copytree(part(begun / "bundle", "kb"), tmp_path / "kb")
     shutil.copy(begun / "new.sqlite", tmp_path / "kb" / "kb.sqlite")
-    with store.writing(bundle) as work:
+    with store.lock_for_writing(bundle) as work:
         shutil.copytree(tmp_path / "kb", work / "kb")
-        store.place(bundle, work / "kb", "kb", work)
+        store.install_part(bundle, work / "kb", "kb", work)
     (bundle / "manifest.json").write_text("{")
     with pytest.raises(BundleError, match=r"there are several knowledge bases.*name one of them with kb=\.\.\.: kb-"):
         build_bundle(bundle)
 
 
-def test_a_knowledge_base_with_another_name_is_copied(tmp_path: Path) -> None:
+def test_linked_knowledge_base_is_copied(tmp_path: Path) -> None:
     small_kb(tmp_path / "own.sqlite")
     dated = (tmp_path / "own.sqlite").stat().st_mtime_ns
     for link in (Path.symlink_to, Path.hardlink_to):

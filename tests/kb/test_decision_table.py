@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.decision_table import COLUMNS, PLACE, Decision, cells, read_decided
+from medlink.kb.decision_table import COLUMNS, LOCATION_COLUMNS, Decision, format_cells, iter_decisions
 from medlink.kb.readers.delimited import read_table
 from medlink.records import Name
 
-HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"
+HEADER = "\t".join((*COLUMNS, *LOCATION_COLUMNS)) + "\n"
 GOOD = (
     "H:1|fever|EN|synonym||accept|mention|'-|4|9|plan|H:2",
     "|rash|en|||none|mention|a.txt|0|4||",
@@ -34,7 +34,7 @@ def written(tmp_path: Path, *rows: str) -> Path:
 
 
 def test_each_kind_of_row(tmp_path: Path) -> None:
-    assert list(read_decided(written(tmp_path, *GOOD))) == [
+    assert list(iter_decisions(written(tmp_path, *GOOD))) == [
         Decision("H:1", "fever", "en", False, "", "accept", 2, "mention", "-", 4, 9, "plan", "H:2"),
         Decision("", "rash", "en", False, "", "none", 3, "mention", "a.txt", 0, 4),
         Decision("", "and", "en", False, "", "reject", 4, "mention", "a.txt", 5, 8, "", "H:3"),
@@ -60,8 +60,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_s
 def test_cells_are_read_as_they_were(term: str, item: str, at: int, length: int) -> None:
     term = " ".join(term.split())
     row = Decision("H:1", term, "de", False, "", "accept", 2, "mention", item, at, at + length, "plan", "H:2")
-    table = BytesIO((HEADER + "\t".join(cells(row)) + "\n").encode())
-    assert list(read_decided(LineFile("d.tsv", Problems(), stream=table))) == [row]
+    table = BytesIO((HEADER + "\t".join(format_cells(row)) + "\n").encode())
+    assert list(iter_decisions(LineFile("d.tsv", Problems(), stream=table))) == [row]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_cells_are_read_as_they_were(term: str, item: str, at: int, length: int)
 def test_a_bad_row(row: str, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, GOOD[1], row)
     with pytest.raises(InputError) as caught:
-        list(read_decided(path))
+        list(iter_decisions(path))
     assert str(caught.value).startswith(f"{path}:3: {message}")
 
 
@@ -98,4 +98,4 @@ def test_a_column_of_the_place_that_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "d.tsv"
     path.write_text(HEADER.replace("\tend", ""), "utf-8")
     with pytest.raises(InputError, match=r"d.tsv:1: looked for the columns kind, item, start, end, "):
-        list(read_decided(path))
+        list(iter_decisions(path))

@@ -1,4 +1,4 @@
-"""Adding to a knowledge base: the same content as a build of everything, behind what was there."""
+"""Extending a knowledge base: the same content as a build from all inputs."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ def add(path: Path, lines: list[str], out: Path | None = None, name: str = "hous
     return extend_kb(path, out or path, [Input("table", table)])
 
 
-def test_what_it_says_of_additions(path: Path) -> None:
-    """Names, and whether there was more; nothing where nothing came."""
-
-    def said() -> tuple[bool, bool, int]:
+def test_metadata_of_additions(path: Path) -> None:
+    def state() -> tuple[bool, bool, int]:
         with KnowledgeBase(path) as kb:
-            return kb.extended, kb.has_more_added, len(list(kb.iter_added()))
+            return kb.extended, kb.has_added_facts, len(list(kb.iter_added()))
 
     header = "id\tname\tlanguage\tdefinition"
     add(path, ["id\tname\tlanguage", "H:9\tnew\ten"], name="first")
-    assert said() == (True, False, 1)
+    assert state() == (True, False, 1)
     add(path, ["id\tname\tlanguage", "H:9\tnew\ten"], name="first")
-    assert said() == (True, False, 1)
+    assert state() == (True, False, 1)
     add(path, [header, "H:9\tnew\ten\tWhat it is."], name="first")
-    assert said() == (True, True, 1)
+    assert state() == (True, True, 1)
 
 
-def test_what_is_new_and_what_is_there_already(path: Path) -> None:
+def test_new_and_existing_records(path: Path) -> None:
     with KnowledgeBase(path) as kb:
         before, old_hash = kb.counts(), kb.content_hash
         assert not kb.extended
@@ -74,12 +72,8 @@ def test_what_is_new_and_what_is_there_already(path: Path) -> None:
         assert kb.extended
         assert kb.content_hash == report.content_hash != old_hash
         after = kb.counts()
-        assert {kind: after[kind] - before[kind] for kind in ("concepts", "names", "definitions", "relations")} == {
-            "concepts": 1,
-            "names": 4,
-            "definitions": 2,
-            "relations": 2,
-        }
+        kinds = ("concepts", "names", "definitions", "relations")
+        assert [after[kind] - before[kind] for kind in kinds] == [1, 4, 2, 2]
         assert kb.sources()[0].languages == ("de", "de-at", "en", "es", "fr")
         assert [(n.language, n.text, n.preferred) for n in kb.names("H:2")] == [
             ("de", "Krampfanfälle", True),  # the preferred name that was there stays
@@ -94,12 +88,8 @@ def test_what_is_new_and_what_is_there_already(path: Path) -> None:
         assert kb.parents("H:7") == ["H:1", "H:2"]
         assert [name.text for name in kb.search("abs")] == ["Absence", "absence"]
         assert [name.concept_id for name in kb.lookup("gelegenheitskrampf", "de")] == ["H:2"]
-        assert {n.text for n in kb.iter_names(after=report.marks["name"])} == {
-            "Absence",
-            "absence",
-            "crise",
-            "Gelegenheitskrampf",
-        }
+        new = {name.text for name in kb.iter_names(after=report.marks["name"])}
+        assert new == {"Absence", "absence", "crise", "Gelegenheitskrampf"}
         assert len(list(kb.iter_semantic_types(after=report.marks["semantic_type"]))) == 2
         assert report.to_dict()["added"][0]["names"] == entry.names
 
@@ -122,8 +112,8 @@ def lines_of(numbers: range, known: int, rng: random.Random) -> list[str]:
     return [HEAD, *(f"R:{number}\tname of {number}\ten\tsynonym\t\t\t" for number in numbers), *rows]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_same_content_as_a_build_of_everything(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(2))
+def test_same_content_as_a_build_from_all_inputs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     first = write_lines(tmp_path / "first.tsv", lines_of(range(20), 20, rng))
     second = write_lines(tmp_path / "second.tsv", lines_of(range(10, 30), 30, rng))
@@ -146,7 +136,7 @@ def test_the_same_content_as_a_build_of_everything(seed: int, tmp_path: Path) ->
             assert part.lookup(text) == whole.lookup(text)
 
 
-def test_the_search_index_stays_whole(path: Path) -> None:
+def test_search_index_integrity(path: Path) -> None:
     add(path, MORE)
     connection = sqlite3.connect(path)
     # the first compares the search index with the names, row by row
@@ -155,7 +145,7 @@ def test_the_search_index_stays_whole(path: Path) -> None:
     connection.close()
 
 
-def test_a_new_source_and_a_source_that_is_there(path: Path, tmp_path: Path) -> None:
+def test_new_source(path: Path, tmp_path: Path) -> None:
     report = add(path, [HEAD, "N:1\tnew\ten\t\t\t\t", "H:1\tmorbus\tde\t\t\t\t"], name="clinic")
     assert [entry.source.name for entry in report.added] == ["clinic"]
     with KnowledgeBase(path) as kb:
@@ -164,7 +154,7 @@ def test_a_new_source_and_a_source_that_is_there(path: Path, tmp_path: Path) -> 
         assert kb.names("H:1")[1] == Name("H:1", "morbus", "de", "synonym", "clinic", False)
 
 
-def test_names_of_strangers_and_concepts_without_a_name(path: Path, tmp_path: Path) -> None:
+def test_names_of_unknown_concepts_and_concepts_without_a_name(path: Path, tmp_path: Path) -> None:
     columns = "subject_id\tpredicate_id\ttranslation_language\ttranslation_value"
     babelon = write_lines(tmp_path / "x.tsv", [columns, "H:9\trdfs:label\tde\tx", "H:1\trdfs:label\tes\tenfermedad"])
     obo = write_lines(tmp_path / "x.obo", ["format-version: 1.2", "", "[Term]", "id: O:1", "", "[Term]", "id: H:1"])
@@ -197,7 +187,7 @@ def test_bad_rows_and_wrong_inputs_leave_the_file(path: Path, tmp_path: Path) ->
     assert sorted(found.name for found in tmp_path.iterdir() if found.name.startswith(".")) == []
 
 
-def test_an_open_knowledge_base_goes_on(path: Path) -> None:
+def test_open_knowledge_base_stays_usable(path: Path) -> None:
     with KnowledgeBase(path) as kb:
         before = list(kb.iter_names())
         add(path, MORE)

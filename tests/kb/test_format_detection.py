@@ -1,4 +1,4 @@
-"""Finding out what a file or a folder holds."""
+"""Detecting the formats of files and folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.kb.format_detection import Recognised, recognise
+from medlink.kb.format_detection import DetectedInput, detect_formats
 from medlink.kb.readers import formats
 from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
 from tests.kb.writers import write_lines
@@ -61,31 +61,31 @@ def test_files(kind: str, packed: bool, tmp_path: Path) -> None:
         path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
         path = path.with_name(path.name + ".gz")
-    assert recognise(path) == ([Recognised(kind, path)], [])
+    assert detect_formats(path) == ([DetectedInput(kind, path)], [])
 
 
-def test_every_format_is_found_out(tmp_path: Path) -> None:
+def test_all_formats_are_covered(tmp_path: Path) -> None:
     assert {*FILES, *releases(tmp_path)} == set(formats())
 
 
 @pytest.mark.parametrize("release", ["rrf", "rf2", "omop", "icd_metadata"])
 def test_files_beside_a_release(release: str, tmp_path: Path) -> None:
-    """What lies in the folder of a release is no part of it where it is of a format of its own."""
+    """A file of another format in the folder of a release is an input of its own."""
     folder = releases(tmp_path)[release]
-    files = {Recognised(kind, write(folder, kind)) for kind in ("obo", "claml", "alphaid", "table")}
-    found, left = recognise(folder)
-    assert set(found) == {Recognised(release, folder), *files}
+    files = {DetectedInput(kind, write(folder, kind)) for kind in ("obo", "claml", "alphaid", "table")}
+    found, left = detect_formats(folder)
+    assert set(found) == {DetectedInput(release, folder), *files}
     assert left == []
 
 
 def test_releases(tmp_path: Path) -> None:
     places = releases(tmp_path)
     for kind, folder in places.items():
-        assert recognise(folder) == ([Recognised(kind, folder)], [])
-    assert recognise(tmp_path / "umls")[0] == [Recognised("rrf", places["rrf"])]
+        assert detect_formats(folder) == ([DetectedInput(kind, folder)], [])
+    assert detect_formats(tmp_path / "umls")[0] == [DetectedInput("rrf", places["rrf"])]
     # a file of a release stands for it
-    assert recognise(places["omop"] / "CONCEPT.csv")[0] == [Recognised("omop", places["omop"])]
-    found, left = recognise(tmp_path)
+    assert detect_formats(places["omop"] / "CONCEPT.csv")[0] == [DetectedInput("omop", places["omop"])]
+    found, left = detect_formats(tmp_path)
     assert {one.format for one in found} == set(places)
     assert left == []
 
@@ -96,43 +96,43 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     (tmp_path / "LICENSE").write_text("As is.\n")
     (tmp_path / ".hidden.csv").write_text("id,name\n")
     (tmp_path / "list.xlsx").write_bytes(b"PK\x03\x04")
-    found, left = recognise(tmp_path)
+    found, left = detect_formats(tmp_path)
     assert {one.format: one.path for one in found} == {kind: tmp_path / name for kind, (name, _) in FILES.items()}
     assert left == [tmp_path / "LICENSE", tmp_path / "list.xlsx"]
 
 
-def test_what_json_is_stands_anywhere(tmp_path: Path) -> None:
+def test_late_resource_type(tmp_path: Path) -> None:
     data = dict(reversed(test_fhir.CODE_SYSTEM.items()))
     data["concept"] = [{"code": str(number), "display": "x"} for number in range(20_000)]
     (tmp_path / "x.json").write_text(json.dumps(data, sort_keys=True))
-    assert recognise(tmp_path / "x.json")[0] == [Recognised("fhir", tmp_path / "x.json")]
+    assert detect_formats(tmp_path / "x.json")[0] == [DetectedInput("fhir", tmp_path / "x.json")]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Fieber\nHusten\n", "is of no format that its beginning tells; options are --umls, --snomed, --omop"),
-        ("id,name,LOINC_NUM,COMPONENT\n", "may be of 2 formats. Remedy: say --loinc or --table"),
-        ('<?xml version="1.0"?>\n<rdf:RDF>', "is OWL, which is not read. Remedy: convert it to OBO-graphs JSON"),
+        ("Fieber\nHusten\n", "its beginning matches no known format; options are --umls, --snomed, --omop"),
+        ("id,name,LOINC_NUM,COMPONENT\n", "may be of 2 formats. Remedy: use --loinc or --table"),
+        ('<?xml version="1.0"?>\n<rdf:RDF>', "is OWL, which is not supported. Remedy: convert it to OBO-graphs JSON"),
         ("", "the file is empty"),
     ],
 )
 def test_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(InputError, match=message):
-        recognise(tmp_path / "x.txt")
+        detect_formats(tmp_path / "x.txt")
 
 
 def test_other_folders(tmp_path: Path) -> None:
     write_lines(tmp_path / "notes.txt", ["Fieber"])
     with pytest.raises(InputError, match=r"looked for releases and files of terminologies; found notes\.txt"):
-        recognise(tmp_path)
+        detect_formats(tmp_path)
     with pytest.raises(InputError, match="no such file"):
-        recognise(tmp_path / "missing")
+        detect_formats(tmp_path / "missing")
 
 
+@pytest.mark.slow
 def test_real_files(shared: Path, tmp_path: Path) -> None:
-    """Each folder of terminologies is taken for what its description says."""
     top = shared / "data" / "terminologies"
     expected = {
         "hpo": {"obograph": 1, "babelon": 3},
@@ -143,6 +143,6 @@ def test_real_files(shared: Path, tmp_path: Path) -> None:
     }
     for name, kinds in expected.items():
         shutil.copytree(top / name, tmp_path / name)
-        found, left = recognise(tmp_path / name)
+        found, left = detect_formats(tmp_path / name)
         assert {kind: sum(one.format == kind for one in found) for kind in {one.format for one in found}} == kinds
         assert all("license" in file.name.lower() for file in left)

@@ -1,4 +1,4 @@
-"""Real releases: counts in the knowledge base against counts taken from the files with nothing but ``split``."""
+"""Real releases: counts in the knowledge base against counts that only use ``split``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ import pytest
 from medlink.kb import BuildReport, Input, KnowledgeBase, build_kb
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"real releases are not at hand ({DATA})")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"real releases are not at hand ({DATA})"),
+]
 
 
 def rows(path: Path, separator: str) -> Iterator[list[str]]:
@@ -30,9 +33,8 @@ def unpack(name: str, folder: Path) -> Path:
     return folder
 
 
-def counted(report: BuildReport) -> dict[str, Any]:
+def totals(report: BuildReport) -> dict[str, Any]:
     with KnowledgeBase(report.path) as kb:
-        # What is stored, not only what the report says.
         stored = {
             "concepts": sum(1 for _ in kb.iter_concepts()),
             "names_by_language": dict(sorted(Counter(name.language for name in kb.iter_names()).items())),
@@ -41,13 +43,13 @@ def counted(report: BuildReport) -> dict[str, Any]:
             "relations": sum(1 for _ in kb.iter_relations()),
             "mappings": sum(1 for _ in kb.iter_mappings()),
         }
-        said = kb.counts()
-        assert {key: said[key] for key in stored} == stored
+        counts = kb.counts()
+        assert {key: counts[key] for key in stored} == stored
     return stored
 
 
 def differ(left: Any, right: Any) -> list[Any]:
-    """A few members that only one of two large sets has: pytest would compare them for minutes."""
+    """Return a few members of the symmetric difference; pytest would compare the sets for minutes."""
     return sorted(set(left) ^ set(right))[:5]
 
 
@@ -79,7 +81,7 @@ def test_umls(tmp_path: Path) -> None:
             relations.add((cui2, cui1, sab) if rela == "isa" else (cui1, cui2, sab))
 
     report = build_kb(tmp_path / "kb.sqlite", [Input("rrf", meta)])
-    assert counted(report) == {
+    assert totals(report) == {
         "concepts": len(concepts),
         "names_by_language": by_language(names),
         "definitions": len(definitions),
@@ -99,7 +101,7 @@ def test_umls(tmp_path: Path) -> None:
     # Filtered: the same independent count over fewer rows.
     german = {name for name in names if name[1] == "de"}
     report = build_kb(tmp_path / "kb.sqlite", [Input("rrf", meta, {"sources": ["HPOGER", "NCI"]})], languages=["de"])
-    assert counted(report)["names_by_language"] == by_language({name for name in german if name[3] == "HPOGER"})
+    assert totals(report)["names_by_language"] == by_language({name for name in german if name[3] == "HPOGER"})
 
 
 def active(folder: Path, pattern: str) -> list[list[str]]:
@@ -126,7 +128,7 @@ def test_snomed(tmp_path: Path) -> None:
     }
 
     report = build_kb(tmp_path / "kb.sqlite", [Input("rf2", folder)])
-    assert counted(report) == {
+    assert totals(report) == {
         "concepts": len({name[0] for name in names}),
         "names_by_language": by_language(names),
         "definitions": len(definitions),
@@ -172,7 +174,7 @@ def test_hpo_with_translations(tmp_path: Path) -> None:
         Input("babelon", folder / name) for name in ("hp-es.babelon.tsv", "hp-de.babelon.tsv", "hp-de.synonyms.tsv")
     ]
     report = build_kb(tmp_path / "kb.sqlite", inputs)
-    found = counted(report)
+    found = totals(report)
     assert found["concepts"] == len(classes) == 18_988
     assert found["names_by_language"] == by_language(names)
     assert found["definitions"] == sum("definition" in node.get("meta", {}) for node in classes.values()) == 16_393

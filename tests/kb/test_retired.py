@@ -1,4 +1,4 @@
-"""Retired concepts: from the release files to what stands for them now."""
+"""Retired concepts: from release files to their current successors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from medlink.cli.kb import kb as group
 from medlink.errors import InputError, KnowledgeBaseError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
-from medlink.kb.hierarchy import OUTSIDE
+from medlink.kb.hierarchy import OUTSIDE_HIERARCHY
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.retired import successors
 from medlink.records import Retired
-from tests.kb.writers import FSN, INFERRED, conso, rf2, row, write_lines
+from tests.kb.writers import FSN, INFERRED, conso, opened_kb, rf2, row, write_lines
 
 SAME, REPLACED, POSSIBLE = "900000000000527005", "900000000000526001", "900000000000523009"
 OBO = "http://purl.obolibrary.org/obo/"
@@ -61,12 +61,12 @@ def test_mrcui(tmp_path: Path) -> None:
     assert problems.bad == {"unknown kind of retirement": 1, "empty id": 1, "no concept to which it is mapped": 1}
 
 
-def test_mrcui_is_held_against_mrfiles(tmp_path: Path) -> None:
+def test_mrcui_is_checked_against_mrfiles(tmp_path: Path) -> None:
     folder = umls(tmp_path / "META", "C9|2019AA|SY|||C1|Y|")
     for rows, refused in ((2, True), (1, False)):
         write_lines(folder / "MRFILES.RRF", [f"MRCUI.RRF|Retired|CUI1,VER,REL,RELA,MAPREASON,CUI2,MAPIN|7|{rows}|22|"])
         if refused:
-            with pytest.raises(InputError, match="has 1 rows, 2 are said of it"):
+            with pytest.raises(InputError, match="has 1 rows, 2 are listed in"):
                 list(read_rrf(folder))
         else:
             assert len(retired(read_rrf(folder))) == 1
@@ -128,9 +128,11 @@ def test_obo(tmp_path: Path) -> None:
 
 
 def test_obograph(tmp_path: Path) -> None:
-    def node(number: str, label: str, **said: str) -> dict[str, Any]:
-        values = [{"pred": pred.replace("__", "#"), "val": val} for pred, val in said.items() if pred != "deprecated"]
-        meta = {"basicPropertyValues": values, "deprecated": "deprecated" in said}
+    def node(number: str, label: str, **properties: str) -> dict[str, Any]:
+        values = [
+            {"pred": pred.replace("__", "#"), "val": val} for pred, val in properties.items() if pred != "deprecated"
+        ]
+        meta = {"basicPropertyValues": values, "deprecated": "deprecated" in properties}
         return {"id": OBO + number, "lbl": label, "type": "CLASS", "meta": meta}
 
     in_owl = "http://www.geneontology.org/formats/oboInOwl__"
@@ -154,7 +156,7 @@ def test_obograph(tmp_path: Path) -> None:
 HISTORY = [
     *("[Term]", "id: X:1", "name: fever", "alt_id: X:9", "alt_id: X:9", ""),
     *("[Term]", "id: X:2", "name: cough", "alt_id: X:1", ""),
-    # a chain, a circle, a way that is surer than another, a replacement that is nowhere
+    # a chain, a cycle, a more certain path, an unknown replacement
     *("[Term]", "id: X:3", "name: a", "is_obsolete: true", "replaced_by: X:4", ""),
     *("[Term]", "id: X:4", "name: b", "is_obsolete: true", "consider: X:1", "replaced_by: X:3", ""),
     *("[Term]", "id: X:5", "name: c", "is_obsolete: true", "consider: X:2", "replaced_by: X:6", ""),
@@ -176,33 +178,33 @@ def test_successors(history: Path) -> None:
         assert kb.retired("X:9") == [Retired("X:9", "same_as", "X:1", "X")]
         assert kb.retired("X:1") == kb.retired("nothing") == []
         assert successors(kb, "X:3") == [Retired("X:3", "consider", "X:1", "X")]
-        # considered at first hand, replaced at second: the surer one counts
+        # "consider" directly, "replaced_by" through X:6: the more certain one counts
         assert successors(kb, "X:5") == [Retired("X:5", "replaced_by", "X:2", "X")]
         assert successors(kb, "X:77") == []
 
 
 def test_show(history: Path) -> None:
-    def shown(*words: str) -> str:
+    def show(*words: str) -> str:
         result = CliRunner().invoke(group, ["show", str(history), *words], catch_exceptions=False)
         assert result.exit_code == 0
         return result.stdout
 
-    assert shown("X:6").splitlines() == [
+    assert show("X:6").splitlines() == [
         "X:6  retired  (X)",
         "replaced by X:77, which is not in this knowledge base",
         "replaced by X:2  cough",
     ]
-    assert json.loads(shown("X:9", "--json")) == {
+    assert json.loads(show("X:9", "--json")) == {
         "concept_id": "X:9",
         "retired": [{"type": "same_as", "replaced_by": "X:1", "source": "X"}],
         "now": [{"concept_id": "X:1", "type": "same_as", "preferred_name": "fever"}],
     }
     with pytest.raises(InputError, match="there is no concept 'X:77'"):
-        shown("X:77")
+        show("X:77")
 
 
-def test_a_part_of_a_hierarchy_keeps_them(tmp_path: Path) -> None:
-    """A concept that is withdrawn stands in no hierarchy, and what stands for it may be in the part."""
+def test_hierarchy_filter_keeps_retirements(tmp_path: Path) -> None:
+    """A retired concept is in no hierarchy, but its successor may be selected."""
     lines = [
         *("[Term]", "id: X:1", "name: finding", ""),
         *("[Term]", "id: X:2", "name: fever", "is_a: X:1", "alt_id: X:7", ""),
@@ -218,10 +220,10 @@ def test_a_part_of_a_hierarchy_keeps_them(tmp_path: Path) -> None:
             assert [one.replaced_by for one in successors(kb, "X:7")] == ["X:2"]
             assert [one.replaced_by for one in successors(kb, "X:3")] == ["X:2"]
     # of X:5 the concept and its name
-    assert report.inputs[0].skipped == {"obsolete term": 2, OUTSIDE: 2}
+    assert report.inputs[0].skipped == {"obsolete term": 2, OUTSIDE_HIERARCHY: 2}
 
 
-def test_what_comes_back_is_no_longer_retired(history: Path, tmp_path: Path) -> None:
+def test_reloaded_concept_is_not_retired(history: Path, tmp_path: Path) -> None:
     table = write_lines(tmp_path / "ward.tsv", ["concept_id\tname", "X:9\tnine"])
     extend_kb(history, tmp_path / "kb.sqlite", [Input("table", table)])
     with KnowledgeBase(tmp_path / "kb.sqlite") as kb:
@@ -230,15 +232,14 @@ def test_what_comes_back_is_no_longer_retired(history: Path, tmp_path: Path) -> 
         assert kb.retired("X:6") != []
 
 
-def test_a_merge_that_is_written_on_both_sides(tmp_path: Path) -> None:
-    """That the obsolete term itself names nothing says less than the term that has its id."""
+def test_merge_given_by_both_terms(tmp_path: Path) -> None:
+    """The alternative id of the current term outweighs the obsolete term without a replacement."""
     lines = ["[Term]", "id: X:1", "name: fever", "alt_id: X:2", "", "[Term]", "id: X:2", "is_obsolete: true"]
-    build_kb(tmp_path / "kb", [Input("obo", write_lines(tmp_path / "x.obo", lines))])
-    with KnowledgeBase(tmp_path / "kb") as kb:
+    with opened_kb(tmp_path / "kb", Input("obo", write_lines(tmp_path / "x.obo", lines))) as kb:
         assert kb.retired("X:2") == [Retired("X:2", "same_as", "X:1", "X")]
 
 
-def test_a_kind_that_nobody_knows(history: Path, tmp_path: Path) -> None:
+def test_unknown_kind(history: Path, tmp_path: Path) -> None:
     shutil.copyfile(history, tmp_path / "bad.sqlite")
     with closing(sqlite3.connect(tmp_path / "bad.sqlite")) as connection:
         connection.execute("UPDATE retired SET type = 'odd'")
@@ -250,8 +251,8 @@ def test_a_kind_that_nobody_knows(history: Path, tmp_path: Path) -> None:
         successors(kb, "X:9")
 
 
-def test_a_file_of_an_older_medlink(history: Path, tmp_path: Path) -> None:
-    """It is read, knows of no retired concept, and gets a place for them when it is added to."""
+def test_older_schema_version(history: Path, tmp_path: Path) -> None:
+    """It has no retired concepts, and gets the table when it is extended."""
     old = Path(shutil.copy(history, tmp_path / "old.sqlite"))
     with closing(sqlite3.connect(old)) as connection:
         connection.execute("DROP TABLE retired")

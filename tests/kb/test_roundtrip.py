@@ -1,9 +1,10 @@
-"""One terminology, written out in every format, comes back the same through every reader."""
+"""Round trip of one terminology through all formats."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -32,7 +33,9 @@ ODD = Term(
 @pytest.fixture(scope="module")
 def terms() -> list[Term]:
     with resources.as_file(resources.files("medlink") / "resources" / "demo" / "terminology.tsv") as path:
-        return [*writers.terms_of(list(read_table(path))), ODD]
+        terms = [term for term in writers.terms_of(list(read_table(path))) if term.concept_id < "DEMO:0200"]
+    ids = {term.concept_id for term in terms}
+    return [*(replace(term, parents=[one for one in term.parents if one in ids]) for term in terms), ODD]
 
 
 def _facts(folder: Path, *inputs: Input) -> dict[str, object]:
@@ -58,28 +61,23 @@ WRITERS: dict[str, Callable[[Path, list[Term]], list[Input]]] = {
 }
 
 
+def compress(given: Input) -> Input:
+    path = Path(given.path)
+    for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    return Input(given.format, path if path.is_dir() else path.with_name(path.name + ".gz"))
+
+
 @pytest.mark.parametrize("kind", WRITERS)
-def test_every_format_gives_the_same_concepts_back(kind: str, terms: list[Term], tmp_path: Path) -> None:
+def test_round_trip(kind: str, terms: list[Term], tmp_path: Path) -> None:
     expected = {
         "names": sorted({(t.concept_id, *name) for t in terms for name in t.names}),
         "definitions": sorted({(t.concept_id, *definition) for t in terms for definition in t.definitions}),
         "types": sorted({(t.concept_id, kind) for t in terms for kind in t.semantic_types}),
         "parents": sorted({(t.concept_id, parent) for t in terms for parent in t.parents}),
     }
-    assert len(expected["names"]) > 4000
-    assert _facts(tmp_path, *WRITERS[kind](tmp_path, terms)) == expected
-
-
-@pytest.mark.parametrize("kind", ["rrf", "rf2", "obo", "obograph", "table"])
-def test_gzip_makes_no_difference(kind: str, terms: list[Term], tmp_path: Path) -> None:
-    some = [term for term in terms if term.concept_id < "DEMO:0020" or term is ODD]
-    inputs = WRITERS[kind](tmp_path, some)
-    plain = _facts(tmp_path, *inputs)
-    packed = []
-    for given in inputs:
-        path = Path(given.path)
-        for found in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
-            found.with_name(found.name + ".gz").write_bytes(gzip.compress(found.read_bytes()))
-            found.unlink()
-        packed.append(Input(given.format, path if path.is_dir() else path.with_name(path.name + ".gz")))
-    assert _facts(tmp_path, *packed) == plain
+    assert len(expected["names"]) > 500
+    inputs = WRITERS[kind](tmp_path, terms)
+    assert _facts(tmp_path, *inputs) == expected
+    assert _facts(tmp_path, *map(compress, inputs)) == expected

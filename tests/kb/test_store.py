@@ -19,7 +19,7 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.tags import wanted
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType
 
-from .writers import write_lines
+from .writers import opened_kb, write_lines
 
 
 def texts(names: list[Name]) -> list[str]:
@@ -110,8 +110,7 @@ def test_lookup_puts_the_plain_form_first(tmp_path: Path) -> None:
     table = write_lines(
         tmp_path / "x.tsv", ["id\tname\tlanguage", "H:1\tMaße\tde", "H:1\tfuesse\tde", "H:0\tfusse\tde"]
     )
-    build_kb(tmp_path / "kb", [Input("table", table)])
-    with KnowledgeBase(tmp_path / "kb") as opened:
+    with opened_kb(tmp_path / "kb", Input("table", table)) as opened:
         assert texts(opened.lookup("fuesse", "de")) == ["fuesse", "fusse"]
 
 
@@ -161,33 +160,21 @@ def test_hierarchy(kb: KnowledgeBase) -> None:
 
 def test_cycle(tmp_path: Path) -> None:
     table = write_lines(tmp_path / "x.tsv", ["id\tname\tparent", "A\ta\tB|C", "B\tb\tC", "C\tc\tA", "D\td\tC"])
-    build_kb(tmp_path / "kb", [Input("table", table)])
-    with KnowledgeBase(tmp_path / "kb") as opened:
+    with opened_kb(tmp_path / "kb", Input("table", table)) as opened:
         assert opened.ancestors("A") == [("B", 1), ("C", 1)]
         assert opened.ancestors("D") == [("C", 1), ("A", 2), ("B", 3)]
 
 
 def test_mappings(tmp_path: Path) -> None:
-    obo = [
-        "[Term]",
-        "id: X:1",
-        "name: a",
-        "xref: UMLS:C1",
-        "xref: MESH:D1",
-        "",
-        "[Term]",
-        "id: X:2",
-        "name: b",
-        "xref: UMLS:C1",
-    ]
-    build_kb(tmp_path / "kb", [Input("obo", write_lines(tmp_path / "x.obo", obo))])
-    with KnowledgeBase(tmp_path / "kb") as opened:
+    obo = ["[Term]", "id: X:1", "name: a", "xref: UMLS:C1", "xref: MESH:D1"]
+    obo += ["[Term]", "id: X:2", "name: b", "xref: UMLS:C1"]
+    with opened_kb(tmp_path / "kb", Input("obo", write_lines(tmp_path / "x.obo", obo))) as opened:
         assert opened.mappings("X:1") == [
             Mapping("X:1", "MESH", "D1", "xref", "X"),
             Mapping("X:1", "UMLS", "C1", "xref", "X"),
         ]
-        assert opened.mapped("UMLS", "C1") == ["X:1", "X:2"]
-        assert opened.mapped("MESH", "C1") == []
+        assert opened.concepts_mapped_to("UMLS", "C1") == ["X:1", "X:2"]
+        assert opened.concepts_mapped_to("MESH", "C1") == []
         assert [m.concept_id for m in opened.iter_mappings(systems=["UMLS"])] == ["X:1", "X:2"]
         assert len(list(opened.iter_mappings())) == 3
 
@@ -218,22 +205,21 @@ def test_iterators(kb: KnowledgeBase) -> None:
 TAGS = ["", "de", "de-at", "de-ch", "en", "zh", "zh-hant", "zh-hant-tw"]
 
 
-def test_one_rule_for_languages(tmp_path: Path) -> None:
-    """What the queries let through is what :func:`medlink.language.tags.wanted` does, in a build too."""
+def test_language_filters_agree(tmp_path: Path) -> None:
+    """Queries and builds filter as :func:`medlink.language.tags.wanted` does."""
     rows = [f"H:{number}\tname {number}\t{tag}" for number, tag in enumerate(TAGS)]
     table = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", *rows])
-    build_kb(tmp_path / "kb", [Input("table", table)])
-    with KnowledgeBase(tmp_path / "kb") as opened:
+    with opened_kb(tmp_path / "kb", Input("table", table)) as opened:
         names = list(opened.iter_names())
-        for asked in [[tag] for tag in TAGS[1:]] + [["de-at", "zh-hant"], ["en", "de-ch"]]:
-            expected = [name.concept_id for name in names if wanted(name.language, asked)]
-            assert [name.concept_id for name in opened.iter_names(languages=asked)] == expected
-            if len(asked) == 1:
-                found = opened.search("name", limit=99, language=asked[0])
+        for tags in [[tag] for tag in TAGS[1:]] + [["de-at", "zh-hant"], ["en", "de-ch"]]:
+            expected = [name.concept_id for name in names if wanted(name.language, tags)]
+            assert [name.concept_id for name in opened.iter_names(languages=tags)] == expected
+            if len(tags) == 1:
+                found = opened.search("name", limit=99, language=tags[0])
                 assert sorted(name.concept_id for name in found) == expected
-                one = [number for number in range(len(rows)) if opened.lookup(f"name {number}", asked[0])]
+                one = [number for number in range(len(rows)) if opened.lookup(f"name {number}", tags[0])]
                 assert [f"H:{number}" for number in one] == expected
-                report = build_kb(tmp_path / "less", [Input("table", table)], languages=asked)
+                report = build_kb(tmp_path / "less", [Input("table", table)], languages=tags)
                 assert sum(report.sources[0].names.values()) == len(expected)
         with pytest.raises(ConfigError, match=r"unknown language 'german'. Remedy: write de"):
             opened.search("name", language="german")
@@ -253,10 +239,9 @@ def test_semantic_type_by_code(tmp_path: Path) -> None:
 
     write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "a"), conso("C2", "b")])
     write_lines(tmp_path / "MRSTY.RRF", ["C1|T047|B|Disease or Syndrome|A||"])
-    build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
-    with KnowledgeBase(tmp_path / "kb") as opened:
-        for asked in ("T047", "Disease or Syndrome"):
-            assert texts(list(opened.iter_names(semantic_types=[asked]))) == ["a"]
+    with opened_kb(tmp_path / "kb", Input("rrf", tmp_path)) as opened:
+        for semantic_type in ("T047", "Disease or Syndrome"):
+            assert texts(list(opened.iter_names(semantic_types=[semantic_type]))) == ["a"]
 
 
 def test_folder_with_a_knowledge_base(house_kb: Path) -> None:
@@ -283,8 +268,7 @@ def test_read_only(house_kb: Path, kb: KnowledgeBase) -> None:
 
 
 def test_replaced_while_open(house: Path, tmp_path: Path) -> None:
-    build_kb(tmp_path / "kb", [Input("table", house)])
-    with KnowledgeBase(tmp_path / "kb") as opened:
+    with opened_kb(tmp_path / "kb", Input("table", house)) as opened:
         assert opened.preferred_name("H:2") == "seizure"
         house.write_text(house.read_text("utf-8").replace("seizure", "convulsion"), "utf-8")
         build_kb(tmp_path / "kb", [Input("table", house)])
@@ -293,7 +277,7 @@ def test_replaced_while_open(house: Path, tmp_path: Path) -> None:
             assert anew.preferred_name("H:2") == "convulsion"
 
 
-def test_another_thread_does_not_read_the_new_file(house: Path, tmp_path: Path) -> None:
+def test_replaced_file_in_another_thread(house: Path, tmp_path: Path) -> None:
     path = tmp_path / "kb.sqlite"
     build_kb(path, [Input("table", house)])
     kb = KnowledgeBase(path)
@@ -303,13 +287,13 @@ def test_another_thread_does_not_read_the_new_file(house: Path, tmp_path: Path) 
     os.replace(other, path)
     failed: list[str] = []
 
-    def ask() -> None:
+    def read_sources() -> None:
         try:
             kb.sources()
         except KnowledgeBaseError as error:
             failed.append(str(error))
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=read_sources)
     thread.start()
     thread.join()
     assert kb.sources()
@@ -318,15 +302,12 @@ def test_another_thread_does_not_read_the_new_file(house: Path, tmp_path: Path) 
     kb.close()
 
 
-# Below: many processes and threads.
-
-
 def _child(kb: KnowledgeBase, found: multiprocessing.Queue[object]) -> None:
     found.put((kb.preferred_name("H:2", "de"), len(list(kb.iter_names()))))
     kb.close()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_processes(method: str, kb: KnowledgeBase) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} on this system")
@@ -342,7 +323,7 @@ def test_processes(method: str, kb: KnowledgeBase) -> None:
     for child in children:
         child.join()
         assert child.exitcode == 0
-    # The connection of this process is still its own, and a half-read iterator goes on.
+    # the connection and the iterator of this process are still usable
     assert kb._reader.connection() is own
     assert [first, *names] == list(kb.iter_names())
 
@@ -370,9 +351,6 @@ def test_pickle(kb: KnowledgeBase) -> None:
     copy.close()
 
 
-# Below: files that are no knowledge base.
-
-
 def test_missing(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(KnowledgeBaseError, match=r"there is no knowledge base.*build_kb"):
@@ -382,8 +360,10 @@ def test_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"some text", b"SQLite format 3\x00" + b"\xff" * 5000])
 def test_other_file(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "kb").write_bytes(content)
-    said = "cannot be read .*build it again" if len(content) > 100 else "is no medlink knowledge base.*name a file that"
-    with pytest.raises(KnowledgeBaseError, match=said):
+    message = (
+        "cannot be read .*build it again" if len(content) > 100 else "is no medlink knowledge base.*name a file that"
+    )
+    with pytest.raises(KnowledgeBaseError, match=message):
         KnowledgeBase(tmp_path / "kb")
 
 

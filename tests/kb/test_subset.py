@@ -1,4 +1,4 @@
-"""Loading and searching a part of a hierarchy."""
+"""Hierarchy filters of builds and searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.hierarchy import OUTSIDE, Subset
+from medlink.kb.hierarchy import OUTSIDE_HIERARCHY, HierarchyFilter
 from medlink.records import Concept, Name, Record, Relation, Source
 from tests.damage import tried
 from tests.kb.writers import conso, rel, write_lines
@@ -36,13 +36,13 @@ def loaded(house: Path, out: Path, under: Sequence[str] = (), not_under: Sequenc
         (["H:6"], [], {"H:6"}),
     ],
 )
-def test_what_is_loaded(
+def test_loaded_concepts(
     under: list[str], not_under: list[str], expected: set[str], house: Path, tmp_path: Path
 ) -> None:
     assert loaded(house, tmp_path / "kb", under, not_under) == expected
 
 
-def test_the_hierarchy_is_that_of_all_inputs(house: Path, tmp_path: Path) -> None:
+def test_hierarchy_of_all_inputs(house: Path, tmp_path: Path) -> None:
     (tmp_path / "ward.csv").write_text("id,name,parent\nW:1,absence,H:2\nW:2,cough,\n")
     inputs = [Input("table", tmp_path / "ward.csv"), Input("table", house)]
     report = build_kb(tmp_path / "kb", inputs, under=["H:2"])
@@ -52,7 +52,7 @@ def test_the_hierarchy_is_that_of_all_inputs(house: Path, tmp_path: Path) -> Non
         # what lies outside is no parent
         assert kb.parents("H:2") == []
     # of W:2 the concept and its name
-    assert report.inputs[0].skipped == {OUTSIDE: 2}
+    assert report.inputs[0].skipped == {OUTSIDE_HIERARCHY: 2}
     assert [entry.rows for entry in report.inputs] == [2, 13]
 
 
@@ -76,7 +76,7 @@ def test_unknown_concepts(house: Path, kb: KnowledgeBase, tmp_path: Path) -> Non
         ([], ["H:2"], []),
     ],
 )
-def test_what_is_searched(under: list[str], not_under: list[str], expected: list[str], kb: KnowledgeBase) -> None:
+def test_searched_concepts(under: list[str], not_under: list[str], expected: list[str], kb: KnowledgeBase) -> None:
     assert [name.concept_id for name in kb.search("seizure", under=under, not_under=not_under)] == expected
 
 
@@ -90,8 +90,8 @@ CHOSEN = st.lists(st.integers(0, 9), max_size=3)
 
 @tried(100)
 @given(GRAPHS, CHOSEN, CHOSEN)
-def test_against_a_walk(edges: list[tuple[int, int]], under: list[int], not_under: list[int]) -> None:
-    """Steps down, one by one, circles and lone concepts among them."""
+def test_against_an_oracle(edges: list[tuple[int, int]], under: list[int], not_under: list[int]) -> None:
+    """Compare with a walk down the hierarchy, with cycles and isolated concepts."""
     records: list[Record] = [Source("S"), *(Concept(str(number), "S") for number in range(10))]
     records += [Relation(str(head), "isa", str(tail), "S") for head, tail in edges]
     records += [Relation("0", "part_of", "9", "S"), *(Name(str(number), "x") for number in range(10))]
@@ -106,21 +106,20 @@ def test_against_a_walk(edges: list[tuple[int, int]], under: list[int], not_unde
                     waiting.append(head)
         return found
 
-    subset = Subset([str(number) for number in under], [str(number) for number in not_under])
-    subset.look(records)
-    subset.choose()
+    selection = HierarchyFilter([str(number) for number in under], [str(number) for number in not_under])
+    selection.add(records)
+    selection.resolve()
     problems = Problems()
     expected = (below(under) if under else set(range(10))) - below(not_under)
-    kept = list(subset.of(records, problems.skipped))
-    assert {int(one.concept_id) for one in kept if isinstance(one, Name)} == expected
-    assert {int(number) for number in map(str, range(10)) if number in subset} == expected
+    selected = list(selection.apply(records, problems.skipped))
+    assert {int(one.concept_id) for one in selected if isinstance(one, Name)} == expected
+    assert {int(number) for number in map(str, range(10)) if number in selection} == expected
     inside = [(head, tail) for head, tail in [*edges, (0, 9)] if {head, tail} <= expected]
-    assert [(int(one.head), int(one.tail)) for one in kept if isinstance(one, Relation)] == inside
-    assert len(kept) + problems.skipped[OUTSIDE] == len(records)
+    assert [(int(one.head), int(one.tail)) for one in selected if isinstance(one, Relation)] == inside
+    assert len(selected) + problems.skipped[OUTSIDE_HIERARCHY] == len(records)
 
 
-def test_what_is_left_out_of_a_large_release_keeps_its_line(tmp_path: Path) -> None:
-    """Rows that come by column are chosen by column, and are named by their own file."""
+def test_skipped_rows_of_batches_keep_their_lines(tmp_path: Path) -> None:
     write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "cough"), conso("C2", "dry cough"), conso("C9", "leg")])
     rows = [rel("C9", "CHD", "C2", "isa"), rel("C1", "CHD", "C2", "isa"), rel("C2", "CHD", "C3", "isa")]
     write_lines(tmp_path / "MRREL.RRF", rows)
@@ -130,7 +129,7 @@ def test_what_is_left_out_of_a_large_release_keeps_its_line(tmp_path: Path) -> N
     (reason,) = (reason for reason in found.first if reason.startswith("relation"))
     assert found.first[reason] == f"{tmp_path / 'MRREL.RRF'}:3: C3 isa C2; there is no concept C3"
     # the concept C9, its name, its semantic type, and that C2 is below it
-    assert found.skipped[OUTSIDE] == 4
+    assert found.skipped[OUTSIDE_HIERARCHY] == 4
     with KnowledgeBase(tmp_path / "kb") as kb:
         assert {concept.concept_id for concept in kb.iter_concepts()} == {"C1", "C2"}
         assert [one.concept_id for one in kb.iter_semantic_types()] == ["C1"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medlink.kb import KnowledgeBase
+from medlink.files.problems import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.delimited import read_delimited
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
 
@@ -18,6 +21,22 @@ read_alphaid, read_atc, read_babelon, read_cie10, read_icd_metadata, read_loinc 
 )
 LAT = {"de": "GER", "en": "ENG", "es": "SPA"}
 REFSET = {"de": "722130004", "en": "900000000000509007", "es": "448879004"}
+
+
+def read_all(
+    reader: Callable[..., Iterable[Record]], *args: Any, share: float = 0.01, **options: Any
+) -> tuple[list[Record], Problems]:
+    """Run a reader that tolerates a share of bad rows."""
+    problems = Problems(share)
+    return list(reader(*args, problems=problems, **options)), problems
+
+
+@contextmanager
+def opened_kb(path: Path, *inputs: Input, **options: Any) -> Iterator[KnowledgeBase]:
+    """Build a knowledge base and open it."""
+    build_kb(path, inputs, **options)
+    with KnowledgeBase(path) as kb:
+        yield kb
 
 
 @dataclass

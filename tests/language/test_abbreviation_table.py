@@ -1,4 +1,4 @@
-"""Shorthand: abbreviations and laconic words, and tables that cannot be read."""
+"""AbbreviationTable: abbreviations and laconic words, and tables that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.lexicon.abbreviation_table import ORGANS, Organs, Shorthand
+from medlink.language.lexicon.abbreviation_table import ORGANS, AbbreviationTable, BodySiteContext
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
 
 
 def test_the_likeliest_meaning_of_capitals_only() -> None:
-    german = Shorthand("de-AT")
+    german = AbbreviationTable("de-AT")
     assert [getattr(german.abbreviation(word), "long", None) for word in ("KHK", "khk", "K.H.K.", "Leber")] == [
         "koronare Herzkrankheit", None, None, None
     ]  # fmt: skip
-    assert Shorthand("fr").abbreviation("KHK") is None
+    assert AbbreviationTable("fr").abbreviation("KHK") is None
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
     ],
 )
 def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) -> None:
-    scanned = Scanner(language, shared_reader(shipped_forms())).scan(text)
-    found = Shorthand(language).laconic(scanned)
+    scanned = Scanner(language, shared_analyser(shipped_forms())).scan(text)
+    found = AbbreviationTable(language).laconic(scanned)
     assert [(scanned.written(place), one.long) for place, one, _ in found] == wanted
 
 
@@ -56,13 +56,13 @@ def test_the_tables(language: str) -> None:
 def test_a_bad_row(row: str, italian: Path) -> None:
     (italian / "laconic.tsv").write_text(f"word\torgan\tlong\tenglish\tweight\na\t\tb\tc\t.9\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=r"laconic\.tsv:3: .*a share of its uses"):
-        Shorthand("it")
+        AbbreviationTable("it")
 
 
 def test_a_bad_row_of_the_organs(italian: Path) -> None:
     (italian / "organs.tsv").write_text("word\torgan\npancia\tabdomen\ndito\ttoe\n", "utf-8")
     with pytest.raises(InputError, match=r"organs\.tsv:3: .*one of the organs abdomen, back"):
-        Organs("it", Scanner("it", shared_reader(shipped_forms())).scan(""))
+        BodySiteContext("it", Scanner("it", shared_analyser(shipped_forms())).scan(""))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_bad_row_of_the_organs(italian: Path) -> None:
 )
 def test_the_organ_that_is_spoken_of(language: str, text: str, word: str, organ: str | None) -> None:
     start = text.index(word)
-    cue = Organs(language, Scanner(language, shared_reader(shipped_forms())).scan(text)).beside(
+    cue = BodySiteContext(language, Scanner(language, shared_analyser(shipped_forms())).scan(text)).cue_for(
         start, start + len(word)
     )
     assert (None if cue is None else cue.organ) == organ

@@ -40,16 +40,16 @@ def test_without_a_language_the_rules_of_all_are_read() -> None:
     assert acts_of("Nierenbiopsie").named == acts_of("biopsia renal").named == {"biopsy"}
     assert {rest.partition(" ")[0] for rest in acts_of("liver").rests} == {*languages()}
     # the rest of a term in another language is another word
-    assert not acts_of("liver", "en").part(acts_of("Leberbiopsie", "de"))
+    assert not acts_of("liver", "en").differ(acts_of("Leberbiopsie", "de"))
 
 
 def test_general_acts_may_be_any_other() -> None:
     removal, surgery, biopsy, plain = (
         acts_of(f"{act} gallbladder".strip()) for act in ("removal", "surgery", "biopsy", "")
     )
-    assert not removal.part(surgery)
-    assert not surgery.part(biopsy)
-    assert removal.part(biopsy)
-    assert surgery.part(plain)
-    assert plain.part(surgery)
-    assert not plain.part(plain)
+    assert not removal.differ(surgery)
+    assert not surgery.differ(biopsy)
+    assert removal.differ(biopsy)
+    assert surgery.differ(plain)
+    assert plain.differ(surgery)
+    assert not plain.differ(plain)

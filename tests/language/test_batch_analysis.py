@@ -1,4 +1,4 @@
-"""Many names read at once are read as each by itself."""
+"""Names analysed together are analysed as each alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from medlink.language.lexicon import batch_analysis
-from medlink.language.lexicon.batch_analysis import BulkReader
+from medlink.language.lexicon.batch_analysis import BatchAnalyser
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader, Word
+from medlink.language.lexicon.name_analysis import AnalysedWord, LexicalAnalyser
 
 FORMS = shipped_forms()
-# phrases, senses that others tell, compounds, typing errors, languages that are guessed, and nothing
+# phrases, senses, compounds, typing errors, guessed languages, and empty names
 NAMES = [
     ("enlarged livers", "en"),
     ("dolor de cabeza", "es"),
@@ -35,12 +35,14 @@ NAMES = [
 ]
 
 
-def alone(text: str, language: str | None) -> tuple[tuple[Word, ...], object]:
-    said = FamilyReader(FORMS).read(text, language)
-    return said.words, said.phrases
+def alone(text: str, language: str | None) -> tuple[tuple[AnalysedWord, ...], object]:
+    name = LexicalAnalyser(FORMS).read(text, language)
+    return name.words, name.phrases
 
 
-def together(reader: BulkReader, names: list[tuple[str, str | None]]) -> list[tuple[tuple[Word, ...], object]]:
+def together(
+    reader: BatchAnalyser, names: list[tuple[str, str | None]]
+) -> list[tuple[tuple[AnalysedWord, ...], object]]:
     read = reader.read([text for text, _ in names], [language for _, language in names])
     words = [read.words[number] for number in read.word.tolist()]
     phrases = [tuple(found[1:] for found in read.phrases if found[0] == name) for name in range(len(names))]
@@ -49,21 +51,21 @@ def together(reader: BulkReader, names: list[tuple[str, str | None]]) -> list[tu
     return [(tuple(words[start:end]), phrases[name]) for name, (start, end) in enumerate(pairwise(ends))]
 
 
-def test_names_are_read_as_each_by_itself() -> None:
-    reader, wanted = BulkReader(FamilyReader(FORMS)), [alone(*name) for name in NAMES]
+def test_names_are_analysed_as_each_alone() -> None:
+    reader, wanted = BatchAnalyser(LexicalAnalyser(FORMS)), [alone(*name) for name in NAMES]
     assert together(reader, NAMES) == wanted
-    assert together(reader, NAMES) == wanted  # from memory
+    assert together(reader, NAMES) == wanted  # from the cache
 
 
-def test_a_word_has_the_sense_that_the_words_beside_it_tell() -> None:
-    read = BulkReader(FamilyReader(FORMS)).read(["cervical carcinoma", "cervical spine"], ["en", "en"])
+def test_other_words_decide_the_sense() -> None:
+    read = BatchAnalyser(LexicalAnalyser(FORMS)).read(["cervical carcinoma", "cervical spine"], ["en", "en"])
     meant = [[FORMS.names[meaning] for meaning in read.words[number].meanings] for number in read.word[[0, 2]]]
     assert meant == [["cervix (uterus)"], ["neck"]]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_analysis, "_MOST", 3)
-    reader = BulkReader(FamilyReader(FORMS))
+def test_bounded_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_analysis, "_CACHED", 3)
+    reader = BatchAnalyser(LexicalAnalyser(FORMS))
     first = reader.read(["kidney"]).words
     for name in NAMES:
         assert together(reader, [name]) == [alone(*name)]

@@ -29,8 +29,8 @@ def found(phrase: str, text: str) -> bool:
     """Whether a text is a phrase."""
     phrases: Phrases[int] = Phrases()
     phrases.add(phrase, 1)
-    said = words(text)
-    return (len(said), [1]) in phrases.at(said, 0)
+    tokens = words(text)
+    return (len(tokens), [1]) in phrases.at(tokens, 0)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_language_without_tables_has_none() -> None:
         ("fr", "apyrétique", {}),
     ],
 )
-def test_words_that_say_that_a_finding_is_absent(language: str, text: str, expected: dict[str, str]) -> None:
+def test_absences(language: str, text: str, expected: dict[str, str]) -> None:
     assert {text[start:end]: term for start, end, term in absences(language).find(Text(words(text)))} == expected
 
 
@@ -189,7 +189,7 @@ def test_a_wrong_absence_is_named(row: str, italian: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_the_marked_words_of_every_example_are_no_mention_and_no_others(language: str) -> None:
+def test_examples_of_no_mentions(language: str) -> None:
     path = language_data(language).table("no_mentions")
     assert path is not None
     phrases = [row["phrase"] for row in rows(path)]

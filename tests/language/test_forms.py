@@ -1,4 +1,4 @@
-"""The compiled lexicon: what ships is what its tables say, a file is read back, house tables come in."""
+"""The compiled lexicon: the shipped forms are those of the tables, files are read back, a site adds tables."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from medlink.language.lexicon.forms import (
     SUFFIX,
     TRIE,
     WORD,
-    Forms,
-    Misspelt,
+    LexiconForms,
+    SpellingFilter,
     shipped_forms,
 )
 
 
 @pytest.fixture(scope="module")
-def forms(lexicon: Lexicon) -> Forms:
-    return Forms.of(lexicon)
+def forms() -> LexiconForms:
+    return shipped_forms()
 
 
-def names(forms: Forms, kind: str, language: str, form: str) -> set[str]:
+def names(forms: LexiconForms, kind: str, language: str, form: str) -> set[str]:
     return {forms.names[one.meaning] for one in forms.find(kind, language, form)}
 
 
-def test_what_ships_is_what_the_tables_say(forms: Forms) -> None:
-    shipped = shipped_forms()
-    assert (shipped.digest, shipped.kinds) == (forms.digest, forms.kinds), "run: python benchmarks/compile_lexicon.py"
+@pytest.mark.slow
+def test_shipped_forms_are_those_of_the_tables(forms: LexiconForms, lexicon: Lexicon) -> None:
+    compiled = LexiconForms.compile(lexicon)
+    assert (forms.digest, forms.kinds) == (compiled.digest, compiled.kinds), "run: benchmarks/compile_lexicon.py"
 
 
-def test_members_by_kind(forms: Forms) -> None:
+def test_members_by_kind(forms: LexiconForms) -> None:
     assert names(forms, WORD, "de", "leber") == names(forms, WORD, "es", "higado") == {"liver"}
     assert "liver" in names(forms, PREFIX, "de", "hepato") & names(forms, STEM, "de", "hepat")
     assert "inflammation" in names(forms, SUFFIX, "de", "entzundung") | names(forms, SUFFIX, "de", "itis")
@@ -50,18 +51,18 @@ def test_members_by_kind(forms: Forms) -> None:
     assert not forms.goes_on(PHRASE, "en", "gartenzaun ")
     assert forms.is_function_word("de", "der")
     assert not forms.is_function_word("de", "leber")
-    # a negation says something
+    # a negation has a meaning
     assert not forms.is_function_word("de", "ohne")
 
 
-def test_irregular_forms_have_the_meanings_of_their_lemma(forms: Forms) -> None:
+def test_irregular_forms_have_the_meanings_of_their_lemma(forms: LexiconForms) -> None:
     assert names(forms, WORD, "en", "feet") == {"foot"}
     assert names(forms, WORD, "de", "befand") == names(forms, WORD, "de", "befinden")
     # the lemma of "son" is the verb "ser", not the abbreviation of serine
     assert "serine" not in names(forms, WORD, "es", "son")
 
 
-def test_abbreviations_that_need_no_context(forms: Forms, lexicon: Lexicon) -> None:
+def test_abbreviations_that_need_no_context(forms: LexiconForms, lexicon: Lexicon) -> None:
     khk = forms.find(WORD, "de", "khk")
     assert all(one.marks & SHORT for one in khk)
     assert {forms.names[one.meaning] for one in khk} == {"coronary heart disease", "coronary artery disease"}
@@ -71,12 +72,12 @@ def test_abbreviations_that_need_no_context(forms: Forms, lexicon: Lexicon) -> N
     assert names(forms, PHRASE, "de", "covid 19") == {"COVID-19"}
 
 
-def test_opposites_are_pairs_of_meanings(forms: Forms) -> None:
+def test_opposites_are_pairs_of_meanings(forms: LexiconForms) -> None:
     left, right = forms.names.index("left (side)"), forms.names.index("right (side)")
     assert {(left, right), (right, left)} & set(forms.opposites)
 
 
-def test_entries_that_say_the_same_are_one_meaning(lexicon: Lexicon) -> None:
+def test_synonymous_entries_share_a_meaning(lexicon: Lexicon) -> None:
     meanings, listed = lexicon.meanings
     of: dict[str, set[int | None]] = {}
     for entry, meaning in zip(lexicon.entries, meanings, strict=True):
@@ -91,21 +92,28 @@ def test_entries_that_say_the_same_are_one_meaning(lexicon: Lexicon) -> None:
     assert {entry.table for entry in lexicon.entries if of[entry.name] == {None}} == {"affix"}
 
 
-def test_a_house_adds_words_senses_and_a_language(tmp_path: Path) -> None:
-    for table, content in {
-        "families": "family\tde\tfr\nward round\tKurvenvisite {f,pl=Kurvenvisiten}\tgrande visite {f}\n",
-        "same": "one\tother\nward round\tliver\n",
-    }.items():
-        (tmp_path / f"{table}.tsv").write_text(content, encoding="utf-8")
-    forms = Forms.of(Lexicon([tmp_path]))
+@pytest.mark.slow
+def test_own_tables(tmp_path: Path) -> None:
+    """A site adds words, a language, synonyms, and a family like a shipped term."""
+    own = "house attack\t\tHerzanfall {m,pl=Herzanfälle} | Herzattacke {f,pl=Herzattacken}\theart attack\n"
+    round_ = "ward round\tgrande visite {f}\tKurvenvisite {f,pl=Kurvenvisiten}\t\n"
+    (tmp_path / "families.tsv").write_text(f"family\tfr\tde\ten\n{round_}{own}", encoding="utf-8")
+    (tmp_path / "same.tsv").write_text("one\tother\nward round\tliver\n", encoding="utf-8")
+    lexicon = Lexicon([tmp_path])
+    forms = LexiconForms.compile(lexicon)
     assert names(forms, WORD, "de", "kurvenvisiten") == names(forms, WORD, "de", "leber") == {"liver"}
     assert "fr" in forms.languages
     assert names(forms, PHRASE, "fr", "grande visite") == {"liver"}
+    # the term keeps its meaning, and the family behind it has its own
+    meanings, listed = lexicon.meanings
+    assert listed[-1] == "house attack"
+    assert meanings[-1] == len(listed) - 1
+    assert "house attack" in names(forms, PHRASE, "en", "heart attack")
 
 
-def test_saved_and_loaded(forms: Forms, tmp_path: Path) -> None:
+def test_saved_and_loaded(forms: LexiconForms, tmp_path: Path) -> None:
     forms.save(tmp_path)
-    again = Forms.load(tmp_path)
+    again = LexiconForms.load(tmp_path)
     assert again.digest == forms.digest
     assert (again.names, again.keys, again.languages, again.opposites, again.kinds) == (
         forms.names, forms.keys, forms.languages, forms.opposites, forms.kinds,
@@ -122,22 +130,11 @@ def test_a_damaged_file_is_one_error(name: str, content: bytes | None, tmp_path:
     else:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(EncoderError, match="the word families cannot be read"):
-        Forms.load(tmp_path)
-
-
-def test_a_family_of_a_house_may_say_what_a_term_that_ships_says(tmp_path: Path) -> None:
-    """It stands behind the term: the term keeps its meaning, and the family has one of its own."""
-    row = "house attack\theart attack\tHerzanfall {m,pl=Herzanfälle} | Herzattacke {f,pl=Herzattacken}\n"
-    (tmp_path / "families.tsv").write_text(f"family\ten\tde\n{row}", encoding="utf-8")
-    lexicon = Lexicon([tmp_path])
-    meanings, listed = lexicon.meanings
-    assert listed[-1] == "house attack"
-    assert meanings[-1] == len(listed) - 1
-    assert "house attack" in names(Forms.of(lexicon), PHRASE, "en", "heart attack")
+        LexiconForms.load(tmp_path)
 
 
 @pytest.mark.parametrize("word", ["nirenzyste", "leebr", "lebr", "herzz", "xleber", "qwrtzu", "fiebre"])
-def test_one_typing_error_against_every_form_there_is(forms: Forms, word: str) -> None:
+def test_one_typing_error_against_every_form_there_is(forms: LexiconForms, word: str) -> None:
     head = f"{WORD}de "
     wanted = {key[len(head) :] for key in forms._trie.iterkeys(head) if OSA.distance(word, key[len(head) :]) == 1}
     plain = {form for form in wanted if form.isascii() and form.isalpha()}
@@ -150,7 +147,7 @@ _WORDS = st.text(st.sampled_from("abcé1"), min_size=1, max_size=6)
 @settings(deadline=None)
 @given(st.sets(_WORDS, max_size=6), _WORDS)
 def test_all_forms_with_one_error_are_found(forms: set[str], word: str) -> None:
-    found = forms & set(Misspelt(sorted(forms)).candidates(word))
+    found = forms & set(SpellingFilter(sorted(forms)).candidates(word))
     wanted = {form for form in forms if OSA.distance(form, word) == 1}
     plain = {form for form in wanted if form.isascii() and form.isalpha()}
     assert plain <= found <= wanted
@@ -158,8 +155,8 @@ def test_all_forms_with_one_error_are_found(forms: set[str], word: str) -> None:
     assert {form for form in wanted if form.startswith(word[: len(word) // 2])} <= found
 
 
-def test_other_words_are_not_looked_for() -> None:
-    misspelt = Misspelt(["pneumonie", "niere", "a"])
+def test_few_other_words_are_candidates() -> None:
+    misspelt = SpellingFilter(["pneumonie", "niere", "a"])
     assert list(misspelt.candidates("pneumnoie")) == ["pneumonie"]
     assert not [word for word in ("pnaumanie", "pneumniee", "leber", "nie") for _ in misspelt.candidates(word)]
-    assert not list(Misspelt([]).candidates("niere"))
+    assert not list(SpellingFilter([]).candidates("niere"))

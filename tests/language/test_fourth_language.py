@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,18 +27,21 @@ X:4\tFever\ten
 """
 
 
-@pytest.fixture(autouse=True)
-def french(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "")
-    add_folder(FRENCH)
+@pytest.fixture(scope="module", autouse=True)
+def french() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "")
+        add_folder(FRENCH)
+        yield
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    (tmp_path / "names.tsv").write_text(NAMES, "utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
-    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
-    return tmp_path / "bundle"
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("french")
+    (folder / "names.tsv").write_text(NAMES, "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+    return folder / "bundle"
 
 
 def test_links(bundle: Path) -> None:
@@ -71,7 +75,7 @@ def test_clusters() -> None:
     guards = Guards(terms, ["fr", "fr", "fr", "en"])
     assert [KINDS[kind] for kind in guards.apart(np.array([0, 1]), np.array([1, 2]))] == ["laterality", ""]
     found = TermClusterer(load_encoder("builtin"), threshold=0.3).cluster(
-        Terms.of((term, 1, "fr", "") for term in terms[:3])
+        Terms.from_rows((term, 1, "fr", "") for term in terms[:3])
     )
     assert sorted(sorted(member.term for member in cluster.members) for cluster in found.clusters) == [
         ["rein droit", "reins droits"],

@@ -1,4 +1,4 @@
-"""Guard words: what a term says, by rules that a reader of each language can check."""
+"""Guard words, by rules that a reader of each language can check."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ guard_values, negated_words = GuardReader().values, GuardReader().negated
 
 
 def test_negated_words_worked_by_hand() -> None:
-    negated, said = negated_words("carcinoma sin metástasis", "es")
-    assert (sorted(negated), sorted(said)) == (["metastasis"], ["carcinom", "carcinoma"])
+    negated, asserted = negated_words("carcinoma sin metástasis", "es")
+    assert (sorted(negated), sorted(asserted)) == (["metastasis"], ["carcinom", "carcinoma"])
     assert negated_words("", "en") == (frozenset(), frozenset())
 
 

@@ -1,4 +1,4 @@
-"""The lexicon: what ships keeps its own rules, words are found in their forms, a house adds tables of its own."""
+"""The lexicon: rules of the shipped tables, search, and tables of a site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def names(lexicon: Lexicon, word: str, language: str | None = None) -> set[str]:
     return {entry.name for entry, _ in lexicon.find(word, language)}
 
 
-def test_the_tables_keep_their_rules(lexicon: Lexicon) -> None:
+def test_rules_of_the_shipped_tables(lexicon: Lexicon) -> None:
     for table in ("family", "term", "affix"):
         listed = Counter(entry.name for entry in lexicon.entries if entry.table == table)
         assert [name for name, count in listed.items() if count > 1] == []
@@ -62,7 +62,7 @@ def test_dots_and_blanks_do_not_count_and_capitals_do(lexicon: Lexicon) -> None:
     assert [one.weight for one in listed] == sorted((one.weight for one in listed), reverse=True)
 
 
-def test_words_of_one_meaning_meet(lexicon: Lexicon) -> None:
+def test_find(lexicon: Lexicon) -> None:
     words = {"hepatic": "en", "hepatisch": "de", "hígado": "es", "Leber": "de", "hepatischen": "de"}
     for word, language in words.items():
         assert "liver" in names(lexicon, word, language), word
@@ -103,7 +103,8 @@ def write(folder: Path, **tables: str) -> Path:
     return folder
 
 
-def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_own_tables(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "own",
         families="family ; de ; fr ; note\n"
@@ -128,7 +129,7 @@ def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "content", "said"),
+    ("table", "content", "message"),
     [
         ("families", "family ; de\nx ; Wort {q}\n", r"families\.tsv:2: unknown tag 'q' of 'Wort'"),
         ("families", "family ; de\nx ; {f}\n", r"families\.tsv:2: a member cannot be read: '{f}'"),
@@ -195,10 +196,10 @@ def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
         ("words", "a ; b\n", r"looked for families\.tsv, .*abbreviations_de\.tsv; found none of them"),
     ],
 )
-def test_a_wrong_row_is_one_error(table: str, content: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_row_is_one_error(table: str, content: str, message: str, tmp_path: Path) -> None:
     head = _ABBREVIATIONS if table.startswith("abb") else ""
     folder = write(tmp_path / "own", **{table: head + content})
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         Lexicon([folder])
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import ScannedText, Scanner
 from medlink.language.text import exact_words, normalise
 
@@ -15,7 +15,7 @@ TEXT = "Kein Fieber, aber Husten der Lunge"
 
 
 def scan(text: str, language: str = "de") -> ScannedText:
-    return Scanner(language, shared_reader(shipped_forms())).scan(text)
+    return Scanner(language, shared_analyser(shipped_forms())).scan(text)
 
 
 def test_words_have_clauses_and_kinds() -> None:
@@ -97,7 +97,7 @@ def test_phrases_are_the_longest_from_left_to_right() -> None:
 @pytest.mark.parametrize("unit", ["Der Patient hat Fieber. ", "-", "(", "?", "_ ", "*", "•", "…", "HWS ", "a"])
 def test_work_grows_with_the_length_of_a_text(unit: str) -> None:
     """Four times the text makes at most five times the calls."""
-    scanner = Scanner("de", shared_reader(shipped_forms()))
+    scanner = Scanner("de", shared_analyser(shipped_forms()))
     scanner.scan(unit * 5000)  # parts of words are kept
 
     def calls(count: int) -> int:

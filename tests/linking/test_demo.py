@@ -1,4 +1,4 @@
-"""The cached demo bundle: built once, and anew when what it is built from has changed."""
+"""The cached demo bundle is built once, and again if its inputs change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from medlink.linking import demo
 from medlink.models import ngrams
 
 
-def test_changed_rules_of_the_encoder_make_a_bundle_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_the_cached_bundle_is_rebuilt_if_the_encoder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     built: list[Path] = []
 
@@ -26,7 +25,7 @@ def test_changed_rules_of_the_encoder_make_a_bundle_of_their_own(
     with scratch_folder(before) as used:
         assert demo.demo_bundle() == before
         assert used.is_dir()
-    used.mkdir()  # as a kill leaves it
+    used.mkdir()  # left by a killed process
     assert demo.demo_bundle() == before
     assert not used.exists()
     assert len(built) == 1

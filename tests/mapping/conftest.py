@@ -1,4 +1,4 @@
-"""What the tests of mapping share: a bundle of OMOP vocabularies, and a list of codes."""
+"""A bundle of OMOP vocabularies."""
 
 from __future__ import annotations
 

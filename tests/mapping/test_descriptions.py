@@ -1,4 +1,4 @@
-"""What a description says beside its meaning."""
+"""Codes, units and values in descriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from medlink.mapping.descriptions import is_loinc, read_description, stated_value, unit_code, without_unit
+from medlink.mapping.descriptions import is_loinc, parse_description, split_unit, split_value, ucum_code
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from medlink.mapping.descriptions import is_loinc, read_description, stated_valu
     ],
 )
 def test_descriptions(text: str, left: str, codes: list[tuple[str, str]] | str, unit: str) -> None:
-    found = read_description(text)
+    found = parse_description(text)
     assert (found.text, found.unit) == (left, unit)
     if codes == "ICD":
         assert {code for _, code in found.codes} == {"B12"}
@@ -43,7 +43,7 @@ def test_descriptions(text: str, left: str, codes: list[tuple[str, str]] | str, 
 
 
 def test_long_descriptions_are_read_in_no_time() -> None:
-    assert read_description("(" * 2_000 + "ICD-10 " * 200).codes == ()
+    assert parse_description("(" * 2_000 + "ICD-10 " * 200).codes == ()
 
 
 def test_every_unit_of_the_table_is_read_and_has_a_source() -> None:
@@ -52,7 +52,7 @@ def test_every_unit_of_the_table_is_read_and_has_a_source() -> None:
     assert rows[0] == ["written", "ucum", "source"]
     assert all(len(row) == 3 and row[2] for row in rows)
     for written, code, _ in rows[1:]:
-        assert unit_code(written) == code
+        assert ucum_code(written) == code
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_every_unit_of_the_table_is_read_and_has_a_source() -> None:
     ],
 )
 def test_units(written: str, code: str | None) -> None:
-    assert unit_code(written) == code
+    assert ucum_code(written) == code
 
 
 def test_a_lone_letter_is_a_unit_in_brackets_alone() -> None:
-    assert without_unit("Körpergröße m") == ("Körpergröße m", "")
-    assert without_unit("Körpergröße (m)") == ("Körpergröße", "m")
+    assert split_unit("Körpergröße m") == ("Körpergröße m", "")
+    assert split_unit("Körpergröße (m)") == ("Körpergröße", "m")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_lone_letter_is_a_unit_in_brackets_alone() -> None:
     ],
 )
 def test_values(text: str, language: str, found: tuple[str, str] | None) -> None:
-    assert stated_value(text, language) == found
+    assert split_value(text, language) == found
 
 
 def test_the_check_digit_of_loinc() -> None:

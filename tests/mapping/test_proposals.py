@@ -1,4 +1,4 @@
-"""Proposals: by description, by code, by both; units, values, and what may be a target."""
+"""Proposals by description, by code, and by both; units, values, filters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medlink.linking import Linker
 from medlink.mapping import CodeMapping, Mapper, SourceCode
 
 
-def proposed(bundle: Bundle, code: str, name: str, *, unit: str = "", **options: Any) -> CodeMapping:
+def propose(bundle: Bundle, code: str, name: str, *, unit: str = "", **options: Any) -> CodeMapping:
     """The proposal for a German code."""
     return Mapper(bundle, **options).propose([SourceCode(code, name, unit=unit, language="de")])[0]
 
@@ -21,12 +21,55 @@ def ids(one: CodeMapping) -> list[str]:
     return [target.concept_id for target in one.targets]
 
 
-def test_by_description(omop: Bundle) -> None:
-    one = proposed(omop, "K1", "Fieber")
-    assert ids(one) == ["OMOP:9"]
-    assert (one.link, one.status, one.evidence) == ("linked", "UNCHECKED", "exact: Fieber")
+ICD = {"code_system": "ICD10GM"}
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "options", "targets", "link", "status", "evidence"),
+    [
+        ("K1", "Fieber", {}, ["OMOP:9"], "linked", "UNCHECKED", "exact: Fieber"),
+        ("K1", "MS", {}, [], "ambiguous", "UNCHECKED", "exact: MS"),
+        ("K1", "", {}, [], "nil", "UNCHECKED", ""),
+        # a code that means a concept comes first; without the name of its system it is any word
+        ("code3", "Anfall", ICD, ["OMOP:2"], "linked", "AUTO_MAPPED_TO_1", "code code3 of ICD10GM; words: Herzanfall"),
+        ("code3", "", ICD, ["OMOP:2"], "linked", "AUTO_MAPPED_TO_1", "code code3 of ICD10GM"),
+        ("code3", "Herzanfall", {}, ["OMOP:2"], "linked", "UNCHECKED", "exact: Herzanfall"),
+        ("OMOP:2", "x", {}, ["OMOP:2"], "linked", "AUTO_MAPPED_TO_1", "code 2 of OMOP"),
+        # code and description agree, and disagree
+        ("code3", "Herzanfall", ICD, ["OMOP:2"], "linked", "AUTO_MAPPED_TO_1",
+         "code code3 of ICD10GM; exact: Herzanfall"),
+        ("code3", "Fieber", ICD, [], "ambiguous", "UNCHECKED",
+         "code code3 of ICD10GM, but the description more likely means another concept"),
+    ],
+)  # fmt: skip
+def test_proposals(
+    code: str, name: str, options: dict[str, Any], targets: list[str], link: str, status: str, evidence: str,
+    omop: Bundle,
+) -> None:  # fmt: skip
+    one = propose(omop, code, name, **options)
+    assert (ids(one), one.link, one.status, one.evidence) == (targets, link, status, evidence)
+    assert one.score == (one.candidates[0].score if one.candidates else 0)
+
+
+def test_candidates_of_a_proposal(omop: Bundle) -> None:
+    one = propose(omop, "K1", "Fieber")
     assert (one.targets[0].name, one.targets[0].domain) == ("Fever", "Condition")
-    assert one.score == one.candidates[0].score > 0.5
+    assert one.score > 0.5
+    by_code = propose(omop, "code3", "Anfall", **ICD)
+    assert (by_code.source.assigned, by_code.candidates[0].route) == (("2",), "code")
+    assert propose(omop, "code3", "Herzanfall", **ICD).score == 1
+    first, second = propose(omop, "code3", "Fieber", **ICD).candidates[:2]
+    assert {first.concept_id, second.concept_id} == {"OMOP:9", "OMOP:2"}
+    assert first.score + second.score == pytest.approx(1, abs=1e-5)
+
+
+def test_a_name_of_several_concepts(omop: Bundle) -> None:
+    plain, first = (propose(omop, "K1", "MS", resolve=resolve) for resolve in ("none", "first"))
+    assert {c.concept_id for c in plain.candidates[:2]} == {"OMOP:13", "OMOP:14"}
+    assert (first.link, ids(first)) == ("linked", [plain.candidates[0].concept_id])
+    assert first.score == plain.candidates[0].score < 0.5
+    # the concepts share names only, and are not presumed to be the same
+    assert propose(omop, "K1", "MS", presume=False).candidates == plain.candidates
 
 
 def test_a_score_is_that_of_the_linker(demo: Bundle, linker: Linker) -> None:
@@ -35,108 +78,54 @@ def test_a_score_is_that_of_the_linker(demo: Bundle, linker: Linker) -> None:
     assert [one.candidates for one in found] == [link.candidates for link in linker.link(names)]
 
 
-def test_a_name_of_several_is_proposed_as_none(omop: Bundle) -> None:
-    one = proposed(omop, "K1", "MS")
-    assert (one.link, ids(one)) == ("ambiguous", [])
-    assert {c.concept_id for c in one.candidates[:2]} == {"OMOP:13", "OMOP:14"}
-
-
-def test_the_first_of_several_is_proposed_where_that_is_asked_for(omop: Bundle) -> None:
-    plain, first = (proposed(omop, "K1", "MS", resolve=resolve) for resolve in ("none", "first"))
-    assert (first.link, ids(first)) == ("linked", [plain.candidates[0].concept_id])
-    assert first.score == plain.candidates[0].score < 0.5
-    # names alone make no two concepts one here
-    assert proposed(omop, "K1", "MS", presume=False).candidates == plain.candidates
-
-
-def test_a_code_that_means_a_concept_comes_first(omop: Bundle) -> None:
-    one = proposed(omop, "code3", "Anfall", code_system="ICD10GM")
-    assert (ids(one), one.link, one.status) == (["OMOP:2"], "linked", "AUTO_MAPPED_TO_1")
-    assert one.evidence.startswith("code code3 of ICD10GM")
-    assert one.source.assigned == ("2",)
-    assert one.candidates[0].route == "code"
-    # without the name of the system a code is any word
-    assert proposed(omop, "code3", "Anfall").status == "UNCHECKED"
-
-
-def test_a_code_and_a_description_that_agree(omop: Bundle) -> None:
-    one = proposed(omop, "code3", "Herzanfall", code_system="ICD10GM")
-    assert (ids(one), one.score) == (["OMOP:2"], 1.0)
-    assert one.evidence == "code code3 of ICD10GM; exact: Herzanfall"
-
-
-def test_a_code_and_a_description_that_disagree(omop: Bundle) -> None:
-    one = proposed(omop, "code3", "Fieber", code_system="ICD10GM")
-    assert (ids(one), one.link, one.status) == ([], "ambiguous", "UNCHECKED")
-    first, second = one.candidates[:2]
-    assert {first.concept_id, second.concept_id} == {"OMOP:9", "OMOP:2"}
-    assert first.score + second.score == pytest.approx(1, abs=1e-5)
-    assert "more likely means another concept" in one.evidence
-
-
-def test_a_code_without_a_description(omop: Bundle) -> None:
-    assert ids(proposed(omop, "code3", "", code_system="ICD10GM")) == ["OMOP:2"]
-    nothing = proposed(omop, "K1", "")
-    assert (ids(nothing), nothing.link, nothing.candidates) == ([], "nil", ())
-
-
-def test_a_code_in_the_description(omop: Bundle) -> None:
-    one = proposed(omop, "K1", "Anfall (SNOMED code2)")
-    assert ids(one) == []  # no number in brackets, no code
-    table = Mapper(omop)
-    found = table.propose([SourceCode("OMOP:2", "x")])[0]
-    assert (ids(found), found.status) == (["OMOP:2"], "AUTO_MAPPED_TO_1")
-
-
-def test_units_and_values(omop: Bundle) -> None:
-    one = proposed(omop, "K1", "Hb g/dl")
-    assert [(t.concept_id, t.kind) for t in one.targets] == [("OMOP:10", "MAPS_TO"), ("OMOP:20", "MAPS_TO_UNIT")]
-    assert one.source.unit == "g/dl"
-    assert ids(proposed(omop, "K1", "Hb", unit="g/dL")) == ["OMOP:10", "OMOP:20"]
-    assert ids(proposed(omop, "K1", "Hb", unit="mmol/l")) == ["OMOP:10"]
-    one = proposed(omop, "K1", "HIV-Test negativ")
-    assert [(t.concept_id, t.kind) for t in one.targets] == [("OMOP:11", "MAPS_TO"), ("OMOP:21", "MAPS_TO_VALUE")]
-    assert one.evidence.endswith("value Negative apart")
-    # the bundle has no concept for positive
-    assert "OMOP:21" not in ids(proposed(omop, "K1", "HIV-Test positiv"))
-
-
-def test_standard_concepts_alone(omop: Bundle) -> None:
-    assert ids(proposed(omop, "K1", "Ward fever")) != ["OMOP:7"]
-    assert all(c.concept_id not in ("OMOP:7", "OMOP:8") for c in proposed(omop, "K1", "Ward fever").candidates)
-    assert ids(proposed(omop, "K1", "Ward fever", standard=False)) == ["OMOP:7"]
-
-
 @pytest.mark.parametrize(
-    ("options", "kept"),
+    ("name", "unit", "targets"),
     [
-        ({}, ["OMOP:9"]),
-        ({"under": ["OMOP:1"]}, ["OMOP:9"]),
-        ({"under": ["OMOP:2"]}, []),
-        ({"not_under": ["OMOP:9"]}, []),
-        ({"ecl": "< OMOP:1"}, ["OMOP:9"]),
-        ({"ecl": "< OMOP:1 MINUS OMOP:9"}, []),
-        ({"semantic_types": ["Unit"]}, []),
-        ({"sources": ["UCUM"]}, []),
-        ({"threshold": 1.0}, []),
+        ("Hb g/dl", "", [("OMOP:10", "MAPS_TO"), ("OMOP:20", "MAPS_TO_UNIT")]),
+        ("Hb", "g/dL", [("OMOP:10", "MAPS_TO"), ("OMOP:20", "MAPS_TO_UNIT")]),
+        ("Hb", "mmol/l", [("OMOP:10", "MAPS_TO")]),
+        ("HIV-Test negativ", "", [("OMOP:11", "MAPS_TO"), ("OMOP:21", "MAPS_TO_VALUE")]),
     ],
 )
-def test_filters(omop: Bundle, options: dict[str, Any], kept: list[str]) -> None:
-    assert ids(proposed(omop, "K1", "Fieber", **options)) == kept
-
-
-@pytest.mark.parametrize("options", [{"semantic_types": ["Unit"]}, {"sources": ["UCUM"]}, {"not_under": ["OMOP:2"]}])
-def test_filters_hold_for_what_a_code_says(omop: Bundle, options: dict[str, Any]) -> None:
-    assert ids(proposed(omop, "code3", "", code_system="ICD10GM", **options)) == []
-
-
-def test_a_filter_brings_what_stood_behind_the_first_candidates(omop: Bundle) -> None:
-    one = proposed(omop, "K1", "Fieber", k=1, not_under=["OMOP:9"])
-    assert len(one.candidates) == 1
+def test_units_and_values(omop: Bundle, name: str, unit: str, targets: list[tuple[str, str]]) -> None:
+    one = propose(omop, "K1", name, unit=unit)
+    assert [(target.concept_id, target.kind) for target in one.targets] == targets
+    assert one.source.unit == (unit or ("g/dl" if "g/dl" in name else ""))
+    assert one.evidence.endswith("value Negative apart") == ("negativ" in name)
+    # the bundle has no concept for positive
+    assert "OMOP:21" not in ids(propose(omop, "K1", "HIV-Test positiv"))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("code", "name", "options", "targets"),
+    [
+        ("K1", "Ward fever", {"standard": False}, ["OMOP:7"]),
+        ("K1", "Fieber", {"under": ["OMOP:1"]}, ["OMOP:9"]),
+        ("K1", "Fieber", {"under": ["OMOP:2"]}, []),
+        ("K1", "Fieber", {"not_under": ["OMOP:9"]}, []),
+        ("K1", "Fieber", {"ecl": "< OMOP:1"}, ["OMOP:9"]),
+        ("K1", "Fieber", {"ecl": "< OMOP:1 MINUS OMOP:9"}, []),
+        ("K1", "Fieber", {"semantic_types": ["Unit"]}, []),
+        ("K1", "Fieber", {"sources": ["UCUM"]}, []),
+        ("K1", "Fieber", {"threshold": 1.0}, []),
+        # filters hold for concepts of a code, too
+        ("code3", "", {**ICD, "semantic_types": ["Unit"]}, []),
+        ("code3", "", {**ICD, "sources": ["UCUM"]}, []),
+        ("code3", "", {**ICD, "not_under": ["OMOP:2"]}, []),
+    ],
+)
+def test_filters(omop: Bundle, code: str, name: str, options: dict[str, Any], targets: list[str]) -> None:
+    assert ids(propose(omop, code, name, **options)) == targets
+
+
+def test_filters_act_before_candidates_are_cut(omop: Bundle) -> None:
+    assert len(propose(omop, "K1", "Fieber", k=1, not_under=["OMOP:9"]).candidates) == 1
+    standard = {c.concept_id for c in propose(omop, "K1", "Ward fever").candidates}
+    assert not standard & {"OMOP:7", "OMOP:8"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
     [
         ({"under": ["X:1"]}, "there is no concept 'X:1'"),
         ({"ecl": "<<<"}, "expression constraint"),
@@ -146,33 +135,28 @@ def test_a_filter_brings_what_stood_behind_the_first_candidates(omop: Bundle) ->
         ({"vocabulary": "a:b"}, "vocabulary is"),
     ],
 )
-def test_what_is_refused(omop: Bundle, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_options_that_are_refused(omop: Bundle, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         Mapper(omop, **options)
     assert caught.value.remedy
 
 
-def test_proposals_do_not_depend_on_how_codes_are_parted(demo: Bundle) -> None:
+def test_each_description_is_linked_once(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proposals do not depend on the batches."""
     codes = [SourceCode(str(i), name) for i, name in enumerate(["Fieber", "fiebre", "Fieber", "MS", "", "Fieber"])]
-    whole = Mapper(demo)
-    assert whole.expect(codes) == 3
-    single = Mapper(demo)
-    single.expect(codes)
-    assert whole.propose(codes) == [found for code in codes for found in single.propose([code])]
-
-
-def test_a_description_is_linked_once(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    at_once = Mapper(demo)
+    assert at_once.expect(codes) == 3
+    expected = at_once.propose(codes)
+    linked: list[str] = []
     link = Linker.link
-    monkeypatch.setattr(Linker, "link", lambda self, many: asked.extend(m.text for m in many) or link(self, many))
-    mapper, codes = Mapper(demo), [SourceCode(str(i), "Fieber") for i in range(3)]
-    mapper.expect(codes)
-    for code in codes:
-        mapper.propose([code])
-    assert asked == ["Fieber"]
+    monkeypatch.setattr(Linker, "link", lambda self, many: linked.extend(m.text for m in many) or link(self, many))
+    one_by_one = Mapper(demo)
+    one_by_one.expect(codes)
+    assert [found for code in codes for found in one_by_one.propose([code])] == expected
+    assert linked == ["Fieber", "fiebre", "MS"]
 
 
-def test_the_day_of_a_proposal_is_told_and_not_found_out(omop: Bundle) -> None:
-    assert proposed(omop, "K1", "Fieber").targets[0].created_on == 0
-    target = proposed(omop, "K1", "Fieber", date="2026-11-23").targets[0]
+def test_only_a_given_day_is_written(omop: Bundle) -> None:
+    assert propose(omop, "K1", "Fieber").targets[0].created_on == 0
+    target = propose(omop, "K1", "Fieber", date="2026-11-23").targets[0]
     assert (target.created_by, target.created_on) == ("medlink", 1_795_392_000_000)

@@ -1,4 +1,4 @@
-"""Lists of codes as houses, Usagi and OMOP write them."""
+"""Lists of codes: tables, and files of Usagi and OMOP."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_columns_of_one_name_are_all_kept(omop: Bundle, tmp_path: Path) -> None:
     assert found.maps[0].source.added == (("ward", "1"), ("ward 2", "2"), ("unit 2", "3"))
 
 
-def test_what_is_noted(omop: Bundle, tmp_path: Path) -> None:
+def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
     rows = ["K1,x,1,de", "K1,x,2,de", "K1,y,many,de", "K2,x,1,deutsch!", ",x,1,de", f"K3,{'x' * 2001},1,de", "short"]
     found = read(omop, tmp_path, "\n".join(["code,name,frequency,language", *rows, ""]))
     assert [(one.source.code, one.source.name, one.source.frequency) for one in found.maps] == [
@@ -65,7 +65,7 @@ def test_what_is_noted(omop: Bundle, tmp_path: Path) -> None:
         ("K1", "y", None),
         ("K2", "x", 1),
     ]
-    said = "\n".join(found.notes)
+    notes = "\n".join(found.notes)
     for part in (
         "1 (no code, the first at",
         "1 (a description of more than 2,000 characters",
@@ -75,12 +75,12 @@ def test_what_is_noted(omop: Bundle, tmp_path: Path) -> None:
         "languages that are no BCP 47 tag: 1",
         "codes with several descriptions: 1",
     ):
-        assert part in said
-    assert "xxx" not in said
+        assert part in notes
+    assert "xxx" not in notes
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no column code"),
         ("code,name\n", "no usable row"),
@@ -95,15 +95,11 @@ def test_what_is_noted(omop: Bundle, tmp_path: Path) -> None:
         (f"{HEAD},statusSetOn\nK1,x,1,1,APPROVED,2,y,monday\n", "is no time in milliseconds"),
         (f"{HEAD}\n,x,1,1,APPROVED,2,y\n", "no sourceCode"),
         (f"{HEAD}\nK1,x,1,1,APPROVED\nK2,x,1,1,APPROVED,2,y\n", "column count"),
-        (b"code,name\nK1,x\x00\xff\nK2,\xfc\n", "bytes"),
+        (b"code,name\nK1,x\x00\xff\nK2,\xfc\n", "no usable row"),
     ],
 )
-def test_what_is_refused(omop: Bundle, tmp_path: Path, text: str | bytes, said: str) -> None:
-    if said == "bytes":
-        with pytest.raises(InputError, match="no usable row"):
-            read(omop, tmp_path, text)
-        return
-    with pytest.raises(InputError, match=said) as caught:
+def test_files_that_are_refused(omop: Bundle, tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
         read(omop, tmp_path, text)
     assert "Remedy: " in str(caught.value)
 

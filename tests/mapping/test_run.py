@@ -1,4 +1,4 @@
-"""Whole runs: order, reports, maps carried over from an earlier release."""
+"""Runs of ``map_codes``: order, reports, maps of an earlier release."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def row(code: str, name: str, concept: str, called: str, status: str = "APPROVED
     return f"{code},{name},1,,0.9,{status},EQUAL,ana,1,{concept},{called},Condition,MAPS_TO,seen,eva,2,ben"
 
 
-def carried(
+def carry_over(
     bundle: Bundle, tmp_path: Path, now: list[str], before: list[str]
 ) -> tuple[MapReport, list[dict[str, str]]]:
-    """A run with maps of an earlier release, and its table of changes."""
+    """Run with maps of an earlier release; returns the report and the table of changes."""
     (tmp_path / "now.csv").write_text("\n".join(["code,name", *now, ""]), encoding="utf-8")
     (tmp_path / "before.csv").write_text("\n".join([HEAD, *before, ""]), encoding="utf-8")
     changes = tmp_path / "changes.tsv"
@@ -43,7 +43,7 @@ def written(tmp_path: Path) -> dict[str, dict[str, str]]:
         return {one["sourceCode"]: one for one in csv.DictReader(file)}
 
 
-def test_what_holds_is_kept_and_what_does_not_is_proposed_anew(omop: Bundle, tmp_path: Path) -> None:
+def test_each_result_of_an_earlier_map(omop: Bundle, tmp_path: Path) -> None:
     before = [
         row("kept", "Irgendwas", "9", "Fever"),
         row("ignored", "Fieber", "0", "", "IGNORED"),
@@ -59,7 +59,7 @@ def test_what_holds_is_kept_and_what_does_not_is_proposed_anew(omop: Bundle, tmp
         "kept,Irgendwas", "ignored,Fieber", "source,Fieber", "renamed,Irgendwas", "merged,Anfall", "retired,Fieber",
         "excluded,Fieber", "undecided,Fieber", "new,Fieber",
     ]  # fmt: skip
-    report, changes = carried(omop, tmp_path, now, before)
+    report, changes = carry_over(omop, tmp_path, now, before)
     results = {one["code"]: one["result"] for one in changes}
     assert results == {
         "kept": "kept",
@@ -96,7 +96,7 @@ def test_what_holds_is_kept_and_what_does_not_is_proposed_anew(omop: Bundle, tmp
 
 def test_all_targets_of_a_code_must_hold(omop: Bundle, tmp_path: Path) -> None:
     before = [row("K1", "Irgendwas", "9", "Fever"), row("K1", "Irgendwas", "5", "Old attack")]
-    _, changes = carried(omop, tmp_path, ["K1,Irgendwas"], before)
+    _, changes = carry_over(omop, tmp_path, ["K1,Irgendwas"], before)
     assert [one["result"] for one in changes] == ["target merged"]
     with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
         assert [one["conceptId"] for one in csv.DictReader(file)] == ["9", "2"]
@@ -107,20 +107,15 @@ def test_a_run_carried_over_to_itself_keeps_all(omop: Bundle, tmp_path: Path) ->
     map_codes(omop, tmp_path / "now.csv", out=tmp_path / "one.csv", language="de")
     text = (tmp_path / "one.csv").read_text("utf-8").replace("UNCHECKED", "APPROVED")
     (tmp_path / "one.csv").write_text(text, encoding="utf-8")
-    report = map_codes(
-        omop,
-        tmp_path / "now.csv",
-        before=tmp_path / "one.csv",
-        out=tmp_path / "two.jsonl",
-        changes=tmp_path / "c.jsonl",
-    )
+    earlier = {"before": tmp_path / "one.csv", "changes": tmp_path / "c.jsonl"}
+    report = map_codes(omop, tmp_path / "now.csv", out=tmp_path / "two.jsonl", **earlier)  # type: ignore[arg-type]
     assert report.changes == {"kept": 2}
     rows = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text("utf-8").splitlines()]
     assert [tuple(one) for one in rows] == [CHANGES, CHANGES]
 
 
 def test_a_report(omop: Bundle, tmp_path: Path) -> None:
-    text = "code,name\nK1,Fieber\nK2,Fieber\nK3,MS\nK4,\nK5,Hb g/dl\nOMOP:2,Herzanfall\nK7,HIV-Test negativ\n"
+    text = "code,name\nK1,Fieber\nK2,Fieber\nK3,MS\nK4,\nK5,Hb g/dl\nOMOP:2,Herzanfall\nK7,HIV-Test negativ"
     (tmp_path / "codes.csv").write_text(text, encoding="utf-8")
     seen: list[tuple[int, int]] = []
     report = map_codes(
@@ -134,24 +129,18 @@ def test_a_report(omop: Bundle, tmp_path: Path) -> None:
     assert seen == [(7, 7)]
 
 
-def test_one_row_and_the_same_bytes_twice(omop: Bundle, tmp_path: Path) -> None:
-    (tmp_path / "codes.csv").write_text("code,name\nK1,Fieber", encoding="utf-8")
-    for name in ("one", "two"):
-        map_codes(omop, tmp_path / "codes.csv", out=tmp_path / name, date="2026-11-23")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
-def test_batches_are_one_list(omop: Bundle, tmp_path: Path) -> None:
+def test_batches_are_one_list(omop: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.mapping.run._BATCH", 20)
     names = ["Fieber", "Hb", "MS"]
-    rows = [f"K{i},{names[i % 3]},{i}" for i in range(2_500)]
+    rows = [f"K{i},{names[i % 3]},{i}" for i in range(50)]
     (tmp_path / "codes.csv").write_text("\n".join(["code,name,frequency", *rows, ""]), encoding="utf-8")
     report = map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "o.jsonl", language="de")
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
-    assert [one["frequency"] for one in found] == list(range(2_499, -1, -1))
-    assert (report.codes, report.descriptions) == (2_500, 3)
+    assert [one["frequency"] for one in found] == list(range(49, -1, -1))
+    assert (report.codes, report.descriptions) == (50, 3)
 
 
-def test_what_cannot_work_is_refused_before_the_work(omop: Bundle, tmp_path: Path) -> None:
+def test_wrong_paths_are_refused_first(omop: Bundle, tmp_path: Path) -> None:
     codes = tmp_path / "codes.csv"
     codes.write_text("code,name\nK1,Fieber\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="the output is the input"):
@@ -163,7 +152,7 @@ def test_what_cannot_work_is_refused_before_the_work(omop: Bundle, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.csv"]
 
 
-def test_what_the_ranker_did_not_answer_is_said(demo: Bundle, tmp_path: Path) -> None:
+def test_unanswered_questions_to_the_ranker_are_noted(demo: Bundle, tmp_path: Path) -> None:
     (tmp_path / "codes.csv").write_text("code,name\n1,Fieber\n", "utf-8")
     (tmp_path / "model.json").write_text(json.dumps({"url": "http://127.0.0.1:9", "retries": 0}), "utf-8")
     report = map_codes(demo, tmp_path / "codes.csv", out=tmp_path / "o.csv", ranker=str(tmp_path / "model.json"))

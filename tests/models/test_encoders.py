@@ -1,4 +1,4 @@
-"""``load_encoder`` on a real, if tiny, transformer, and on names that lead nowhere."""
+"""``load_encoder`` on a real but tiny transformer, and on unknown names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("the network was asked")
+        raise AssertionError("the network was used")
 
     monkeypatch.setattr("socket.socket.connect", refuse)
     monkeypatch.setattr("socket.getaddrinfo", refuse)
@@ -50,16 +50,16 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize("name", ["./missing", "/nowhere/missing", "a/b/c", "missing", "", "~/missing", "Builtin"])
-def test_names_that_lead_nowhere(name: str) -> None:
+def test_unknown_names(name: str) -> None:
     remedy = r"name 'builtin', the folder of an encoder, or hf:ORG/NAME for a model of the Hugging Face hub\.$"
     with pytest.raises(EncoderError, match=rf"no such encoder folder\. Remedy: {remedy}"):
         load_encoder(name)
 
 
 @pytest.mark.usefixtures("_no_network")
-def test_what_is_no_encoder(tmp_path: Path) -> None:
-    said = r": is no model folder: neither config\.json nor modules\.json is there\. Remedy: name a model folder\.$"
-    with pytest.raises(EncoderError, match=said):
+def test_not_an_encoder(tmp_path: Path) -> None:
+    message = r": not a model folder: neither config\.json nor modules\.json is there\. Remedy: name a model folder\.$"
+    with pytest.raises(EncoderError, match=message):
         load_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(EncoderError, match=r": no sentence-transformers model .* Remedy: name a model folder\.$"):
@@ -70,18 +70,18 @@ def test_what_is_no_encoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_network")
-def test_the_hub_is_asked_only_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = r"someone/model: no such encoder folder.*, or hf:someone/model for a model of the Hugging Face hub"
-    with pytest.raises(EncoderError, match=said):
+def test_only_hub_names_use_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = r"someone/model: no such encoder folder.*, or hf:someone/model for a model of the Hugging Face hub"
+    with pytest.raises(EncoderError, match=message):
         load_encoder("someone/model")
     for name in ("hf:", "hf:../model", "hf:/etc", "hf:model", "hf:a b/c"):
-        with pytest.raises(EncoderError, match=r"no name of a model of the hub\. Remedy: write hf:ORG/NAME"):
+        with pytest.raises(EncoderError, match=r"not a name of a model of the hub\. Remedy: write hf:ORG/NAME"):
             load_encoder(name)
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_a_hub_that_does_not_answer_is_one_error_at_once(reached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_hub_without_an_answer(reached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
 
     def info(name: str, timeout: float) -> None:
         assert (name, timeout) == ("someone/model", 10)
@@ -89,19 +89,19 @@ def test_a_hub_that_does_not_answer_is_one_error_at_once(reached: bool, monkeypa
             raise OSError("no\n  connection")
 
     def load(name: str, **options: object) -> None:
-        asked.append((name, options["local_files_only"]))
+        loaded.append((name, options["local_files_only"]))
         raise OSError("nothing\n  there")
 
     monkeypatch.setattr("huggingface_hub.model_info", info)
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
-    said = "nothing there" if reached else "the hub says: no connection"
-    with pytest.raises(EncoderError, match=rf"^hf:someone/model: no .* be loaded: {said}\. Remedy: check its name"):
+    message = "nothing there" if reached else "the hub says: no connection"
+    with pytest.raises(EncoderError, match=rf"^hf:someone/model: no .* be loaded: {message}\. Remedy: check its name"):
         load_encoder("hf:someone/model")
     # what was fetched before is found without the hub
-    assert asked == [("someone/model", not reached)]
+    assert loaded == [("someone/model", not reached)]
 
 
-def test_what_decides_the_embeddings_is_in_the_fingerprint(tiny: Path, tmp_path: Path) -> None:
+def test_fingerprint_covers_what_determines_the_embeddings(tiny: Path, tmp_path: Path) -> None:
     from sentence_transformers.sentence_transformer.modules import Pooling
     from transformers import BertTokenizerFast
 
@@ -138,7 +138,7 @@ def bare(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tiny.parent / "bert"
 
 
-def test_a_bare_checkpoint_gets_the_pooling_asked_for(
+def test_bare_checkpoint_gets_the_given_pooling(
     bare: Path, tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from sentence_transformers.sentence_transformer.modules import Transformer
@@ -152,26 +152,26 @@ def test_a_bare_checkpoint_gets_the_pooling_asked_for(
     )
     np.testing.assert_allclose(mean.encode(texts), load_encoder(tiny).encode(texts), atol=1e-6)
     assert first.fingerprint != mean.fingerprint == load_encoder(tiny).fingerprint
-    # what is saved says it
+    # a saved model has its pooling
     first.save(tmp_path / "copy")
     assert load_encoder(tmp_path / "copy").fingerprint == first.fingerprint
     assert load_encoder(f"cls:{tmp_path / 'copy'}").fingerprint == first.fingerprint
     assert not caplog.records
 
 
-def test_what_nobody_said_of_the_pooling_is_said_once(bare: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_pooling_is_logged_once(bare: Path, caplog: pytest.LogCaptureFixture) -> None:
     silent, again = load_encoder(bare, device="cpu"), load_encoder(bare, device="cpu")
     assert silent.fingerprint == again.fingerprint == load_encoder(f"mean:{bare}", device="cpu").fingerprint
     (record,) = caplog.records
-    said = f"{bare} does not say how the vectors of its tokens become one: their mean is taken. Remedy: name it cls:"
-    assert record.getMessage().startswith(f'{said}{bare}, or give pooling="cls"')
+    message = f"{bare} does not say how the vectors of its tokens become one: their mean is taken. Remedy: name it cls:"
+    assert record.getMessage().startswith(f'{message}{bare}, or give pooling="cls"')
 
 
-def test_another_pooling_than_the_models_own_is_refused(tiny: Path, tmp_path: Path) -> None:
-    said = (
+def test_pooling_that_differs_from_the_models_own(tiny: Path, tmp_path: Path) -> None:
+    message = (
         r"the pooling of this model is mean, not cls\. Remedy: leave pooling out, or name a checkpoint without modules"
     )
-    with pytest.raises(EncoderError, match=said):
+    with pytest.raises(EncoderError, match=message):
         load_encoder(f"cls:{tiny}")
     for name in ("cls:builtin", f"mean:{load_encoder().save(tmp_path / 'static')}"):
         with pytest.raises(

@@ -13,11 +13,11 @@ import pytest
 from medlink.errors import EncoderError
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
+from medlink.models.file_hashes import write_hashes
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
-from medlink.models.sealed import seal
-from medlink.models.static import pieces
+from medlink.models.static import cached_sums
 from medlink.models.static.encoder import features, gelu, is_static, quantise
-from medlink.models.static.meanings import MeaningReader
+from medlink.models.static.meaning_features import MeaningHasher
 
 CONFIG = StaticConfig(families=False, rows=97, dimension=6, hidden=5)
 TEXTS = ["Herzinfarkt", "", "dolor torácico", "β-Blocker", "…", "Typ IIb"]
@@ -35,7 +35,7 @@ def random_encoder(config: StaticConfig = CONFIG, seed: int = 0) -> StaticEncode
 
 @pytest.fixture(scope="module")
 def read() -> StaticEncoder:
-    """An encoder of random weights that reads word families, and two words of its own."""
+    """An encoder of random weights with word families and two own words."""
     config = CONFIG.replace(families=True, rows=4001)
     tensors = random_encoder(CONFIG.replace(rows=4001)).tensors
     return StaticEncoder(config, tensors, forms=shipped_forms().with_words(["bartter", "xylobarth"]))
@@ -89,21 +89,18 @@ def test_same_numbers_as_the_formula(marker_weight: float) -> None:
     assert encoder.encode([]).shape == (0, 6)
 
 
-def test_the_batch_and_what_is_remembered_do_not_count_by_a_bit(
-    read: StaticEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [*TEXTS, *(f"Nierenzyste Typ {i} der Leber {i % 7}" for i in range(600)), "KHK", "cervical carcinoma"]
+def test_embeddings_depend_on_neither_batch_nor_cache(read: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TEXTS, *(f"Nierenzyste Typ {i} der Leber {i % 7}" for i in range(300)), "KHK", "cervical carcinoma"]
     expected = read.encode(texts)
     np.testing.assert_array_equal(read.encode(texts[::-1])[::-1], expected)
     np.testing.assert_array_equal(np.concatenate([read.encode([text]) for text in texts[:40]]), expected[:40])
-    monkeypatch.setattr(pieces, "_MOST", 3)  # nearly each word is forgotten and met anew
+    monkeypatch.setattr(cached_sums, "_CACHED", 3)  # nearly each word is computed again
     new = StaticEncoder(read.config, read.tensors, forms=read.forms)
     np.testing.assert_array_equal(np.concatenate([new.encode([text]) for text in texts[:40]]), expected[:40])
-    assert max(len(new._pieces._words._numbers), len(new._pieces._codes._numbers)) < 10
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(new)).encode(texts), expected)  # noqa: S301  # our own
 
 
-def test_threads_share_what_is_remembered(read: StaticEncoder) -> None:
+def test_threads_share_the_cache(read: StaticEncoder) -> None:
     texts = [f"Nierenzyste {i} leber{i}" for i in range(300)]
     expected = read.encode(texts)
     new = StaticEncoder(read.config, read.tensors, forms=read.forms)
@@ -187,14 +184,14 @@ def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> Non
     assert module.encoder().fingerprint == encoder.fingerprint
 
 
-def test_a_folder_of_an_older_medlink(tmp_path: Path) -> None:
+def test_folder_of_version_0_1(tmp_path: Path) -> None:
     encoder = random_encoder()
     encoder.save(tmp_path)
     modules = (tmp_path / "modules.json").read_text("utf-8")
     assert "medlink.models.static.module.StaticEmbedding" in modules
     old = modules.replace("medlink.models.static.module.", "medlink.models.static_module.")
     (tmp_path / "modules.json").write_text(old, encoding="utf-8")
-    seal(tmp_path)
+    write_hashes(tmp_path)
     assert is_static(tmp_path)
     np.testing.assert_array_equal(load_encoder(tmp_path).encode(TEXTS), encoder.encode(TEXTS))
 
@@ -271,9 +268,9 @@ def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_pa
         StaticEncoder(read.config, read.tensors)
 
 
-def test_what_a_name_means_are_its_features(read: StaticEncoder) -> None:
+def test_meanings_are_features(read: StaticEncoder) -> None:
     def rows(*texts: str) -> list[set[int]]:
-        found = features(texts, read.config, MeaningReader(read.forms))  # type: ignore[arg-type]  # it has forms
+        found = features(texts, read.config, MeaningHasher(read.forms))  # type: ignore[arg-type]  # it has forms
         return [set(part.tolist()) for part in np.split(found.family_rows, found.family_indptr[1:-1])]
 
     one, other, wrong, nothing, own, like = rows("hepatisch", "liver", "Pneumnoie", "zzyxqv", "Bartter", "Barttner")

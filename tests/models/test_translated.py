@@ -53,7 +53,7 @@ def test_a_function_before_an_encoder() -> None:
 
 @pytest.mark.parametrize("wrong", [lambda _: ["one"], lambda texts: [1] * len(texts), lambda _: "text"])
 def test_a_function_that_gives_something_else(wrong: object) -> None:
-    with pytest.raises(EncoderError, match=r"the translator gave \d things for 2 texts\. Remedy: return one text for"):
+    with pytest.raises(EncoderError, match=r"returned \d items for 2 texts\. Remedy: return one text for"):
         TranslatedEncoder(load_encoder(), wrong).encode(["a", "b"])  # type: ignore[arg-type]  # that is the point
 
 
@@ -69,7 +69,7 @@ def test_a_marian_folder_translates_as_its_model_does(marian: Path, monkeypatch:
         assert translation == alone
     assert found[0] == found[3] != found[4]
     assert translate([]) == []
-    monkeypatch.setattr(module, "_AT_ONCE", 1)
+    monkeypatch.setattr(module, "_BATCH_SIZE", 1)
     assert translate(TEXTS) == found
     assert len(translate(["a" * 200])) == 1
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: started where the programs are installed, by a user without rights."""
+"""A PostgreSQL server for the tests, run by a user without rights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USER = "nobody"  # the server refuses to run as root
 
 
 def programs() -> Path | None:
-    """The folder of ``initdb`` and ``pg_ctl``, the newest; ``None`` where they are not installed."""
+    """The folder of the newest ``initdb`` and ``pg_ctl``; ``None`` if they are not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     installed = [path.parent for path in found] or [Path(one).parent for one in [shutil.which("initdb")] if one]
     return installed[-1] if installed else None
@@ -25,7 +25,7 @@ def programs() -> Path | None:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The address of a server; skips, or fails where one is demanded."""
+    """The address of a server; skips or, if one is required, fails."""
     bin_, missing = programs(), ""
     if bin_ is None:
         missing = "PostgreSQL is not installed"
@@ -38,7 +38,7 @@ def server() -> Iterator[str]:
     if missing or bin_ is None:
         pytest.skip(missing)
     is_root = os.geteuid() == 0
-    # the folders of pytest are for their owner alone, and so may be the one that TMPDIR names
+    # other users cannot access the folders of pytest, and perhaps not TMPDIR
     with TemporaryDirectory(prefix="medlink-postgres-", dir="/tmp") as folder:
         if is_root:
             shutil.chown(folder, _USER)
@@ -46,14 +46,13 @@ def server() -> Iterator[str]:
 
 
 def _started(bin_: Path, folder: Path, is_root: bool) -> Iterator[str]:
-    """Make a server in a folder, start it, and stop it in the end."""
     data = folder / "data"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
     def call(name: str, *words: str) -> None:
-        """Run a program of PostgreSQL; what it says goes into a file, for the server keeps a pipe open."""
+        # output goes to a file, because the server keeps a pipe open
         with (folder / f"{name}.log").open("ab") as log:
             done = subprocess.run(
                 [str(bin_ / name), *words], cwd="/", stdout=log, stderr=log, check=False, timeout=120,

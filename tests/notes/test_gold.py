@@ -1,10 +1,9 @@
-"""The readers of annotated notes: what is marked, and what of a file cannot be used."""
+"""Readers of annotated notes: annotations, and bad rows."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -45,12 +44,12 @@ def test_brat(tmp_path: Path) -> None:
         (((2, 8),), "Fieber", ("HPO:HP:0001945",)),
         (((13, 19),), "Husten", ("HP:0012735",)),
         (((21, 27), (32, 50)), "Leber- Niereninsuffizienz", ()),
-        (((9, 19),), "und\nHusten", ()),  # only a line end parts its pieces
+        (((9, 19),), "und\nHusten", ()),  # only a line end separates its pieces
     ]
     assert not problems.bad
 
 
-def test_line_ends_count_for_one_character_or_for_two(tmp_path: Path) -> None:
+def test_line_ends_of_one_or_two_characters(tmp_path: Path) -> None:
     text = "Fieber\r\nHusten\r\n"
     (one,) = read(brat(tmp_path, text, "T1\tX 7 13\tHusten\n"))[0].annotations
     (two,) = read(brat(tmp_path, text, "T1\tX 8 14\tHusten\n"))[0].annotations
@@ -58,32 +57,29 @@ def test_line_ends_count_for_one_character_or_for_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        (f"T9\tX 0 6\t{SECRET}", "other words stand at these offsets"),
-        ("T9\tX 900 906\tFieber", "other words stand at these offsets"),
-        (f"T9 X 0 6 {SECRET}", "no line of brat standoff"),
-        (f"T1\tX 2 8\t{SECRET}", "this mention is there twice"),
-        (SECRET, "no line of brat standoff"),
+        (f"T9\tX 0 6\t{SECRET}", "the words at these offsets differ"),
+        ("T9\tX 900 906\tFieber", "the words at these offsets differ"),
+        (f"T9 X 0 6 {SECRET}", "not a line of brat standoff"),
+        (f"T1\tX 2 8\t{SECRET}", "duplicate mention"),
+        (SECRET, "not a line of brat standoff"),
     ],
 )
-def test_a_bad_line_of_brat_is_counted_and_not_shown(line: str, said: str, tmp_path: Path) -> None:
+def test_a_bad_line_of_brat(line: str, message: str, tmp_path: Path) -> None:
     problems = Problems()
     (note,) = read(brat(tmp_path, annotations=f"{ANN}{line}\n"), problems)
     assert len(note.annotations) == 4
-    assert dict(problems.bad) == {said: 1}
-    assert [str(one) for one in problems.examples] == [f"{tmp_path / 'n.ann'}:13: {said}"]
-    with pytest.raises(InputError) as caught:
+    assert [str(one) for one in problems.examples] == [f"{tmp_path / 'n.ann'}:13: {message}"]
+    with pytest.raises(InputError, match=r"n\.ann:[23]: 2 of 3 rows cannot be used .* Remedy: ") as caught:
         read(brat(tmp_path, annotations=f"T1\tX 2 8\tFieber\n{line}\n{SECRET}\n"))
-    assert re.match(rf"{re.escape(str(tmp_path))}/n\.ann:[23]: 2 of 3 rows cannot be used \(", str(caught.value))
     assert SECRET not in str(caught.value)
-    assert " Remedy: " in str(caught.value)
 
 
 def test_the_text_of_brat_is_missing(tmp_path: Path) -> None:
     path = brat(tmp_path)
     (tmp_path / "n.txt").unlink()
-    with pytest.raises(InputError, match=r"n\.txt: the text of these annotations is missing. Remedy: put it beside"):
+    with pytest.raises(InputError, match=r"n\.txt: the text of these annotations is missing"):
         read(path)
 
 
@@ -110,12 +106,12 @@ def test_pubtator(tmp_path: Path) -> None:
     assert (two.text, two.annotations) == ("Nothing. ", ())
 
 
-def test_a_bad_line_of_pubtator_is_counted_and_not_shown(tmp_path: Path) -> None:
+def test_a_bad_line_of_pubtator(tmp_path: Path) -> None:
     path = tmp_path / "some.pubtator"
     path.write_text(f"{PUBTATOR}13\t0\t4\t{SECRET}\tDisease\tX:1\n{SECRET}\n13\t0\t7\tNothing\tX\tX:1\n", "utf-8")
     problems = Problems(1)
     assert [len(one.annotations) for one in read(path, problems)] == [3, 1]
-    assert dict(problems.bad) == {"other words stand at these offsets": 1, "no line of PubTator": 1}
+    assert dict(problems.bad) == {"the words at these offsets differ": 1, "not a line of PubTator": 1}
     assert SECRET not in "".join(map(str, problems.examples))
 
 
@@ -140,33 +136,37 @@ def test_links(tmp_path: Path) -> None:
         Annotation((), "Fieber"),
     )
     assert two.annotations == (Annotation((), "Fieber", rejected=True, section="s"),)
-    assert problems.notes == [f"{path}: 2 links without a decision, taken as right"]
+    assert problems.notes == [f"{path}: 2 links without a decision, taken as accepted"]
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "field"),
     [
-        (link(note=None), "no field 'note' with the id of the note"),
-        (link(text=" "), "no field 'text' with the mention"),
-        (link(concept_id=3), "no field 'concept_id' with an id or null"),
-        ('{"note": "a", "text": "b"}\n', "no field 'concept_id' with an id or null"),
-        (link(decision=SECRET), "the field 'decision' is neither 'accept' nor 'reject'"),
-        (link(language=["de"]), "no field 'language' with a BCP 47 tag"),
-        (link(language="Deutsch, glaube ich"), "no field 'language' with a BCP 47 tag"),
-        (link(section=3), "the field 'section' is no text"),
-        (f"{SECRET}\n", "no JSON object"),
+        (link(note=None), "note"),
+        (link(text=" "), "text"),
+        (link(concept_id=3), "concept_id"),
+        ('{"note": "a", "text": "b"}\n', "concept_id"),
+        (link(decision=SECRET), "decision"),
+        (link(language=["de"]), "language"),
+        (link(language="Deutsch, glaube ich"), "language"),
+        (link(section=3), "section"),
+        (f"{SECRET}\n", ""),
     ],
 )
-def test_a_bad_link_is_counted_and_not_shown(line: str, said: str, tmp_path: Path) -> None:
+def test_a_bad_link(line: str, field: str, tmp_path: Path) -> None:
     path = tmp_path / "links.jsonl"
     path.write_text(link() * 2 + line, "utf-8")
     problems = Problems()
     assert sum(len(one.annotations) for one in read(path, problems)) == 2
-    assert [str(one) for one in problems.examples] == [f"{path}:3: {said}"]
+    (problem,) = map(str, problems.examples)
+    assert problem.startswith(f"{path}:3: ")
+    assert not field or f"field {field!r}" in problem
+    assert SECRET not in problem
 
 
-def test_what_is_read(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
+def test_find_gold(tmp_path: Path) -> None:
+    for name in ("deep", "empty"):
+        (tmp_path / name).mkdir()
     ann = brat(tmp_path / "deep")
     (tmp_path / "links.jsonl").write_text(link(), "utf-8")
     (tmp_path / "other.txt").write_text(SECRET, "utf-8")
@@ -174,16 +174,10 @@ def test_what_is_read(tmp_path: Path) -> None:
     (tmp_path / ".hidden.ann").write_text(ANN, "utf-8")
     found, left_out = find_gold([tmp_path, ann, ann.with_suffix(".txt")])
     assert (found, dict(left_out)) == ([ann, tmp_path / "links.jsonl"], {".txt": 1, ".png": 1})
-
-
-def test_what_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other.txt").write_text(SECRET, "utf-8")
-    for name, said in (
-        ("no", "no such file or folder. Remedy: name files or folders"),
-        ("empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
-        ("other.txt", "is no annotated notes: neither brat (.ann), nor JSON"),
-    ):
+    for name, message in (
+        ("no", "no such file or folder"), ("empty", "no annotations: looked for .ann, .jsonl"),
+        ("other.txt", "not annotated notes: neither brat"),
+    ):  # fmt: skip
         with pytest.raises(InputError, match=" Remedy: ") as caught:
             find_gold([tmp_path / name])
-        assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
+        assert str(caught.value).startswith(f"{tmp_path / name}: {message}")

@@ -1,4 +1,4 @@
-"""No cache of any module keeps a word of a note."""
+"""No cache of any module contains a word of a note."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from medlink.index import Bundle
 MARKER = "Quartermainitis"
 
 
-def held(value: object, seen: set[int], depth: int = 0) -> bool:
-    """Whether a marker word is in a value: a string, or a collection or plain object that holds it."""
+def contains_marker(value: object, seen: set[int], depth: int = 0) -> bool:
+    """Search strings and nested collections for the marker."""
     if isinstance(value, str | bytes):
         return MARKER.casefold() in str(value).casefold()
     if id(value) in seen or depth > 6 or isinstance(value, type | ModuleType):
@@ -24,11 +24,11 @@ def held(value: object, seen: set[int], depth: int = 0) -> bool:
         inside = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | set | frozenset):
         inside = [*value]
-    return any(held(one, seen, depth + 1) for one in inside)
+    return any(contains_marker(one, seen, depth + 1) for one in inside)
 
 
-def test_no_cache_keeps_a_word_of_a_note(demo: Bundle) -> None:
-    """Neither a functools cache nor a collection of a module: whatever hangs on them is looked at."""
+def test_no_cache_contains_a_word_of_a_note(demo: Bundle) -> None:
+    """Search all functools caches and collections of modules."""
     pipeline = NotePipeline(demo)
     notes = [
         Note(la, f"{MARKER} {MARKER}s und {MARKER}en bei Fieber (FB), CIN III {MARKER} III", la)
@@ -46,10 +46,9 @@ def test_no_cache_keeps_a_word_of_a_note(demo: Bundle) -> None:
             continue
         for attribute, value in vars(module).items():
             if hasattr(value, "cache_info"):
-                # the dictionary of a functools cache hangs on it alone
-                hangs = gc.get_referents(value)
-                if any(held(one, set()) for one in hangs):
+                # only the collector finds the dictionary of a functools cache
+                if any(contains_marker(one, set()) for one in gc.get_referents(value)):
                     found.append(f"{name}.{attribute}")
-            elif isinstance(value, dict | list | set) and held(value, set()):
+            elif isinstance(value, dict | list | set) and contains_marker(value, set()):
                 found.append(f"{name}.{attribute}")
     assert not found

@@ -1,4 +1,4 @@
-"""Notes whose offsets are easily wrong, and files of notes as other programs write them."""
+"""Notes with difficult offsets, and files of notes as other programs write them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NOTES = [
     ("8", "=1+1 fever", "en"),
     ("9", "", "en"),
 ]
-"""Emoji, line ends of both kinds, accents of their own, marks of direction, placeholders, broken lines, tables,
-languages in one note, what a spreadsheet takes for a formula, and nothing."""
+"""Emoji, both line ends, combining accents, direction marks, placeholders, broken lines, tables, mixed languages, a
+spreadsheet formula, and an empty note."""
 
 
 def write_jsonl(path: Path) -> None:
@@ -30,7 +30,7 @@ def write_jsonl(path: Path) -> None:
 
 
 def write_csv(path: Path) -> None:
-    """As Python's own module does."""
+    """Write as Python's csv module does."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
         table.writerows([("id", "language", "text"), *((id_, la, text) for id_, text, la in NOTES)])
@@ -65,4 +65,4 @@ FILES: dict[str, Callable[[Path], None]] = {
     "pandas.csv": write_pandas,
     "n.parquet": write_parquet,
 }
-"""Files by the programs that write them."""
+"""Writers of files by name."""

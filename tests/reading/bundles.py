@@ -1,4 +1,4 @@
-"""Small bundles of names, and what is found in a note with them."""
+"""Small bundles of names, and the mentions of a note that they give."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from medlink.notes.reading import Note
 def bundle_of(
     folder: Path, *rows: str, columns: str = "concept_id\tname\tlanguage", **sources: tuple[str, ...]
 ) -> Path:
-    """A bundle of rows of one table, or of those of some named sources."""
+    """A bundle of the rows of one table, or of several named sources."""
     tables = sources or {"names": rows}
-    for name, own in tables.items():
-        (folder / f"{name}.tsv").write_text("\n".join([columns, *own, ""]), "utf-8")
+    for name, table in tables.items():
+        (folder / f"{name}.tsv").write_text("\n".join([columns, *table, ""]), "utf-8")
     build_kb(folder / "kb.sqlite", [Input("table", folder / f"{name}.tsv") for name in tables])
     build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
     return folder / "bundle"
@@ -30,10 +30,10 @@ def _pipeline(bundle: Path | Bundle, language: str, options: tuple[tuple[str, An
 
 
 def mentions(bundle: Path | Bundle, text: str, language: str, **options: Any) -> list[LinkedMention]:
-    held = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
-    (note,) = _pipeline(bundle, language, held).link([Note("n", text)])
+    key = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
+    (note,) = _pipeline(bundle, language, key).link([Note("n", text)])
     return list(note.mentions)
 
 
 def presence(found: list[LinkedMention]) -> list[str | None]:
-    return [one.qualifiers and one.qualifiers.presence for one in found]
+    return [mention.qualifiers and mention.qualifiers.presence for mention in found]

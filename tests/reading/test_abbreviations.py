@@ -1,4 +1,4 @@
-"""Abbreviations that a note explains: medlink's own detector, scispaCy's, and what a pipeline found before."""
+"""Abbreviations that a note defines: medlink's detector, that of scispaCy, and results of a pipeline."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 import spacy
 
 from medlink.errors import ConfigError
-from medlink.reading.abbreviations import detector
+from medlink.reading.abbreviations import make_detector
 
 WHY = "scispaCy is an extra: medlink[scispacy]"
 
 
 def pairs(language: str, text: str, choice: str = "builtin") -> dict[str, str]:
-    find = detector(choice, language)
+    find = make_detector(choice, language)
     assert find is not None
     return {text[start:end]: long for (start, end), long in find(text).items()}
 
@@ -44,12 +44,12 @@ def pairs(language: str, text: str, choice: str = "builtin") -> dict[str, str]:
         ("en", "()( ) (A) (((MS)", {}),
     ],
 )
-def test_what_a_note_explains(language: str, text: str, found: dict[str, str]) -> None:
+def test_definitions_of_abbreviations(language: str, text: str, found: dict[str, str]) -> None:
     assert pairs(language, text) == found
 
 
-def test_every_later_place_is_found_and_the_first_meaning_holds() -> None:
-    find = detector("builtin", "en")
+def test_every_occurrence_has_the_first_definition() -> None:
+    find = make_detector("builtin", "en")
     assert find is not None
     text = "MS? Mitral stenosis (MS). MSX, MS. multiple sclerosis (MS)"
     found = find(text)
@@ -57,27 +57,27 @@ def test_every_later_place_is_found_and_the_first_meaning_holds() -> None:
     assert set(found.values()) == {"Mitral stenosis"}
 
 
-def test_a_long_note_of_brackets_takes_no_time() -> None:
+def test_many_brackets_take_linear_time() -> None:
     assert pairs("en", "( " * 20_000 + "fever" + " )" * 20_000) == {}
     assert pairs("en", "(AB) " * 20_000) == {}
 
 
-def test_scispacy_is_a_choice() -> None:
+def test_the_detector_of_scispacy() -> None:
     pytest.importorskip("scispacy", reason=WHY)
     text = "Mitral stenosis (MS) was known. The MS is severe."
     assert pairs("en", text, "scispacy") == pairs("en", text) == {"MS": "Mitral stenosis"}
 
 
-def test_scispacy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scispacy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scispacy", None)
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
     with pytest.raises(ConfigError, match=r"scispaCy's abbreviation detector needs .*medlink\[scispacy\]"):
-        detector("scispacy", "en")
-    assert detector("none", "en") is None
+        make_detector("scispacy", "en")
+    assert make_detector("none", "en") is None
 
 
 @pytest.mark.parametrize("serializable", [False, True])
-def test_what_a_pipeline_found_before_is_used_as_it_is(demo_path: Path, *, serializable: bool) -> None:
+def test_abbreviations_of_a_pipeline_are_used(demo_path: Path, *, serializable: bool) -> None:
     pytest.importorskip("scispacy.abbreviation", reason=WHY)  # registers its factory
     nlp = spacy.blank("en")
     nlp.add_pipe("abbreviation_detector", config={"make_serializable": serializable})

@@ -1,4 +1,4 @@
-"""Sides, degrees and courses: which words are attributes, of which finding, and with which concept."""
+"""Laterality, severity and course: attributes, their findings and their concepts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(folder: Path, *, modifiers: bool) -> Path:
         for language, names in FINDINGS.items()
         for number, name in enumerate(names)
     ]
-    rows += [f"{one}\t{name}\ten\t{parent}\t{kind}" for one, name, parent, kind in MODIFIERS if modifiers]
+    rows += [f"{id_}\t{name}\ten\t{parent}\t{kind}" for id_, name, parent, kind in MODIFIERS if modifiers]
     return bundle_of(folder, *rows, columns="concept_id\tname\tlanguage\tparent\tsemantic_type")
 
 
@@ -43,24 +43,24 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without_modifiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("plain"), modifiers=False)
 
 
 def found(bundle: Path, text: str, language: str, **options: object) -> dict[str, list[str] | None]:
-    """The attributes of each mention, by the characters of both."""
+    """The attributes of each mention, by their texts."""
     return {
-        text[m.start : m.end]: None if m.attributes is None else [text[one.start : one.end] for one in m.attributes]
+        text[m.start : m.end]: None if m.attributes is None else [text[a.start : a.end] for a in m.attributes]
         for m in mentions(bundle, text, language, **options)
     }
 
 
-def test_of_which_finding(bundle: Path) -> None:
+def test_attributes_belong_to_a_finding(bundle: Path) -> None:
     for line in (Path(__file__).parent / "attributes.tsv").read_text("utf-8").splitlines()[1:]:
         language, text, wanted = line.split("\t")
-        pairs = (one.partition(":") for one in wanted.split(";"))
-        said = {mention.strip(): said.strip().split(", ") if said else [] for mention, _, said in pairs}
-        assert found(bundle, text, language) == said, text
+        pairs = (pair.partition(":") for pair in wanted.split(";"))
+        expected = {mention.strip(): words.strip().split(", ") if words else [] for mention, _, words in pairs}
+        assert found(bundle, text, language) == expected, text
 
 
 def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, str | None, str | None]]:
@@ -68,7 +68,7 @@ def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, st
     return [(a.text, a.kind, a.concept_id, a.name) for m in read for a in m.attributes or ()]
 
 
-def test_kind_and_concept(bundle: Path, plain: Path) -> None:
+def test_kind_and_concept(bundle: Path, without_modifiers: Path) -> None:
     text = "Chronic distal severe left headache."
     assert described(bundle, text, "en") == [
         ("Chronic", "course", "M:6", "Chronic"),
@@ -76,34 +76,34 @@ def test_kind_and_concept(bundle: Path, plain: Path) -> None:
         ("severe", "severity", "M:5", "Severe"),
         ("left", "laterality", "M:1", "Left"),
     ]
-    # the terminology has no such concepts, but the lexicon knows three of the words
-    assert described(plain, text, "en") == [
+    # without concepts the lexicon knows three of the words
+    assert described(without_modifiers, text, "en") == [
         ("Chronic", "course", None, None),
         ("severe", "severity", None, None),
         ("left", "laterality", None, None),
     ]
-    # it has no names of the language, but the word family has one
+    # the concept is found by word family, as it has no German name
     assert described(bundle, "Kopfschmerzen links.", "de") == [("links", "laterality", "M:1", "Left")]
 
 
-def test_what_is_said_inside_a_mention(tmp_path: Path) -> None:
+def test_an_attribute_inside_a_mention(tmp_path: Path) -> None:
     rows = "X:1\tChronic cough", "X:2\tProlong", "X:3\tChronic", "X:4\tProlonged"
     bundle = bundle_of(tmp_path, *rows, columns="concept_id\tname")
     assert found(bundle, "Severe chronic cough.", "en") == {"chronic cough": ["Severe", "chronic"]}
 
 
-def test_those_who_ask_for_attributes_get_them_as_mentions(bundle: Path) -> None:
+def test_attributes_are_mentions_if_their_type_is_selected(bundle: Path) -> None:
     text = "Distal edema."
     assert found(bundle, text, "en") == {"edema": ["Distal"]}
     assert found(bundle, text, "en", semantic_types=["qualifier value"]) == {"Distal": []}
     assert found(bundle, text, "en", semantic_types=["Finding"]) == {"edema": []}
 
 
-def test_they_are_not_read_where_names_are_found_as_written(bundle: Path) -> None:
+def test_verbatim_has_no_attributes(bundle: Path) -> None:
     assert found(bundle, "Mild fever.", "en", verbatim=True) == {"Mild": None, "fever": None}
 
 
-def test_in_the_output_of_the_command(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link_notes(bundle, [Note("n", "Mild fever.", "en")])
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["attributes"] == [
@@ -119,10 +119,10 @@ def test_in_spacy(bundle: Path) -> None:
     nlp.add_pipe("biolord_linker", config={"bundle": str(bundle)})
     texts = ["Mild fever and cough.", "Left-sided weakness."]
     for doc in nlp.pipe(texts, n_process=2):
-        said = {span.text: [one["text"] for one in span._.medlink["attributes"]] for span in doc.ents}
-        assert said in ({"fever": ["Mild"], "cough": []}, {"weakness": ["Left-sided"]})
+        texts = {span.text: [a["text"] for a in span._.medlink["attributes"]] for span in doc.ents}
+        assert texts in ({"fever": ["Mild"], "cough": []}, {"weakness": ["Left-sided"]})
     alone = spacy.blank("en")
     alone.add_pipe("entity_ruler").add_patterns([{"label": "X", "pattern": "fever"}])
     alone.add_pipe("biolord_linker", config={"bundle": str(bundle)})
     (span,) = alone("Mild fever.").ents
-    assert [one["text"] for one in span._.medlink["attributes"]] == ["Mild"]
+    assert [a["text"] for a in span._.medlink["attributes"]] == ["Mild"]

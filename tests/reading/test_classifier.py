@@ -1,4 +1,4 @@
-"""Which candidate spans are mentions: by examples, and against trying all ways."""
+"""Selection of mentions: by examples, and against exhaustive search."""
 
 from __future__ import annotations
 
@@ -11,34 +11,31 @@ import pytest
 
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.linking.features import FEATURES
-from medlink.linking.linker import Best
-from medlink.linking.ranking import Ranked
+from medlink.linking.linker import BestConcept
+from medlink.linking.ranking import RankedConcept
 from medlink.reading.candidates import CandidateSpan, Shortened
 from medlink.reading.classifier import (
     LogisticModel,
     SelectedSpan,
     SpanClassifier,
-    best_apart,
-    without_longer,
+    drop_redundant_spans,
+    weighted_interval_scheduling,
 )
 from medlink.reading.features import ALONE, COLUMNS, RIVALS, SPAN, ScoredSpan, rival_pairs, rival_rows
 
 
 def scored(start: int, stop: int, concept: float, score: float, route: int = 2, **context: float) -> ScoredSpan:
-    ranked = Ranked(concept, 1.0, 0.5, 7.0, 7, preferred=True, route=route, adds=False, measures=(0.5,) * len(FEATURES))
+    features = (0.5,) * len(FEATURES)
+    ranked = RankedConcept(concept, 1.0, 0.5, 7.0, 7, True, route, adds=False, features=features)
     values = tuple(float(context.get(name, 0.0)) for name in SPAN)
-    return ScoredSpan(CandidateSpan((start, stop), context=values), Best(ranked, score, f"X:{concept:.0f}"))
-
-
-def places(found: list[ScoredSpan]) -> list[tuple[int, int]]:
-    return [one.candidate.place for one in found]
+    return ScoredSpan(CandidateSpan((start, stop), context=values), BestConcept(ranked, score, f"X:{concept:.0f}"))
 
 
 def log_odds(score: float | None) -> float:
     return log((score or 0.0) / (1 - (score or 0.0)))
 
 
-def test_the_best_sum_of_log_odds_against_all_subsets() -> None:
+def test_weighted_interval_scheduling_against_all_subsets() -> None:
     rng = random.Random(4)
     for _ in range(300):
         spans = [
@@ -47,51 +44,51 @@ def test_the_best_sum_of_log_odds_against_all_subsets() -> None:
         ]
         best = 0.0
         for size in range(len(spans) + 1):
-            for some in combinations(spans, size):
-                taken = [at for one in some for at in range(*one.place)]
-                if len(taken) == len(set(taken)) and all((one.score or 0.0) >= 0.3 for one in some):
-                    best = max(best, sum(log_odds(one.score) - log_odds(0.3) for one in some))
-        found = best_apart(spans, 0.3)
-        assert sum(log_odds(one.score) - log_odds(0.3) for one in found) == pytest.approx(best)
-        taken = [at for one in found for at in range(*one.place)]
-        assert len(taken) == len(set(taken))
-        assert [one.place for one in found] == sorted(one.place for one in found)
+            for subset in combinations(spans, size):
+                words = [at for span in subset for at in range(*span.place)]
+                if len(words) == len(set(words)) and all((span.score or 0.0) >= 0.3 for span in subset):
+                    best = max(best, sum(log_odds(span.score) - log_odds(0.3) for span in subset))
+        found = weighted_interval_scheduling(spans, 0.3)
+        assert sum(log_odds(span.score) - log_odds(0.3) for span in found) == pytest.approx(best)
+        words = [at for span in found for at in range(*span.place)]
+        assert len(words) == len(set(words))
+        assert words == sorted(words)
 
 
 @pytest.mark.parametrize(
-    ("some", "kept"),
+    ("spans", "kept"),
     [
-        # the longer one of the same concept is needless, unless it scores higher
+        # the longer span of a concept is dropped, unless it scores higher
         ([scored(0, 3, 1, 0.8), scored(1, 2, 1, 0.8)], [(1, 2)]),
         ([scored(0, 3, 1, 0.9), scored(1, 2, 1, 0.6)], [(0, 3)]),
         ([scored(0, 3, 1, 0.8), scored(1, 2, 2, 0.8)], [(0, 3), (1, 2)]),
-        # a name goes before what is none, the longer name before the shorter
+        # names win, of nested names the longer one
         ([scored(0, 2, 1, 0.8, route=0), scored(0, 1, 1, 0.9)], [(0, 2)]),
         ([scored(0, 2, 1, 0.8, route=0), scored(0, 1, 1, 0.9, route=1)], [(0, 2)]),
-        # what leaves a word out is no better than what says it
+        # a word that leaves something out does not win against the full wording
         ([scored(0, 2, 1, 0.8), scored(1, 2, 1, 0.8, shorthand=1, laconic=1)], [(0, 2)]),
-        # but with more words an abbreviation says no more
+        # further words add nothing to an abbreviation
         ([scored(0, 3, 1, 0.9), scored(0, 1, 1, 0.9, shorthand=1)], [(0, 1)]),
     ],
 )
-def test_longer_stretches_of_one_concept(some: list[ScoredSpan], kept: list[tuple[int, int]]) -> None:
-    assert places(without_longer(some)) == kept
+def test_redundant_spans_are_dropped(spans: list[ScoredSpan], kept: list[tuple[int, int]]) -> None:
+    assert [span.candidate.place for span in drop_redundant_spans(spans)] == kept
 
 
-def test_two_ways_to_read_the_same_words() -> None:
+def test_two_readings_of_the_same_words() -> None:
     short, plain = scored(0, 1, 1, 0.8, route=0, shorthand=1), scored(0, 1, 1, 0.8, route=0)
     laconic = scored(0, 1, 1, 0.8, route=0, shorthand=1, laconic=1)
     likeness = scored(0, 1, 1, 0.8, route=3, shorthand=1)
-    assert without_longer([short, plain]) == without_longer([plain, short]) == [short]
-    assert without_longer([likeness, plain]) == without_longer([plain, likeness]) == [plain]
-    assert len(without_longer([laconic, plain])) == 1
+    assert drop_redundant_spans([short, plain]) == drop_redundant_spans([plain, short]) == [short]
+    assert drop_redundant_spans([likeness, plain]) == drop_redundant_spans([plain, likeness]) == [plain]
+    assert len(drop_redundant_spans([laconic, plain])) == 1
     alike = [scored(0, 1, 1, 0.8), scored(0, 1, 1, 0.7)]
-    assert without_longer(alike) == alike  # the likelier one is taken
+    assert drop_redundant_spans(alike) == alike
 
 
 def test_rivals() -> None:
-    some = [scored(0, 2, 1, 0.7), scored(0, 4, 2, 0.4), scored(1, 3, 3, 0.9), scored(5, 6, 4, 0.9)]
-    columns = list(rival_rows([0.7, 0.4, 0.9, 0.9], rival_pairs(some)))
+    spans = [scored(0, 2, 1, 0.7), scored(0, 4, 2, 0.4), scored(1, 3, 3, 0.9), scored(5, 6, 4, 0.9)]
+    columns = list(rival_rows([0.7, 0.4, 0.9, 0.9], rival_pairs(spans)))
     assert [row[:3] for row in columns] == [(0.4, 0, 0.9), (0, 0.9, 0), (0.4, 0, 0.7), (0, 0, 0)]
     assert columns[0][5] == pytest.approx(log_odds(0.9) - log_odds(0.7))
     assert columns[3][3:] == (-6.0, -6.0, -6.0)
@@ -110,32 +107,32 @@ def selected(found: SpanClassifier, *spans: ScoredSpan) -> list[SelectedSpan]:
     return found.select([spans])[0]
 
 
-def test_given_places_are_judged_whatever_overlaps_them() -> None:
+def test_given_places_are_scored_whatever_overlaps_them() -> None:
     wide, part = scored(0, 3, 1, 0.9), scored(1, 2, 1, 0.9)
     by_score = classifier(-3.0, score=6.0)
-    assert [one.place for one in selected(by_score, wide, part)] == [(1, 2)]
+    assert [span.place for span in selected(by_score, wide, part)] == [(1, 2)]
     given = by_score.score_given([wide, part], [(0, 3), (1, 2), (5, 6)])
     assert given.keys() == {(0, 3), (1, 2)}
     assert given[1, 2].score == selected(by_score, wide, part)[0].score
 
 
-def test_a_listed_abbreviation_is_a_mention_however_unlikely() -> None:
+def test_a_listed_abbreviation_is_always_a_mention() -> None:
     listed = scored(0, 1, 1, 0.9, route=0, listed=1, upper=1)
-    assert [one.score for one in selected(classifier(-9.0), listed)] == [0.35]
+    assert [span.score for span in selected(classifier(-9.0), listed)] == [0.35]
     assert selected(classifier(-9.0), scored(0, 1, 1, 0.9, route=0, listed=1)) == []
 
 
-def test_a_safe_abbreviation_is_as_likely_as_it_is_usual() -> None:
+def test_a_safe_abbreviation_has_the_share_of_its_meaning() -> None:
     safe = scored(0, 1, 1, 0.9, route=0, shorthand=1, usual=0.8, safe=1)
-    assert [one.score for one in selected(classifier(-9.0), safe)] == [pytest.approx(0.72)]
+    assert [span.score for span in selected(classifier(-9.0), safe)] == [pytest.approx(0.72)]
 
 
-def test_what_is_no_finding_is_none_that_is_named_after_it() -> None:
+def test_another_kind_of_thing_is_not_the_finding_named_after_it() -> None:
     plain = scored(0, 1, 1, 0.9)
     adds = plain._replace(best=plain.best._replace(ranked=plain.best.ranked._replace(adds=True)))
     cardiogram = Abbreviation(("EKG",), "de", "Elektrokardiogramm", "electrocardiogram", "procedure", 0.9, (), False)
     test = plain._replace(candidate=replace(plain.candidate, short=Shortened(cardiogram)))
-    assert [len(selected(classifier(9.0), one)) for one in (plain, adds, test)] == [1, 0, 0]
+    assert [len(selected(classifier(9.0), span)) for span in (plain, adds, test)] == [1, 0, 0]
     named = scored(0, 1, 1, 0.9, route=0)
     of_thing = named._replace(candidate=replace(named.candidate, short=Shortened(cardiogram)))
     assert len(selected(classifier(9.0), of_thing)) == 1

@@ -1,4 +1,4 @@
-"""The columns of candidate spans, against counting the words of each span; what the filter drops."""
+"""Columns of candidate spans against a naive oracle, and the span filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medlink.index import Bundle, family_match
 from medlink.linking.demo import demo_notes
 from medlink.reading import classifier, features
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.classifier import shipped_filter
+from medlink.reading.classifier import default_span_filter
 from medlink.reading.features import KINDS, SPAN, UNRANKED, SpanColumns
 from medlink.reading.reader import TextReader
 
@@ -28,8 +28,8 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
     assert rows.shape[1] == len(SPAN)
     at = 0
     for text, found in zip(texts, spans, strict=True):
-        for one in found:
-            start, stop = one.place
+        for span in found:
+            start, stop = span.place
             words, clause = text.words[start:stop], [word.clause for word in text.words]
             others = [i for i, word in enumerate(text.words) if not word.function]
             own = dict(zip(SPAN, rows[at], strict=True))
@@ -51,31 +51,31 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
             for kind in ("finding", "change", "body"):
                 assert own[f"first_{kind}"] == bool(content and kind in content[0].kinds)
                 assert own[f"last_{kind}"] == bool(content and kind in content[-1].kinds)
-            assert own["whole"] == bool(text.meanings(one.place))
+            assert own["whole"] == bool(text.meanings(span.place))
             at += 1
     assert at == len(rows) > 100
 
 
 @pytest.mark.parametrize(("language", "text"), [("en", "Her fingers were tapering."), ("de", "Nachts starker Husten.")])
-def test_the_filter_drops_what_is_hardly_a_mention(demo: Bundle, language: str, text: str) -> None:
+def test_the_filter_drops_unlikely_spans(demo: Bundle, language: str, text: str) -> None:
     generator = (finder := TextReader(demo, language)).generator
     texts = finder.scan([text])
     (every,), (kept,) = (generator.candidates(texts, [{}], filtered=filtered) for filtered in (False, True))
-    rows = [one.context[: len(UNRANKED)] for one in every if not one.sure]
-    model, least = shipped_filter()
-    likely = iter(model.probabilities(rows))
-    assert kept == [one for one in every if one.sure or next(likely) >= least]
-    assert all(one in kept for one in every if one.sure)
+    rows = [span.context[: len(UNRANKED)] for span in every if not span.sure]
+    model, least = default_span_filter()
+    probability = iter(model.predict_proba(rows))
+    assert kept == [span for span in every if span.sure or next(probability) >= least]
+    assert all(span in kept for span in every if span.sure)
     assert np.isfinite(rows).all()
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_result(demo: Bundle, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = TextReader(demo, language)
     text = demo_notes()[language]
     whole = reader.read([text])
-    monkeypatch.setattr(features, "_AT_A_TIME", 7)
-    monkeypatch.setattr(classifier, "_AT_A_TIME", 5)
+    monkeypatch.setattr(features, "_CHUNK", 7)
+    monkeypatch.setattr(classifier, "_CHUNK", 5)
     monkeypatch.setattr(family_match, "_CLAUSES", 2)
     assert reader.read([text]) == whole
     assert len(whole[0]) > 20
@@ -85,7 +85,7 @@ def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monke
     ("language", "text"),
     [("de", "Lunge: eupn., VAG bds."), ("de", "Haut anikterisch, warm."), ("en", "Abdomen soft, nontender.")],
 )
-def test_a_word_that_denies_is_a_candidate_whatever_its_words_are(demo: Bundle, language: str, text: str) -> None:
+def test_the_filter_keeps_words_that_deny_a_finding(demo: Bundle, language: str, text: str) -> None:
     generator = (finder := TextReader(demo, language)).generator
     (kept,) = generator.candidates(finder.scan([text]), [{}])
-    assert any(one.expanded and one.short is not None and one.short.usual.safe for one in kept)
+    assert any(span.expanded and span.short is not None and span.short.usual.safe for span in kept)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from medlink.index import Bundle
+from medlink.index import Bundle, ConceptIndex
 from medlink.language.cues import scopes
-from medlink.language.lexicon.reading import shared_reader
+from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
-from medlink.reading.coordination import ListReader
+from medlink.reading.coordination import CoordinationReader
 from tests.reading.bundles import bundle_of, mentions, presence
 
 NAMES = [
@@ -24,6 +24,11 @@ NAMES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bundle_of(tmp_path_factory.mktemp("lists"), *(f"X:{at}\t{name}\ten" for at, name in enumerate(NAMES)))
+
+
+@pytest.fixture(scope="module")
+def index(folder: Path) -> ConceptIndex:
+    return Bundle(folder).index
 
 
 @pytest.mark.parametrize(
@@ -59,15 +64,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("de", "Leber-", {}),
     ],
 )  # fmt: skip
-def test_members(folder: Path, language: str, text: str, wanted: dict[str, set[str]]) -> None:
-    index = Bundle(folder).index
-    scanner = Scanner(language, shared_reader(index.forms))
-    scanned, lists = scanner.scan(text), ListReader(scopes(language).joins, scanner, index, None)
+def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, set[str]]) -> None:
+    scanner = Scanner(language, shared_analyser(index.forms))
+    scanned, lists = scanner.scan(text), CoordinationReader(scopes(language).joins, scanner, index, None)
     found: dict[str, set[str]] = {}
-    for place, says in lists.read([scanned])[0]:
-        found.setdefault(scanned.written(place), set()).add(says)
-    assert {place: {says for says in found.get(place, ()) if says in wanted[place]} for place in wanted} == wanted
+    for place, completed in lists.read([scanned])[0]:
+        found.setdefault(scanned.written(place), set()).add(completed)
     assert found.keys() == wanted.keys()
+    assert all(wanted[member] <= found[member] for member in wanted)
 
 
 @pytest.mark.parametrize(
@@ -78,19 +82,17 @@ def test_members(folder: Path, language: str, text: str, wanted: dict[str, set[s
         ("en", "She has nausea and vomiting.", {"nausea and vomiting": "X:15"}),
     ],
 )
-def test_each_member_is_linked_with_its_own_place(
-    folder: Path, language: str, text: str, wanted: dict[str, str]
-) -> None:
+def test_each_member_is_linked(folder: Path, language: str, text: str, wanted: dict[str, str]) -> None:
     read = mentions(folder, text, language, threshold=0.35)
-    assert {one.link.mention: one.link.concept_id for one in read} == wanted
+    assert {m.link.mention: m.link.concept_id for m in read} == wanted
 
 
 def test_all_members_are_denied(folder: Path) -> None:
     read = mentions(folder, "No renal or hepatic failure.", "en", threshold=0.35)
-    assert [one.link.concept_id for one in read] == ["X:1", "X:0"]
+    assert [m.link.concept_id for m in read] == ["X:1", "X:0"]
     assert presence(read) == ["absent", "absent"]
 
 
-def test_one_or_the_other_is_not_both(folder: Path) -> None:
+def test_alternatives_are_not_one_finding(folder: Path) -> None:
     read = mentions(folder, "He denies nausea or vomiting.", "en", threshold=0.35)
-    assert "X:15" not in [one.link.concept_id for one in read]
+    assert "X:15" not in [m.link.concept_id for m in read]

@@ -1,4 +1,4 @@
-"""What is found in notes beyond names as they are written, and what is not."""
+"""Mentions that are not names as they are written, and words that are no mentions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def found(folder: Path, text: str, language: str, **options: object) -> Found:
     read = mentions(folder, text, language, **options)
-    return [(text[one.start : one.end], one.link.concept_id, one.link.expanded) for one in read]
+    return [(text[m.start : m.end], m.link.concept_id, m.link.expanded) for m in read]
 
 
 @pytest.mark.parametrize(
@@ -76,29 +76,29 @@ def test_families(folder: Path, text: str, language: str, wanted: Found) -> None
         ("en", "RA in the corner.", [("RA", None, "rheumatoid arthritis")]),
     ],
 )
-def test_what_is_found_as_which_concept(folder: Path, language: str, text: str, wanted: Found) -> None:
+def test_mentions_and_concepts(folder: Path, language: str, text: str, wanted: Found) -> None:
     assert found(folder, text, language) == wanted
 
 
-def test_abbreviations_may_be_left_alone(folder: Path) -> None:
+def test_abbreviations_can_be_switched_off(folder: Path) -> None:
     assert found(folder, "Z. n. TVT links.", "de", abbreviations="none") == []
 
 
-def test_a_word_that_leaves_out_the_organ_that_is_spoken_of(folder: Path) -> None:
+def test_a_word_that_leaves_out_the_organ(folder: Path) -> None:
     assert found(folder, "Extremitäten: warm, keine Ödeme.", "de", threshold=0.35)[0][1] == "X:2"
     # another part of the body is named, or a number makes a value of it
     for text in ("Extremitäten: warm, Ödem der Papille.", "Extremitäten: Ödeme 2"):
-        read_as = {says for _, _, says in found(folder, text, "de", threshold=0.35)}
-        assert read_as.isdisjoint({"periphere Ödeme", "Peripheral edema"})
+        expanded = {long for _, _, long in found(folder, text, "de", threshold=0.35)}
+        assert expanded.isdisjoint({"periphere Ödeme", "Peripheral edema"})
 
 
-def test_what_may_not_be_linked_is_not_judged(folder: Path) -> None:
+def test_filters_apply_to_the_finder(folder: Path) -> None:
     text = "Fever, arterielle Hypertonie."
     assert {concept for _, concept, _ in found(folder, text, "de", languages=("de",))} - {None} == {"X:1"}
     assert {concept for _, concept, _ in found(folder, text, "de")} == {"X:1", "X:3"}
 
 
-def test_the_score_is_how_likely_the_mention_is_right(folder: Path) -> None:
+def test_the_score_depends_on_the_context(folder: Path) -> None:
     texts = "Fever.", "a fever dream song"
     plain, beside = (mentions(folder, text, "en")[0].link.candidates[0].score for text in texts)
     assert 0 < beside < plain < 1
@@ -106,8 +106,9 @@ def test_the_score_is_how_likely_the_mention_is_right(folder: Path) -> None:
 
 def test_batches_and_single_notes_are_the_same(folder: Path) -> None:
     texts = ["Fever and cough.", "", "Beinödeme, TVT", "Fever (F). Enlarged liver."] * 5
-    together = NotePipeline(folder, language="de").link([Note(str(at), text) for at, text in enumerate(texts)])
-    alone = [NotePipeline(folder, language="de").link([Note(str(n), text)])[0] for n, text in enumerate(texts)]
+    notes = [Note(str(at), text) for at, text in enumerate(texts)]
+    together, single = NotePipeline(folder, language="de").link(notes), NotePipeline(folder, language="de")
+    alone = [single.link([note])[0] for note in notes]
     assert together == alone
 
 
@@ -122,12 +123,12 @@ def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("prefer", "concept"), [("own", "G:1"), ("other", "L:1")])
-def test_a_name_of_two_sources_is_read_as_it_is_written(two_sources: Path, prefer: str, concept: str) -> None:
-    """The lexicon reads it as a lay word for a name that only one of them has."""
+def test_a_name_of_two_sources_is_not_reworded(two_sources: Path, prefer: str, concept: str) -> None:
+    """The lexicon has it as a lay word for a name of one source only."""
     assert found(two_sources, "Herzinfarkt.", "de", prefer=[prefer]) == [("Herzinfarkt", concept, None)]
 
 
-def test_an_abbreviation_in_a_longer_name_is_a_part_of_it(two_sources: Path) -> None:
+def test_an_abbreviation_inside_a_longer_name(two_sources: Path) -> None:
     wanted = [("exazerbierte COPD", "G:2", None)]
     assert found(two_sources, "Es besteht eine exazerbierte COPD.", "de") == wanted
     assert found(two_sources, "Bekannte COPD.", "de")[0][1] == "L:2"
@@ -145,12 +146,12 @@ def test_an_abbreviation_in_a_longer_name_is_a_part_of_it(two_sources: Path) -> 
     ],
 )
 def test_words_that_are_no_finding(folder: Path, language: str, none: str, some: str, concept: str) -> None:
-    assert concept not in [one for _, one, _ in found(folder, none, language, threshold=0.2)]
-    assert concept in [one for _, one, _ in found(folder, some, language, threshold=0.2)]
+    assert concept not in [id_ for _, id_, _ in found(folder, none, language, threshold=0.2)]
+    assert concept in [id_ for _, id_, _ in found(folder, some, language, threshold=0.2)]
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "concept", "said"),
+    ("language", "text", "concept", "status"),
     [
         ("de", "Die Milz ist nicht vergrößert.", "X:18", "absent"),
         ("de", "Die Milz ist vergrößert.", "X:18", "present"),
@@ -158,20 +159,18 @@ def test_words_that_are_no_finding(folder: Path, language: str, none: str, some:
         ("en", "She was afebrile.", "X:3", "absent"),
     ],
 )
-def test_a_denial_inside_a_mention(folder: Path, language: str, text: str, concept: str, said: str) -> None:
+def test_a_negation_inside_a_mention(folder: Path, language: str, text: str, concept: str, status: str) -> None:
     read = mentions(folder, text, language, threshold=0.2)
-    assert ([one.link.concept_id for one in read], presence(read)) == ([concept], [said])
+    assert ([m.link.concept_id for m in read], presence(read)) == ([concept], [status])
 
 
 def test_placeholders() -> None:
     for text in ("[**Marfan 12**]", "[**Name\n(ID)**]", "<NAME>", "<DATE 2>", "XXX", "xxxx", "___"):
         inside, end = in_placeholder(f"a {text} b {text}"), 2 + len(text)
-        assert [inside(2, end), inside(end - 1, end + 2), inside(0, 1), inside(end + 1, end + 2)] == [
-            True,
-            True,
-            False,
-            False,
-        ]
+        assert inside(2, end)
+        assert inside(end - 1, end + 2)
+        assert not inside(0, 1)
+        assert not inside(end + 1, end + 2)
     for text in ("47,XXX", "<b>", "[COPD]", "XXXL", "p < 0.05 und > 3", "XX", "[** open"):
         inside = in_placeholder(text)
         assert not any(inside(at, at + 1) for at in range(len(text)))
@@ -181,4 +180,4 @@ def test_no_mention_is_in_a_placeholder(demo: Bundle) -> None:
     text = "[**Asthma**] <COUGH> fever [**Fever Clinic**] cough <b>gout</b>"
     for verbatim in (False, True):
         read = mentions(demo, text, "en", verbatim=verbatim)
-        assert [(one.link.mention, one.start) for one in read] == [("fever", 21), ("cough", 46), ("gout", 55)]
+        assert [(m.link.mention, m.start) for m in read] == [("fever", 21), ("cough", 46), ("gout", 55)]

@@ -1,4 +1,4 @@
-"""Values that are findings, and the many that look like one."""
+"""Values that are findings, and numbers that only look like one."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def cases(name: str) -> list[dict[str, str]]:
 def test_values_that_are_findings() -> None:
     wanted: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for case in cases("values_found.tsv"):
-        said = case["value"], case["finding"], case["by"]
-        wanted.setdefault((case["language"], case["text"]), []).append(said)
-    for (language, text), said in wanted.items():
+        row = case["value"], case["finding"], case["by"]
+        wanted.setdefault((case["language"], case["text"]), []).append(row)
+    for (language, text), rows in wanted.items():
         found = value_findings(text, language)
-        assert [(text[one.start : one.end], one.names[0], one.value.by) for one in found] == said, text
+        assert [(text[f.start : f.end], f.names[0], f.value.by) for f in found] == rows, text
 
 
 def test_values_that_are_none() -> None:
@@ -45,7 +45,7 @@ def test_values_that_are_none() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("Hb 12,5 g/dl", None),  # who is it?
+        ("Hb 12,5 g/dl", None),  # sex unknown
         ("Herr Meier, Hb 12,5 g/dl", "WHO 2024"),
         ("Frau Meier, Patientin, Hb 12,5 g/dl", None),
         ("Frau Meier, Patientin, Hb 11,5 g/dl", "WHO 2024"),
@@ -58,10 +58,10 @@ def test_values_that_are_none() -> None:
 )
 def test_limits_by_sex_and_age(text: str, wanted: str | None) -> None:
     found = value_findings(text, "de")
-    assert [one.value.source[: len(wanted or "")] for one in found] == ([] if wanted is None else [wanted])
+    assert [finding.value.source[: len(wanted or "")] for finding in found] == ([] if wanted is None else [wanted])
 
 
-def test_what_the_laboratory_prints_goes_before_limits() -> None:
+def test_ranges_and_flags_override_limits() -> None:
     (found,) = value_findings("Hb 119 g/l (120-160)", "en")
     value = found.value
     assert (value.by, value.number, value.limit, value.unit, value.source) == ("range", 11.9, 12.0, "g/dl", "")
@@ -73,12 +73,14 @@ def test_what_the_laboratory_prints_goes_before_limits() -> None:
 def test_a_symbol_alone_needs_a_unit_a_flag_or_its_row() -> None:
     assert value_findings("K 5,9", "de") == []
     for text in ("K 5,9 mmol/l", "K 5,9 (H)", "Na 140, K 5,9", "K 5,9; Krea 1,0"):
-        assert [one.names[0] for one in value_findings(text, "de")] == ["Hyperkaliämie"], text
+        assert [finding.names[0] for finding in value_findings(text, "de")] == ["Hyperkaliämie"], text
 
 
-def test_in_another_fluid_it_is_none_until_blood_is_named() -> None:
+def test_other_fluids_until_blood_is_named() -> None:
     text = "Urin: Leukozyten 18.000/µl. Blutbild: Leukozyten 18.000/µl."
-    assert [text[one.start :].startswith("Leukozyten 18.000/µl.") for one in value_findings(text, "de")] == [True]
+    assert [text[finding.start :].startswith("Leukozyten 18.000/µl.") for finding in value_findings(text, "de")] == [
+        True
+    ]
     assert value_findings(text, "de")[0].start > 30
 
 
@@ -91,8 +93,8 @@ STRANGE = (
 @pytest.mark.parametrize("text", STRANGE)
 def test_strange_texts(text: str) -> None:
     for language in ("de", "en", "es", "fr"):
-        for one in value_findings(text, language):
-            assert 0 <= one.start < one.end <= len(text)
+        for finding in value_findings(text, language):
+            assert 0 <= finding.start < finding.end <= len(text)
 
 
 NAMES = ("anemia", "fever", "hypoxemia", "tachycardia", "hyponatremia")
@@ -106,33 +108,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def found(folder: Path, text: str, **options: Any) -> list[tuple[str, str | None]]:
     read = mentions(folder, text, "de", **options)
-    return [(text[one.start : one.end], one.link.concept_id) for one in read]
+    return [(text[m.start : m.end], m.link.concept_id) for m in read]
 
 
 def test_the_option_changes_what_is_found(folder: Path) -> None:
     text = "Hb 7,9 g/dl, Krea 3,4 mg/dl, Temp. 39,2 °C"
     assert not NoteOptions().values
     assert found(folder, text) == []
-    # the bundle has no name of a high creatinine, so that it is no mention
+    # the bundle has no name for a high creatinine
     assert found(folder, text, values=True) == [("Hb 7,9 g/dl", "V:1"), ("Temp. 39,2 °C", "V:2")]
     assert found(folder, text, values=True, verbatim=True) == []
 
 
-def test_a_denial_before_a_value_is_not_of_it(folder: Path) -> None:
+def test_a_negation_does_not_apply_to_a_value(folder: Path) -> None:
     text = "Kein Fieber, keine Dyspnoe, SpO2 88 %."
     read = mentions(folder, text, "de", values=True)
-    assert [text[one.start : one.end] for one in read] == ["Fieber", "SpO2 88 %"]
+    assert [text[m.start : m.end] for m in read] == ["Fieber", "SpO2 88 %"]
     assert presence(read) == ["absent", "present"]
     assert found(folder, text, values=True, present_only=True) == [("SpO2 88 %", "V:3")]
 
 
-def test_a_value_of_before_and_of_a_relative(folder: Path) -> None:
+def test_a_former_value_and_one_of_a_relative(folder: Path) -> None:
     text = "Previous Hb 7.9 g/dl. Mother: Hb 7.1 g/dl."
-    said = [one.qualifiers for one in mentions(folder, text, "en", values=True)]
-    assert [q and (q.temporality, q.experiencer) for q in said] == [("historical", "patient"), ("current", "family")]
+    qualifiers = [m.qualifiers for m in mentions(folder, text, "en", values=True)]
+    assert [q and (q.temporality, q.experiencer) for q in qualifiers] == [
+        ("historical", "patient"),
+        ("current", "family"),
+    ]
 
 
-def test_lines_and_spans_say_how_a_value_was_found(folder: Path, tmp_path: Path) -> None:
+def test_values_in_json_lines_and_spacy(folder: Path, tmp_path: Path) -> None:
     text = "HR 128/min, Na 121 mmol/l (135-145), asks about fever."
     out = tmp_path / "links.jsonl"
     link_notes(folder, [Note("n", text, "en")], out=out, values=True)
@@ -161,9 +166,9 @@ def test_values_of_real_notes(shared: Path, language: str, least: int) -> None:
     count = 0
     for path in sorted((shared / "data" / "notes" / language).glob("*.txt")):
         text = path.read_text("utf-8")
-        for one in value_findings(text, language):
+        for finding in value_findings(text, language):
             count += 1
-            written = text[one.start : one.end]
+            written = text[finding.start : finding.end]
             assert written[0].isalpha(), path.name
             assert "\n\n" not in written, path.name
             assert any(character.isdecimal() for character in written), path.name

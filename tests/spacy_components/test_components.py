@@ -1,10 +1,11 @@
-"""The two components in real pipelines: annotations, options, batches, processes, and every way to save."""
+"""The two components in real pipelines: annotations, options, batches, processes, and serialisation."""
 
 from __future__ import annotations
 
 import json
 import logging
 import pickle
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def make(lang: str, demo_path: Path, /, **config: object) -> Language:
 
 
 def facts(doc: Doc) -> list[tuple[object, ...]]:
-    """All annotations: transport between processes and to disk, which knows no tuples, changes no type."""
+    """All annotations, with their types: transport between processes and to disk turns tuples into lists."""
     return [(s.text, s.start_char, s.end_char, s.kb_id_, s._.kb_ents, s._.medlink) for s in doc.ents]
 
 
@@ -59,13 +60,11 @@ def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
 
 
 def test_decomposed_and_invisible_characters(demo_path: Path) -> None:
-    import unicodedata
-
-    text = demo_notes()["de"]
-    wanted = [(s.text, s.kb_id_) for s in make("de", demo_path)(text).ents]
-    doc = make("de", demo_path)(unicodedata.normalize("NFD", text))
+    text, nlp = demo_notes()["de"], make("de", demo_path)
+    wanted = [(s.text, s.kb_id_) for s in nlp(text).ents]
+    doc = nlp(unicodedata.normalize("NFD", text))
     assert [(unicodedata.normalize("NFC", s.text), s.kb_id_) for s in doc.ents] == wanted
-    soft = make("de", demo_path)("Herz\u00adin\u00adfarkt und Übel\u00adkeit")
+    soft = nlp("Herz\u00adin\u00adfarkt und Übel\u00adkeit")
     assert [s._.medlink["candidates"][0]["route"] for s in soft.ents] == ["exact", "exact"]
 
 
@@ -82,12 +81,11 @@ def test_qualifiers_of_spans(demo_path: Path) -> None:
     assert {s._.medlink["presence"] for s in off.ents} == {None}
     nlp = spacy.blank("en")
     nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), "present_only": True})
-    kept = nlp(text)
-    assert [s.text for s in kept.ents] == [s.text for s in kept.spans["medlink"]] == ["gout"]
+    doc = nlp(text)
+    assert [s.text for s in doc.ents] == [s.text for s in doc.spans["medlink"]] == ["gout"]
 
 
 def test_qualifiers_of_other_entities(demo_path: Path) -> None:
-    """The linker reads the note by itself where no finder did."""
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "fever"}])  # type: ignore[attr-defined]
     nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
@@ -95,7 +93,7 @@ def test_qualifiers_of_other_entities(demo_path: Path) -> None:
     assert span._.medlink["presence"] == "absent"
 
 
-def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
+def test_mentions_do_not_replace_entities(demo_path: Path) -> None:
     nlp = spacy.blank("en")
     ruler = nlp.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "PROBLEM", "pattern": "heart attack"}])  # type: ignore[attr-defined]
@@ -108,7 +106,7 @@ def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
     assert all(s._.medlink is not None for s in doc.spans["medlink"])
 
 
-def test_a_span_group_of_ones_own(demo_path: Path) -> None:
+def test_another_span_group(demo_path: Path) -> None:
     @Language.component("test_own_spans")
     def own(doc: Doc) -> Doc:
         doc.spans["own"] = [Span(doc, 1, 3, label="X"), Span(doc, 2, 3, label="Y")]
@@ -120,7 +118,7 @@ def test_a_span_group_of_ones_own(demo_path: Path) -> None:
     doc = nlp("severe chest pain")
     assert [(s.text, s.label_, s.kb_id_ != "NIL") for s in doc.spans["own"]] == [
         ("chest pain", "X", True),
-        ("pain", "Y", False),  # as a mention of the note it is a part of the other
+        ("pain", "Y", False),  # a part of the other mention
     ]
     wrong = spacy.blank("en")
     wrong.add_pipe("biolord_linker", config={"bundle": str(demo_path), "spans_key": "owm"})
@@ -128,7 +126,7 @@ def test_a_span_group_of_ones_own(demo_path: Path) -> None:
         wrong("chest pain")
 
 
-def test_wrong_options_are_refused(demo_path: Path) -> None:
+def test_invalid_options_are_refused(demo_path: Path) -> None:
     nlp = spacy.blank("en")
     for name, config, message in (
         ("biolord_linker", {"treshold": 0.5}, "treshold"),
@@ -178,6 +176,7 @@ def test_batches_give_what_single_calls_give(demo_path: Path) -> None:
     assert [facts(doc) for doc in nlp.pipe(texts, batch_size=4)] == [facts(nlp(text)) for text in texts]
 
 
+@pytest.mark.slow
 def test_two_processes_after_the_parent_has_worked(demo_path: Path) -> None:
     nlp = make("de", demo_path)
     texts = [demo_notes()["de"], "Fieber", "Mitralklappenstenose (MS). MS bekannt."] * 4
@@ -209,14 +208,14 @@ def test_candidates_are_pairs_in_tuples(demo_path: Path) -> None:
     nlp = make("en", demo_path)
     (span,) = nlp("chest pain").ents
     (concept_id, score), *_ = span._.kb_ents
-    pickle.dumps(Underscore.get_state())  # where processes are not forked
+    pickle.dumps(Underscore.get_state())  # as for processes that are not forked
     assert (type(span._.kb_ents[0]), type(concept_id), type(score)) == (tuple, str, float)
     assert Span(nlp.make_doc("chest pain"), 0, 1)._.kb_ents is None
     span._.kb_ents = [["X:1", 1]]
     assert (span._.kb_ents, type(span._.kb_ents[0])) == ([("X:1", 1)], tuple)
 
 
-def test_a_saved_pipeline_without_its_bundle_says_how_to_name_one(demo_path: Path, tmp_path: Path) -> None:
+def test_a_saved_pipeline_without_its_bundle(demo_path: Path, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     gone = tmp_path / "bundle"
     gone.symlink_to(demo_path)
@@ -227,8 +226,7 @@ def test_a_saved_pipeline_without_its_bundle_says_how_to_name_one(demo_path: Pat
         spacy.load(tmp_path / "model")
     override = {"components.links.bundle": str(demo_path)}
     assert f"{gone}: no such bundle. Remedy: " in str(caught.value)
-    said = 'spacy.load(PIPELINE, config={"components.links.bundle": FOLDER})'
-    assert said in str(caught.value)
+    assert 'spacy.load(PIPELINE, config={"components.links.bundle": FOLDER})' in str(caught.value)
     assert "links" in spacy.load(tmp_path / "model", config=override).pipe_names
 
 
@@ -241,6 +239,7 @@ def test_a_saved_pipeline_refuses_another_bundle(demo_path: Path, tmp_path: Path
         spacy.load(tmp_path / "model", config=config)
 
 
+@pytest.mark.slow
 def test_without_configuration(
     demo_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +274,8 @@ def test_strange_notes(demo_path: Path, language: str) -> None:
         assert all(any("fever" in s.text for s in docs[at].ents) for at in (3, 5))
 
 
-def test_a_note_longer_than_parsers_bear(demo_path: Path) -> None:
-    # spaCy's limit of 1,000,000 characters is for parsers, which are not here
+@pytest.mark.slow
+def test_a_note_longer_than_the_limit_of_spacy(demo_path: Path) -> None:
+    # spaCy limits documents to 1,000,000 characters
     doc = build_pipeline(demo_path, "en")("fever " + "nothing else was noted " * 50_000 + "cough")
     assert [s.text for s in doc.ents] == ["fever", "cough"]

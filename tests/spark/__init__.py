@@ -1,1 +1,1 @@
-"""Notes of a Spark DataFrame."""
+"""Linking the notes of a Spark DataFrame."""

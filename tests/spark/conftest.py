@@ -15,7 +15,7 @@ import pytest
 import medlink
 
 ROOT = Path(medlink.__file__).parents[1]
-# a JVM that lives for seconds is not worth its best compiler, and each logs what it can
+# a cheap compiler, as a JVM lives for seconds only; all logging is on
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={}"
 LOG = """\
 rootLogger.level = info
@@ -28,7 +28,7 @@ appender.out.layout.pattern = %p %c: %m%n%ex
 
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this Spark has all that it writes: logs, events, work folders, scratch files."""
+    """All that this Spark writes: logs, events, work folders, scratch files."""
     return tmp_path_factory.mktemp("spark")
 
 
@@ -42,7 +42,7 @@ def spark(spark_folder: Path) -> Iterator[Any]:
     import pyspark
     from pyspark.sql import SparkSession
 
-    # the workers' folders are made in Spark's own, which is thus one of links to what is installed
+    # workers write into the home of Spark: use a folder of links to the installed one
     home = spark_folder / "home"
     home.mkdir()
     for name in ("bin", "jars", "python"):

@@ -1,4 +1,4 @@
-"""``medlink.spark.link_notes`` on a real Spark: the links of one machine.
+"""``medlink.spark.link_notes`` on a real Spark gives the links of one machine.
 
 Skipped where pyspark or Java is not installed, unless ``MEDLINK_REQUIRE_SPARK`` is set.
 """
@@ -22,11 +22,11 @@ from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.linking.demo import demo_notes
 from medlink.spark import link_notes
 
-# pyspark 4.3 says so of itself; medlink gives it bytes and takes plain objects
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+# pyspark 4.3 warns of itself; medlink passes bytes and plain objects
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")]
 MARKER = "Quartermainitis"
 SEARCHED = ("*.log", "events/**/*", "home/work/**/*", "local/**/*", "warehouse/**/*")
-"""All that this Spark writes; the rest of its folder are links to what is installed."""
+"""All that this Spark writes; the rest of its folder are links to the installation."""
 NOTES = [
     *demo_notes().values(),
     "😀 Fieber\r\nkein Husten\r\n",
@@ -51,14 +51,14 @@ def read(spark: Any, lines: Path) -> Any:
     return spark.read.schema("id bigint, text string").json(str(lines)).repartition(4, "id")
 
 
-def here(lines: Path, bundle: Path, out: Path, **options: Any) -> list[dict[str, Any]]:
-    """The links that one machine finds, in the order of notes and places."""
+def link_locally(lines: Path, bundle: Path, out: Path, **options: Any) -> list[dict[str, Any]]:
+    """Links of one machine, in the order of notes and positions."""
     medlink.link_notes(bundle, lines, out=out, **options)
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     return sorted(rows, key=lambda row: (row["note"], row["start"], row["end"]))
 
 
-def there(links: Any) -> list[dict[str, Any]]:
+def collect(links: Any) -> list[dict[str, Any]]:
     """The rows of a DataFrame of links as those of JSON lines; none of them may have a problem."""
     rows = [row.asDict(recursive=True) for row in links.orderBy("note", "start", "end").collect()]
     for row in rows:
@@ -74,20 +74,20 @@ def test_the_links_are_those_of_one_machine(
 ) -> None:
     links = link_notes(read(spark, lines), demo_path, **options)
     assert dict(links.dtypes)["note"] == "bigint"
-    expected = here(lines, demo_path, tmp_path / "out.jsonl", **options)
-    assert there(links) == expected
+    expected = link_locally(lines, demo_path, tmp_path / "out.jsonl", **options)
+    assert collect(links) == expected
     assert expected
 
 
 @pytest.mark.parametrize("top", ["", "bundle"])
-def test_a_bundle_that_spark_ships(spark: Any, lines: Path, demo_path: Path, tmp_path: Path, top: str) -> None:
+def test_an_archive_that_spark_ships(spark: Any, lines: Path, demo_path: Path, tmp_path: Path, top: str) -> None:
     folder = tmp_path / "a place"
     folder.mkdir()
     archive = folder / f"demo {top}.tar.gz"
     with tarfile.open(archive, "w:gz") as file:
         file.add(demo_path, top or ".")
     links = link_notes(read(spark, lines), archive)
-    assert there(links) == here(lines, demo_path, tmp_path / "out.jsonl")
+    assert collect(links) == link_locally(lines, demo_path, tmp_path / "out.jsonl")
 
 
 def test_ids_keep_their_type_and_bad_notes_are_rows(spark: Any, demo_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_ids_keep_their_type_and_bad_notes_are_rows(spark: Any, demo_path: Path)
     assert {bytes(row.note) for row in same} == {b"a\xff"}
 
 
-def test_what_is_refused_before_a_job_begins(spark: Any, demo_path: Path) -> None:
+def test_invalid_options_are_refused_before_a_job_begins(spark: Any, demo_path: Path) -> None:
     notes = spark.createDataFrame([], "id bigint, text string, ratio double")
     for options, message in (
         ({"text": "words"}, "text is 'words', the notes have no column of that name. Remedy: name another one with te"),
@@ -126,7 +126,7 @@ def test_what_is_refused_before_a_job_begins(spark: Any, demo_path: Path) -> Non
         assert str(caught.value).startswith(message)
 
 
-def test_bundles_that_are_not_there(spark: Any, tmp_path: Path) -> None:
+def test_missing_bundles(spark: Any, tmp_path: Path) -> None:
     notes = spark.createDataFrame([], "id bigint, text string")
     with pytest.raises(InputError, match=r"bundle\.tar: no such file. Remedy: name the folder of a bundle, or an arch"):
         link_notes(notes, tmp_path / "bundle.tar")
@@ -134,7 +134,7 @@ def test_bundles_that_are_not_there(spark: Any, tmp_path: Path) -> None:
         link_notes(notes, tmp_path / "bundle")
 
 
-def test_spark_writes_no_word_of_a_note(spark: Any, spark_folder: Path, demo_path: Path, tmp_path: Path) -> None:
+def test_spark_writes_no_text_of_a_note(spark: Any, spark_folder: Path, demo_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     rows = [{"id": number, "text": f"{MARKER}: Fieber, Husten. {MARKER}"} for number in range(50)]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, {"id": 50, "text": None}]), "utf-8")
@@ -144,15 +144,15 @@ def test_spark_writes_no_word_of_a_note(spark: Any, spark_folder: Path, demo_pat
         link_notes(notes, demo_path).select("no_such_column")
     assert any("Fieber" in part.read_text("utf-8") for part in (tmp_path / "links").glob("part-*"))
     names = set()
-    for found in (one for folder in SEARCHED for one in spark_folder.glob(folder) if one.is_file()):
+    for found in (path for pattern in SEARCHED for path in spark_folder.glob(pattern) if path.is_file()):
         names.add(found.name)
         assert MARKER.encode() not in found.read_bytes(), found
-    # the search has seen the logs of the driver and of executors, and the events
+    # the search has covered the logs of driver and executors, and the events
     assert {"driver.log", "stderr"} <= names
     assert any("events" in name or "app-" in name for name in names)
 
 
-def test_the_document_prints_what_it_says(spark: Any, demo_path: Path, lines: Path, tmp_path: Path) -> None:
+def test_the_documentation_prints_what_it_shows(spark: Any, demo_path: Path, lines: Path, tmp_path: Path) -> None:
     text = (Path(medlink.__file__).parents[1] / "docs" / "how-to" / "spark.md").read_text("utf-8")
     shutil.copy(lines, tmp_path / "notes.jsonl")
     (tmp_path / "bundle").symlink_to(demo_path)
@@ -164,6 +164,6 @@ def test_the_document_prints_what_it_says(spark: Any, demo_path: Path, lines: Pa
             exec(code.replace("/data/", f"{tmp_path}/"), {})
         assert out.getvalue() == printed
     assert spark.read.parquet(str(tmp_path / "links.parquet")).count() == len(
-        here(lines, demo_path, tmp_path / "out.jsonl", threshold=0.6)
+        link_locally(lines, demo_path, tmp_path / "out.jsonl", threshold=0.6)
     )
     assert spark.read.parquet(str(tmp_path / "mentions.parquet")).collect()[0]["presence"] == "absent"

@@ -1,4 +1,4 @@
-"""What runs on an executor, without a Spark: frames of bytes in, frames of rows out."""
+"""The code of an executor without Spark: from frames of bytes to frames of rows."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pytest
 from medlink.errors import BundleError, MedlinkError
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
-from medlink.spark import Place, link_partition
+from medlink.spark import BundleLocation, link_partition
 
 MARKER = "Quartermainitis"
 
 
 def linked(demo: Bundle, notes: list[tuple[Any, ...]], columns: str = "note text", versions: str = "") -> pd.DataFrame:
-    """The rows of notes that come as two frames."""
+    """The rows of notes in two frames."""
     frame = pd.DataFrame(notes, columns=columns.split(), dtype=object)
     frames = [frame[:1], frame[1:]]
     versions = versions or json.dumps(demo.versions)
-    found = list(link_partition(Place(str(demo.folder), shipped=False), (), versions, frames))
+    found = list(link_partition(BundleLocation(str(demo.folder), shipped=False), (), versions, frames))
     return pd.concat(found) if found else pd.DataFrame()
 
 
-def test_a_note_that_cannot_be_read_is_a_row(demo: Bundle) -> None:
+def test_an_unreadable_note_is_a_row(demo: Bundle) -> None:
     notes = [
         (b"1", b"Kein Fieber.", b"de"),
         (b"2", None, None),
@@ -54,11 +54,11 @@ def test_another_bundle_than_on_the_driver(demo: Bundle) -> None:
         linked(demo, [(b"1", b"Fieber")], versions="{}")
 
 
-def test_an_error_that_nobody_foresaw_says_nothing_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_contains_no_text_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: NotePipeline, notes: Any) -> None:
         raise KeyError(notes[0].text)
 
     monkeypatch.setattr(NotePipeline, "link", fail)
-    with pytest.raises(MedlinkError, match=f"unforeseen KeyError at {Path(__file__).name}:") as caught:
+    with pytest.raises(MedlinkError, match=f"unexpected KeyError at {Path(__file__).name}:") as caught:
         linked(demo, [(b"1", MARKER.encode())])
     assert MARKER not in "".join(traceback.format_exception(caught.value))

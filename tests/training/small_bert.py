@@ -1,18 +1,29 @@
-"""A BERT of one layer or more with random weights, for the tests that train a transformer."""
+"""A BERT of one layer or more with random weights, and a simulated kill, for the tests of trainers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 
 class Killed(Exception):
-    """The end of a process, as its log saw it."""
+    """A simulated kill."""
+
+
+def kill_at(*starts: str) -> Callable[[str], None]:
+    """A progress function that raises :class:`Killed` at a line with one of these beginnings."""
+
+    def progress(line: str) -> None:
+        if line.startswith(starts):
+            raise Killed
+
+    return progress
 
 
 def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16, layers: int = 1) -> Path:
-    """Write the model below a folder; returns its place. It reads letters."""
+    """Write the model below a folder, and return its path. Its tokens are letters."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast

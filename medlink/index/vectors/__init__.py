@@ -1,6 +1,6 @@
-"""Vectors of names and the search among them: one file for each kind of index.
+"""Vector search among names: one module for each kind of index.
 
-Every module here with a class ``Index`` is a kind of that name: see :class:`medlink.index.vectors.base.VectorIndex`.
+Each module with a class ``Index`` is a kind: see :class:`medlink.index.vectors.base.VectorIndex`.
 """
 
 from __future__ import annotations
@@ -12,30 +12,32 @@ from medlink.errors import ConfigError
 from medlink.index.vectors.base import VectorIndex
 
 FLAT_LIMIT = 50_000
-"""Names up to which exact search is chosen."""
+"""Names up to which :func:`choose` gives exact search."""
 GRAPH_LIMIT = 500_000
-"""Names up to which a graph is chosen."""
+"""Names up to which :func:`choose` gives a graph."""
 _NO_KINDS = {"base", "cells", "library"}
 
 
 def kinds() -> tuple[str, ...]:
-    """Kinds of index, by listing; none of them is imported."""
+    """The kinds of index; imports none of them."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _NO_KINDS))
 
 
 def vector_index(kind: str) -> type[VectorIndex]:
-    """The class of a kind; :class:`ConfigError` where there is no such kind."""
+    """The class of a kind; raises :class:`ConfigError` for an unknown kind."""
     if kind not in kinds():
         raise ConfigError(f"unknown kind of index {kind!r}", remedy=f"one of {', '.join(kinds())}")
-    found: type[VectorIndex] = importlib.import_module(f"{__name__}.{kind}").Index
-    return found
+    index: type[VectorIndex] = importlib.import_module(f"{__name__}.{kind}").Index
+    return index
 
 
 def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
-    """The kind of index for so many names: exact search for few, a graph for more, cells for very many.
+    """Choose a kind of index by size: exact search for few names, a graph for more, cells for very many.
 
-    Where its vectors take more bytes than ``memory``, the next one that fits is chosen; :class:`ConfigError` where none
-    does.
+    If its vectors take more than ``memory`` bytes, chooses the next smaller kind that fits.
+
+    Raises:
+        ConfigError: no kind fits into the memory.
     """
     # ivf is slower than ivfpq at any size, and no better
     by_size = ("flat", "hnsw", "ivfpq")

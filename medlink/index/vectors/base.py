@@ -1,4 +1,4 @@
-"""What a kind of vector index is: vectors by row, and the rows with the largest inner product, by Faiss."""
+"""The base of all kinds of vector index: search the rows with the largest inner product, by Faiss."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ FILE = "vectors.faiss"
 
 
 class VectorIndex(ABC):
-    """Vectors of one width; the kinds differ in how the index is made and in how it is asked.
+    """Vectors of one width; the kinds differ in how the index is built and searched.
 
-    Where the installed Faiss sees GPUs, an opened index lies on them as well, a share in 16 bits on each, and all of it
-    is compared there. A search among allowed rows stays with the index itself: Faiss has no selectors on the GPU. With
-    one of the ``threads`` that build it the same vectors give the same index.
+    If Faiss sees GPUs, a loaded index is copied to them, a share in 16 bits to each, and searched there exhaustively. A
+    search among allowed rows stays on the CPU: Faiss has no selectors on the GPU. A build with one thread is
+    reproducible.
     """
 
     kind: str
     embedding_type: type[np.floating[Any]] = np.float32
-    """Type of the vectors that an index is built from: a kind that keeps only 16 bits is given no more."""
+    """Type of the vectors that an index is built from: float16 for a kind that stores no more."""
     keeps_near = True
-    """Whether the nearest names of every name are kept beside the index; if not, they are searched for on demand."""
+    """Whether the nearest names of each name are stored beside the index; if not, they are searched on demand."""
     _on_gpu: Any = None
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None:
@@ -40,55 +40,51 @@ class VectorIndex(ABC):
         self._open(self._create(dimension))
 
     def _open(self, index: Any, folder: Path | None = None) -> None:
-        """Take a Faiss index; ``folder`` is that of its file, where it has one."""
+        """Adopt a Faiss index, and the folder of its file, if any."""
         self._index, self._storage = index, self._vectors_of(index)
         self.dimension = int(index.d)
 
     @classmethod
     @abstractmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, once all of the index was looked at."""
+        """Bytes of memory per vector, once all of the index has been read."""
 
     @staticmethod
     def _create(dimension: int) -> Any:
         """An empty Faiss index, of kinds that need no training."""
-        raise NotImplementedError  # cells are made when their first vectors come
+        raise NotImplementedError
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:
-        """The exact index within one that is searched in another way."""
+        """The part of a Faiss index that stores the vectors."""
         return index
 
-    def _asked(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
-        """The Faiss index that answers, and its parameters."""
+    def _searcher(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
         return self._storage, None if allowed is None else faiss().SearchParameters(sel=selector(allowed))
 
     def __len__(self) -> int:
         return int(self._storage.ntotal)
 
     def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
-        """Add vectors ``(n, dimension)`` to an index that was not opened from a file; rows are numbered on.
+        """Append vectors ``(n, dimension)`` to an index that was not opened from a file.
 
-        ``progress`` is called with how many are in the index and how many will be.
+        ``progress`` gets the number of vectors in the index, and their total.
         """
-        before = faiss().omp_get_max_threads()
-        faiss().omp_set_num_threads(self._threads)
-        try:
-            if len(vectors):
-                with self._watched(len(vectors), progress):
-                    self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
-        finally:
-            faiss().omp_set_num_threads(before)
+        if len(vectors):
+            with faiss_threads(self._threads), self._reporting(len(vectors), progress):
+                self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
 
-    def _watched(self, count: int, progress: Callable[[int, int], object] | None) -> AbstractContextManager[None]:
-        """Around the moment in which vectors are added: what tells how far that is, where it takes long."""
+    def _reporting(self, count: int, progress: Callable[[int, int], object] | None) -> AbstractContextManager[None]:
+        """Report progress while vectors are added, where that takes long."""
         return nullcontext()
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """The k rows with the largest inner product with each of the vectors ``(n, dimension)``, and these products.
+        """Find the k rows with the largest inner products with each of the vectors ``(n, dimension)``.
 
-        ``allowed (rows,)`` says which rows may come back; the others are skipped while it searches. Both are ``(n,
-        k)``, best first, row -1 where there are fewer, or have as many columns as there are rows at all.
+        The search skips rows that are not ``allowed (rows,)``.
+
+        Returns:
+            Rows and inner products, both ``(n, min(k, rows))``, best first; row -1 where there are fewer.
         """
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             raise ConfigError(f"vectors of shape {vectors.shape}, (n, {self.dimension}) expected")
@@ -96,23 +92,22 @@ class VectorIndex(ABC):
         if k == 0 or not len(vectors):
             return np.full((len(vectors), k), -1, np.int64), np.zeros((len(vectors), k), np.float32)
         on_gpu = self._on_gpu is not None and allowed is None
-        index, parameters = (self._on_gpu, None) if on_gpu else self._asked(k, allowed)
+        index, parameters = (self._on_gpu, None) if on_gpu else self._searcher(k, allowed)
         scores, rows = index.search(np.ascontiguousarray(vectors, dtype=np.float32), k, params=parameters)
         return rows, scores
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Vectors of rows ``(n,)`` as ``(n, dimension)``, as they are stored; ``IndexError`` for a row there is not."""
+        """Stored vectors ``(n, dimension)`` of rows ``(n,)``; ``IndexError`` for a row that does not exist."""
         if not len(rows):
             return np.zeros((0, self.dimension), np.float32)
         if rows.min() < 0 or rows.max() >= len(self):
-            raise IndexError("no vector of that number")  # Faiss would read beside them
-        found: Vectors = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
-        return found
+            raise IndexError("no vector of that number")  # Faiss would read outside its memory
+        vectors: Vectors = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
+        return vectors
 
     def save(self, folder: Path) -> None:
-        """Write the index into one file of a folder; ``OSError`` where it cannot be written."""
         failed: list[OSError] = []
-        # by Python: Faiss prints that a disk is full where it closes a file, and goes on
+        # Faiss itself ignores a full disk
         with open(folder / FILE, "wb", buffering=0) as file:
 
             def write(content: bytes) -> None:
@@ -129,7 +124,7 @@ class VectorIndex(ABC):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the file of a folder by memory-mapping, and copy its vectors to the GPUs where there are some."""
+        """Open the file of a folder by memory-mapping, and copy its vectors to the GPUs, if any."""
         if not (folder / FILE).exists():
             raise BundleError("a file of the index is missing", path=folder / FILE, remedy=REBUILD)
         opened = cls.__new__(cls)
@@ -139,16 +134,27 @@ class VectorIndex(ABC):
         return opened
 
     def _load(self, path: Path) -> None:
-        with readable(path):
+        with reporting_unreadable(path):
             self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), path.parent)
 
     def prepare(self) -> None:  # noqa: B027  # most kinds are mapped
-        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
+        """Read the files of the first search now: processes forked later share them."""
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Let a file of vectors that Faiss cannot read be an error that says so."""
+def faiss_threads(threads: int) -> Iterator[None]:
+    """Set the number of threads of Faiss during a block."""
+    before = faiss().omp_get_max_threads()
+    faiss().omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        faiss().omp_set_num_threads(before)
+
+
+@contextmanager
+def reporting_unreadable(path: Path) -> Iterator[None]:
+    """Raise :class:`BundleError` for a file that Faiss cannot read."""
     try:
         yield
     except (RuntimeError, AttributeError) as error:
@@ -157,5 +163,5 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def selector(allowed: NDArray[np.bool_]) -> Any:
-    """What tells Faiss which rows may come back."""
+    """The Faiss selector of the allowed rows."""
     return faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))

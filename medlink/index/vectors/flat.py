@@ -1,4 +1,4 @@
-"""Exact search: every vector is compared."""
+"""Exact search: compare every vector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from medlink.index.vectors.library import faiss
 
 
 class Index(VectorIndex):
-    """Vectors of 32 bits for each weight, all of them compared."""
+    """Vectors in float32."""
 
     kind = "flat"
 

@@ -1,4 +1,4 @@
-"""A graph of neighbours (HNSW; Malkov and Yashunin 2018): quick among many vectors."""
+"""A graph of neighbours (HNSW; Malkov and Yashunin 2018): fast search among many vectors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from medlink.index.vectors.library import faiss
 _LINKS = 32
 _BUILD_WIDTH = 80
 _SEARCH_WIDTH = 64
-_FEW = 8  # rows that half the width finds as well
-_SAMPLED = 16  # of so many names one is looked at to tell how far the graph is
-_EVERY = 0.2  # seconds between two looks
-_SMALL = 10_000  # so few allowed rows are searched exactly
+_FEW = 8  # k up to which half the width finds as much
+_SAMPLED = 16  # every 16th name is sampled for the progress
+_INTERVAL = 0.2  # seconds between two reports
+_SMALL = 10_000  # allowed rows up to which the search is exact
 
 
 class Index(VectorIndex):
-    """Vectors of 16 bits for each weight, found along the links of a graph."""
+    """Vectors in float16, found along the links of a graph."""
 
     kind = "hnsw"
 
@@ -37,7 +37,7 @@ class Index(VectorIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        # links, their offset and its level; a name in 32 has links of a second level
+        # links, their offset and level; one name in 32 has links of a second level
         return 2 * dimension + 4 * (2 * _LINKS + 1) + 12
 
     @staticmethod
@@ -45,9 +45,9 @@ class Index(VectorIndex):
         return index.storage
 
     @contextmanager
-    def _watched(self, count: int, progress: Callable[[int, int], object] | None) -> Iterator[None]:
-        # Vectors that are added a few at a time would make another graph, and Faiss says nothing as it goes. So the
-        # tables of links are laid out before, where they stay while they fill, and another thread looks at a sample.
+    def _reporting(self, count: int, progress: Callable[[int, int], object] | None) -> Iterator[None]:
+        # Adding vectors in batches would make another graph, and Faiss reports no progress. The tables of links are
+        # therefore allocated before, and another thread samples how many are filled.
         if progress is None or len(self):
             yield
             return
@@ -55,11 +55,11 @@ class Index(VectorIndex):
         hnsw.prepare_level_tab(count, False)
         firsts = faiss().vector_to_array(hnsw.offsets)[:-1:_SAMPLED].astype(np.int64)
         links = faiss().rev_swig_ptr(hnsw.neighbors.data(), hnsw.neighbors.size())
-        hnsw.offsets.resize(1)  # Faiss lays them out again, by the same levels and in the same place
+        hnsw.offsets.resize(1)  # Faiss allocates them again, by the same levels and in the same place
         ended = Event()
 
         def watch() -> None:
-            while not ended.wait(_EVERY):
+            while not ended.wait(_INTERVAL):
                 progress(int((links[firsts] >= 0).mean() * count), count)
 
         watcher = Thread(target=watch, daemon=True)
@@ -71,9 +71,9 @@ class Index(VectorIndex):
             watcher.join()
         progress(count, count)
 
-    def _asked(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
+    def _searcher(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
         if allowed is not None and np.count_nonzero(allowed) <= _SMALL:
-            return super()._asked(k, allowed)
+            return super()._searcher(k, allowed)
         width = max(_SEARCH_WIDTH if k > _FEW else _SEARCH_WIDTH // 2, 2 * k)
         parameters = faiss().SearchParametersHNSW(efSearch=width)
         if allowed is not None:

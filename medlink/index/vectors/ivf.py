@@ -1,4 +1,4 @@
-"""Cells of codes with eight bits for each weight: for so many names that building a graph would take too long."""
+"""Cells of codes with eight bits per dimension: for so many names that building a graph would take too long."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from medlink.index.vectors.cells import CellsIndex
 
 
 class Index(CellsIndex):
-    """One byte for each weight (scalar quantisation), and eight for the number of the row."""
+    """One byte per dimension (scalar quantisation), and eight for the row number."""
 
     kind = "ivf"
-    _again = 3
+    _rescored = 3
 
     @staticmethod
     def _codes(dimension: int) -> str:

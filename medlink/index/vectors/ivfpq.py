@@ -1,4 +1,4 @@
-"""Cells of codes with four bits for two weights: for millions of names, and for machines with little memory."""
+"""Cells of codes with four bits per two dimensions: for millions of names, and for machines with little memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 from weakref import finalize
 
-from medlink.index.vectors.base import readable
+from medlink.index.vectors.base import reporting_unreadable
 from medlink.index.vectors.cells import CellsIndex
 from medlink.index.vectors.library import faiss
 
@@ -16,11 +16,11 @@ from medlink.index.vectors.library import faiss
 class Index(CellsIndex):
     """Product quantisation (Jégou et al. 2011, section II), scanned in registers (André et al. 2015).
 
-    The codes are read at the first search. Each process has its own, but for those that are forked after that.
+    The first search reads the codes. Each process has its own copy, except for processes forked after that.
     """
 
     kind = "ivfpq"
-    _again = 8
+    _rescored = 8
     _codes_file: _File | None = None
 
     @staticmethod
@@ -31,23 +31,23 @@ class Index(CellsIndex):
         self._open_exact(path.parent)
         self._index, self._codes_file, self._reading = None, _File(path), Lock()
 
-    def _held(self) -> Any:
+    def _codes_index(self) -> Any:
         if self._index is None and self._codes_file is not None:
-            with self._reading, readable(self._codes_file.path):
+            with self._reading, reporting_unreadable(self._codes_file.path):
                 if self._index is None:
                     self._hold(self._codes_file.index(), self._codes_file.path.parent)
         return self._index
 
     def prepare(self) -> None:
-        self._held()
+        self._codes_index()
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        return -(-_parts(dimension) // 2) + 8  # eight for the number of the row
+        return -(-_parts(dimension) // 2) + 8  # eight for the row number
 
 
 class _File:
-    """A file that is open from now on and read later, wherever it has gone to meanwhile."""
+    """A file opened now and read later, even if moved or removed meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._number = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -56,12 +56,12 @@ class _File:
     def index(self) -> Any:
         at = 0
 
+        # with a position of its own: forked processes share that of the file
         def read(size: int) -> bytes:
-            """The next bytes; processes that were forked share the place in the file, and each reads from its own."""
             nonlocal at
-            found = os.pread(self._number, size, at)
-            at += len(found)
-            return found
+            content = os.pread(self._number, size, at)
+            at += len(content)
+            return content
 
         return faiss().read_index(faiss().PyCallbackIOReader(read))
 

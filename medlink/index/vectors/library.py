@@ -1,4 +1,4 @@
-"""Faiss, imported when it is needed."""
+"""Faiss, imported at its first use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COPIED = 1 << 18  # vectors copied to a GPU at a time
 
 @cache
 def faiss() -> Any:
-    """The Faiss module, safe to use in processes that are forked."""
+    """The Faiss module, safe in forked processes."""
     import faiss as library
 
-    # OpenMP's threads do not survive a fork; a child that starts them again hangs.
+    # OpenMP's threads do not survive a fork, and a child that starts them again hangs
     os.register_at_fork(after_in_child=lambda: library.omp_set_num_threads(1))
     return library
 
@@ -29,14 +29,14 @@ def gpu_count() -> int:
 
 
 def gpu_copy(vectors: Callable[[int, int], Any], count: int, dimension: int) -> Any:
-    """Vectors on all GPUs, each of which holds its share of them in 16 bits: a Faiss index that compares all.
+    """Copy vectors to all GPUs, a share in 16 bits to each: a Faiss index that searches all exhaustively.
 
-    ``vectors`` gives those from one row up to another, as float32. Shares are filled one by one, as Faiss adds to an
-    index of several shares only once.
+    ``vectors(start, stop)`` gives a range of rows as float32. Fills the shares one by one: Faiss adds to an index of
+    several shares only once.
     """
     options = faiss().GpuClonerOptions()
     options.useFloat16 = True
-    shares = faiss().IndexShards(dimension, True, True)  # searched at the same time; rows are numbered on
+    shares = faiss().IndexShards(dimension, True, True)  # searched in parallel, with successive row numbers
     bounds = np.linspace(0, count, gpu_count() + 1).astype(int).tolist()
     for gpu, (start, stop) in enumerate(pairwise(bounds)):
         flat = faiss().IndexFlatIP(dimension)

@@ -1,1 +1,1 @@
-"""Writers of foreign formats: one file each, from a knowledge base to a file that others read."""
+"""Export of a knowledge base to other formats, one module each."""

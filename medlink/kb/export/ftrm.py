@@ -1,4 +1,4 @@
-"""Writing a knowledge base as FTRM, the SQLite container of FHIR terminology that the server Hades serves."""
+"""Export to FTRM, the SQLite container of FHIR terminology that the server Hades serves."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError
-from medlink.files.atomic import is_replaced, room_for, whole_file
-from medlink.kb.export.fhir import Beside, code_system, with_concepts
+from medlink.files.atomic import atomic_writer, is_replaceable, wrap_disk_full
+from medlink.kb.export.fhir import ConceptCursor, build_code_system, sources_with_concepts
 from medlink.kb.store import KnowledgeBase
-from medlink.kb.systems import UNKNOWN, named
+from medlink.kb.systems import UNKNOWN, system_by_name
 from medlink.records import CODE, NOT_STANDARD
 
-# equivalence of FHIR R4: the target is wider or narrower than the source
+# FHIR R4 equivalence: how the target relates to the source
 _EQUIVALENT = {
     "exact": "equivalent",
     **dict.fromkeys((CODE, *NOT_STANDARD), "equivalent"),
@@ -32,23 +33,23 @@ _BATCH = 10_000
 
 
 def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
-    """Write the concepts of a knowledge base and their mappings; gives how many concepts there are.
+    """Write the concepts of a knowledge base and their mappings, and return the number of concepts.
 
     Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. All
-    mappings are one concept map, ``urn:medlink:mappings``, with a group for each pair of systems: ``exact`` and
-    ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and ``narrower``, all others ``relatedto`` with
-    their type as comment. The time of import is now; all else is the same each time. Memory grows with the ids and the
+    mappings form one concept map, ``urn:medlink:mappings``, with a group for each pair of systems: ``exact`` and
+    ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and ``narrower``, others are ``relatedto`` with
+    their type as comment. Apart from the time of import the output is deterministic. Memory grows with the ids and the
     hierarchy of one source.
 
     Raises:
-        ConfigError: the file cannot be written, or is no file that another one could replace.
+        ConfigError: the path cannot be written, or is not a regular file.
     """
-    if not is_replaced(path):
+    if not is_replaceable(path):
         raise ConfigError("a container is a file", path=path, remedy="name a file, not a device")
-    with whole_file(path) as draft:
+    with atomic_writer(path) as draft:
         file = sqlite3.connect(draft.name, isolation_level=None)
         try:
-            with room_for(Path(path)):
+            with wrap_disk_full(Path(path)):
                 return _write(kb, file)
         finally:
             file.close()
@@ -61,10 +62,10 @@ def _write(kb: KnowledgeBase, file: sqlite3.Connection) -> int:
     file.execute("BEGIN")
     when = datetime.now(UTC).isoformat(timespec="seconds")
     file.execute("INSERT INTO tx_meta VALUES (?, ?)", ("medlink content hash", kb.content_hash))
-    sources = with_concepts(kb)
+    sources = sources_with_concepts(kb)
     addresses: dict[str, tuple[str, str]] = {}
     for source, count in sources.items():
-        head, concepts = code_system(kb, source)
+        head, concepts = build_code_system(kb, source)
         address = addresses[source.name] = head["url"], head.get("version", "")
         _register(file, "CodeSystem", address, count, when)
         _write_head(file, address, head)
@@ -102,63 +103,64 @@ def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mappin
 
 def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts: Iterator[dict[str, Any]]) -> None:
     parents: dict[str, list[str]] = {}
-    while some := list(islice(concepts, _BATCH)):
+    while batch := list(islice(concepts, _BATCH)):
         file.executemany(
             "INSERT INTO concept (cs_url, cs_version, code, display, definition) VALUES (?, ?, ?, ?, ?)",
-            ((*address, one["code"], one.get("display"), one.get("definition")) for one in some),
+            ((*address, concept["code"], concept.get("display"), concept.get("definition")) for concept in batch),
         )
         file.executemany(
             "INSERT OR IGNORE INTO concept_designation "
             "(cs_url, cs_version, code, language, use_system, use_code, use_display, value) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (*address, one["code"], each.get("language"), *_use(each["use"]), each["value"])
-                for one in some
-                for each in one.get("designation", ())
+                (
+                    *address,
+                    concept["code"],
+                    item.get("language"),
+                    *map(item["use"].get, ("system", "code", "display")),
+                    item["value"],
+                )
+                for concept in batch
+                for item in concept.get("designation", ())
             ),
         )
         file.executemany(
             "INSERT OR IGNORE INTO concept_property (cs_url, cs_version, code, prop_code, value_type, value_str) "
             "VALUES (?, ?, ?, ?, 'string', ?)",
             (
-                (*address, one["code"], each["code"], each["valueString"])
-                for one in some
-                for each in one.get("property", ())
-                if "valueString" in each
+                (*address, concept["code"], item["code"], item["valueString"])
+                for concept in batch
+                for item in concept.get("property", ())
+                if "valueString" in item
             ),
         )
-        for one in some:
-            above = [each["valueCode"] for each in one.get("property", ()) if each["code"] == "parent"]
+        for concept in batch:
+            above = [item["valueCode"] for item in concept.get("property", ()) if item["code"] == "parent"]
             if above:
-                parents[one["code"]] = above
-    pairs = ((*address, code, above) for code, some in parents.items() for above in some)
+                parents[concept["code"]] = above
+    pairs = ((*address, code, parent) for code, listed in parents.items() for parent in listed)
     file.executemany("INSERT OR IGNORE INTO concept_parent VALUES (?, ?, ?, ?)", pairs)
     closure = ((*address, above, code, depth) for code in parents for above, depth in _ancestors(parents, code).items())
     file.executemany("INSERT INTO concept_ancestor VALUES (?, ?, ?, ?, ?)", closure)
 
 
-def _use(use: Mapping[str, str]) -> tuple[str | None, ...]:
-    return use["system"], use["code"], use.get("display")
-
-
 def _ancestors(parents: Mapping[str, list[str]], code: str) -> dict[str, int]:
-    """The ancestors of a code with the length of the shortest way to each; itself is none, also in a circle."""
-    found: dict[str, int] = {}
+    """Return the ancestors of a code, without itself, and the length of the shortest path to each."""
+    depths: dict[str, int] = {}
     layer, depth = [code], 0
     while layer:
         depth += 1
-        layer = list(dict.fromkeys(above for one in layer for above in parents.get(one, ())))
-        layer = [above for above in layer if above not in found and above != code]
-        found.update(dict.fromkeys(layer, depth))
-    return found
+        layer = list(dict.fromkeys(above for code in layer for above in parents.get(code, ())))
+        layer = [above for above in layer if above not in depths and above != code]
+        depths.update(dict.fromkeys(layer, depth))
+    return depths
 
 
 def _write_mappings(
     kb: KnowledgeBase, file: sqlite3.Connection, addresses: Mapping[str, tuple[str, str]], when: str
 ) -> None:
-    """All mappings as one concept map, where there are any."""
-    waiting = _elements(kb, addresses)
-    first = next(waiting, None)
+    elements = _elements(kb, addresses)
+    first = next(elements, None)
     if first is None:
         return
     address = f"{UNKNOWN}mappings", ""
@@ -169,7 +171,7 @@ def _write_mappings(
     file.executemany(
         "INSERT OR IGNORE INTO conceptmap_element (cm_url, cm_version, group_idx, source_system, source_version, "
         "target_system, source_code, target_code, equivalence, comment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*address, *one) for one in chain([first], waiting)),
+        ((*address, *element) for element in chain([first], elements)),
     )
     ((count,),) = file.execute("SELECT count(*) FROM conceptmap_element")
     _register(file, "ConceptMap", address, count, when)
@@ -177,16 +179,16 @@ def _write_mappings(
 
 def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
     groups: dict[tuple[str, ...], int] = {}
-    owners = Beside(kb.iter_concepts(), lambda one: one.concept_id)
-    for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
-        for owner in owners.of(concept_id):
+    concepts = ConceptCursor(kb.iter_concepts())
+    for concept_id, mappings in groupby(kb.iter_mappings(), attrgetter("concept_id")):
+        for owner in concepts.seek(concept_id):
             url, version = addresses[owner.source]
-            code = concept_id if url.startswith(UNKNOWN) else named(owner.source).code(concept_id)
-            for one in mappings:
-                target = named(one.system)
-                target_code = target.code(target.concept_id(one.code))
+            code = concept_id if url.startswith(UNKNOWN) else system_by_name(owner.source).code(concept_id)
+            for mapping in mappings:
+                target = system_by_name(mapping.system)
+                target_code = target.code(target.concept_id(mapping.code))
                 if (target.url, target_code) != (url, code):
                     group = groups.setdefault((url, version, target.url), len(groups))
-                    comment = f"type {one.type}" if one.type not in (*_EQUIVALENT, "related") else None
-                    equivalence = _EQUIVALENT.get(one.type, _RELATED)
+                    comment = f"type {mapping.type}" if mapping.type not in (*_EQUIVALENT, "related") else None
+                    equivalence = _EQUIVALENT.get(mapping.type, _RELATED)
                     yield group, url, version, target.url, code, target_code, equivalence, comment

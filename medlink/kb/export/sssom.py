@@ -1,6 +1,6 @@
-"""Writing the mappings of a knowledge base as SSSOM (Matentzoglu et al. 2022, https://mapping-commons.github.io/sssom).
+"""Export of mappings to SSSOM (Matentzoglu et al. 2022, https://mapping-commons.github.io/sssom).
 
-A header of YAML in lines that begin with ``#``, then a table parted by tabs with one mapping in each row.
+The file has a YAML header in lines that begin with ``#``, then a TSV table with one mapping a row.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import TextIO
 from urllib.parse import quote
 
-from medlink.kb.export.fhir import Beside
+from medlink.kb.export.fhir import ConceptCursor
 from medlink.kb.store import KnowledgeBase
-from medlink.kb.systems import SYSTEMS, UNKNOWN, named
+from medlink.kb.systems import SYSTEMS, UNKNOWN, system_by_name
 from medlink.records import CODE, NOT_STANDARD, Mapping
 
 COLUMNS = (
@@ -37,8 +38,8 @@ _VOCABULARIES = {
     "skos": "http://www.w3.org/2004/02/skos/core#",
 }
 _OBO = "http://purl.obolibrary.org/obo/"
-# What prefixes stand for whose addresses in FHIR are others, or that have none.
-_ADDRESSES = {
+# expansions of prefixes that have no FHIR URL, or another one
+_EXPANSIONS = {
     **{prefix: f"{_OBO}{prefix}_" for prefix in ("CHEBI", "CL", "DOID", "GO", "HP", "MONDO", "MP", "NCIT", "UBERON")},
     "Orphanet": "http://www.orpha.net/ORDO/Orphanet_",
     "SNOMEDCT": "http://snomed.info/id/",
@@ -50,45 +51,44 @@ _SAFE = "/:.~+*!'()@&=$,;-_#?"
 
 
 def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
-    """Write all mappings of a knowledge base; gives how many there are.
+    """Write all mappings of a knowledge base, and return their number.
 
-    The type of a mapping is its predicate: ``exact`` and ``code`` are ``skos:exactMatch``, ``broad`` and ``narrow`` are
-    ``skos:broadMatch`` (the object is wider) and ``skos:narrowMatch``, ``xref`` is ``oboInOwl:hasDbXref``, and all
-    others, the maps of SNOMED CT among them, are ``skos:relatedMatch`` with their type as comment. A concept whose id
-    is its own code is not mapped to itself. Nothing says how the mappings came about: their justification is
-    ``semapv:UnspecifiedMatching``, and their license unspecified.
+    The type of a mapping becomes its predicate: ``exact`` and ``code`` are ``skos:exactMatch``, ``broad`` and
+    ``narrow`` are ``skos:broadMatch`` (the object is wider) and ``skos:narrowMatch``, ``xref`` is
+    ``oboInOwl:hasDbXref``. Others, among them the maps of SNOMED CT, are ``skos:relatedMatch`` with their type as
+    comment. A concept whose id is its own code is not mapped to itself. Justification and license are unspecified.
 
     The mappings are read twice, first for the prefixes; memory does not grow with them.
     """
-    systems = {one.source for one in kb.iter_concepts()}
+    systems = {concept.source for concept in kb.iter_concepts()}
     prefixes = {curie.partition(":")[0] for subject, _, target, _ in _rows(kb) for curie in (subject, target)}
     title = f"Mappings of {', '.join(sorted(systems))}"
-    write = mapping_set(file, COLUMNS, prefixes, f"mappings:{kb.content_hash}", title)
+    write_row = write_sssom_header(file, COLUMNS, prefixes, f"mappings:{kb.content_hash}", title)
     written, rows = 0, _rows(kb)
-    while part := list(islice(rows, _BATCH)):
-        labels = kb.preferred_names([mapping.concept_id for *_, mapping in part], "en")
-        for subject, source, target, mapping in part:
+    while batch := list(islice(rows, _BATCH)):
+        labels = kb.preferred_names([mapping.concept_id for *_, mapping in batch], "en")
+        for subject, source, target, mapping in batch:
             predicate = _PREDICATES.get(mapping.type, _RELATED)
             comment = "" if mapping.type in (*_PREDICATES, "related") else f"type {mapping.type}"
             cells = (
                 subject, labels.get(mapping.concept_id, ""), predicate, target, _JUSTIFICATION,
                 source, mapping.system, comment,
             )  # fmt: skip
-            write(cells)
+            write_row(cells)
             written += 1
     return written
 
 
-def mapping_set(
+def write_sssom_header(
     file: TextIO, columns: Sequence[str], prefixes: Collection[str], set_id: str, title: str
 ) -> Callable[[Sequence[str]], object]:
-    """Write the header of a set of mappings; gives what writes a row.
+    """Write the header of a mapping set, and return a function that writes a row.
 
     Args:
-        file: where to write.
-        columns: slots of SSSOM, one for each cell of a row.
-        prefixes: those of all ids of the set.
-        set_id, title: what the set is known by, and called.
+        file: output.
+        columns: SSSOM slots, one for each cell of a row.
+        prefixes: prefixes of all ids.
+        set_id, title: id and title of the set.
     """
     head = {
         "curie_map": {**{prefix: _expansion(prefix) for prefix in sorted(prefixes)}, **_VOCABULARIES},
@@ -103,17 +103,17 @@ def mapping_set(
             file.writelines(f"#   {json.dumps(name)}: {json.dumps(url)}\n" for name, url in value.items())
         else:
             file.write(f"# {key}: {json.dumps(value, ensure_ascii=False)}\n")
-    # a label may begin with a quote
+    # quotes cells if needed, since a label may begin with a quote
     table = csv.writer(file, delimiter="\t", lineterminator="\n")
     table.writerow(columns)
     return lambda cells: table.writerow([_BLANKS.sub(" ", cell) for cell in cells])
 
 
 def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
-    concepts = Beside(kb.iter_concepts(), lambda one: one.concept_id)
-    for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
-        source = next((concept.source for concept in concepts.of(concept_id)), "")
-        subject = curie_of(source, concept_id)
+    concepts = ConceptCursor(kb.iter_concepts())
+    for concept_id, mappings in groupby(kb.iter_mappings(), attrgetter("concept_id")):
+        source = next((concept.source for concept in concepts.seek(concept_id)), "")
+        subject = concept_curie(source, concept_id)
         seen = set[tuple[str, str]]()
         for mapping in mappings:
             target = curie(mapping.system, mapping.code)
@@ -122,22 +122,22 @@ def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
                 yield subject, source, target, mapping
 
 
-def curie_of(source: str, concept_id: str) -> str:
-    """The id of a concept, with the prefix of its source where it has none."""
+def concept_curie(source: str, concept_id: str) -> str:
+    """Return a concept id as a CURIE, with the prefix of its source if it has none."""
     return curie(source, concept_id) if ":" not in concept_id else quote(concept_id, safe=_SAFE)
 
 
 def curie(system: str, code: str) -> str:
-    """A code with the prefix of its system; blanks and the like, which no id has, are percent-encoded."""
-    known = named(system)
+    """Return a code as a CURIE, with blanks and other invalid characters percent-encoded."""
+    known = system_by_name(system)
     prefix = known.prefix or known.name
     return quote(code if code.startswith(f"{prefix}:") else f"{prefix}:{code}", safe=_SAFE)
 
 
 def _expansion(prefix: str) -> str:
-    """What a prefix stands for: the address of a known system, else a name of medlink's own."""
-    if prefix in _ADDRESSES:
-        return _ADDRESSES[prefix]
+    """Expand a prefix to the URL of a known system, or to a URN of medlink."""
+    if prefix in _EXPANSIONS:
+        return _EXPANSIONS[prefix]
     for system in SYSTEMS:
         if prefix in (system.prefix or system.name, system.prefix) and system.urls:
             return f"{system.urls[0]}/"

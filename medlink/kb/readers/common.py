@@ -1,4 +1,4 @@
-"""What the readers share: how a format is announced, names with a rank, and what is deprecated."""
+"""Shared parts of the readers: format declarations, batches, ranked names, and ontology terms."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ MAX_RANK = (1 << 18) - 1
 _DEPRECATED = re.compile(r"\s*obsolete[\s_:]", re.IGNORECASE)
 _CULTURE = re.compile(r"\s*culture condition\s*:", re.IGNORECASE)
 _DEPRECATED_TYPE = re.compile(r"obsolete|deprecated", re.IGNORECASE)
-_NOT_SEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters without a look of their own
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode categories
 _PLAIN_ID = re.compile(r"[!-{}~]+")
 _ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
-# Types of synonyms that say more than their scope, by the last part of their id.
+# types of exact synonyms, by the last part of the id of the OBO synonym type
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one kind, by column, in the order in which they were read: to make an object of each takes longer than
-    to read and to store it.
+    """Records of one kind by column: creating an object for each would take longer than reading and storing it.
 
     Attributes:
-        kind: their class.
-        columns: the fields of the class, in its order, each with the values of all records.
-        path: the file that they were read from.
-        lines: their lines in it.
+        kind: class of the records.
+        columns: the values of all records for each field of the class.
+        path: the file.
+        lines: their line numbers.
     """
 
     kind: type[Record]
@@ -48,12 +47,12 @@ class Batch:
         return len(self.lines)
 
     def records(self) -> Iterator[Record]:
-        """The records, one by one."""
+        """Yield the records one by one."""
         return map(self.kind, *self.columns)
 
 
-def one_by_one(records: Iterable[Record | Batch]) -> Iterator[Record]:
-    """The records of a stream that has batches among them."""
+def unbatch(records: Iterable[Record | Batch]) -> Iterator[Record]:
+    """Yield the records of a stream that may contain batches."""
     for record in records:
         if isinstance(record, Batch):
             yield from record.records()
@@ -63,12 +62,16 @@ def one_by_one(records: Iterable[Record | Batch]) -> Iterator[Record]:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A foreign format that a knowledge base takes in.
+    """A format that can be loaded into a knowledge base.
 
-    ``option`` and ``help`` are those of ``medlink kb build``, which reads formats in ascending ``order``: where inputs
-    disagree the earlier one wins. ``further`` is the argument of the reader that takes all paths but the first, where
-    they are read as one. ``folder`` says that it takes a folder, not a file. ``in_bulk`` is ``read`` for releases of
-    millions of rows: it takes the same arguments, and has batches among its records.
+    Attributes:
+        name: name of the format.
+        read: the reader.
+        option, help: option of ``medlink kb build`` and its help text.
+        order: formats are loaded in ascending order; if inputs disagree, the earlier one wins.
+        extra_paths: argument of the reader for all paths but the first, if several are read as one.
+        folder: the path is a folder, not a file.
+        read_batches: a faster ``read`` with the same arguments that also yields batches.
     """
 
     name: str
@@ -76,67 +79,66 @@ class Format:
     option: str
     help: str
     order: int = 50
-    further: str | None = None
+    extra_paths: str | None = None
     folder: bool = False
-    in_bulk: Callable[..., Iterator[Record | Batch]] | None = None
+    read_batches: Callable[..., Iterator[Record | Batch]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RankedName(Name):
-    """A :class:`~medlink.records.Name` with ``rank``, lower is better, at most ``MAX_RANK``.
+    """A :class:`~medlink.records.Name` with a ``rank`` up to ``MAX_RANK``; lower is better.
 
-    Where several names of one concept and language call themselves preferred (two dialects of SNOMED CT,
-    two sources of one CUI), the store keeps the flag of the one with the lowest rank.
+    If several names of one concept and language are marked as preferred (two dialects of SNOMED CT, two sources of one
+    CUI), only the lowest rank stays preferred.
     """
 
     rank: int = 0
 
 
-def nothing_found(folder: StrPath, wanted: str, names: Iterable[str], remedy: str) -> InputError:
-    """What to raise where a folder does not hold the files that were looked for."""
-    found = sorted(set(names))
-    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+def missing_files_error(folder: StrPath, wanted: str, names: Iterable[str], remedy: str) -> InputError:
+    """Build the error for a folder without the expected files."""
+    present = sorted(set(names))
+    more = f" and {len(present) - 10} more" if len(present) > 10 else ""
     return InputError(
-        f"looked for {wanted}; found {', '.join(found[:10]) or 'no files'}{more}", path=folder, remedy=remedy
+        f"looked for {wanted}; found {', '.join(present[:10]) or 'no files'}{more}", path=folder, remedy=remedy
     )
 
 
 def existing_folder(folder: StrPath, remedy: str) -> Path:
-    """``folder`` if it is one; otherwise an :class:`InputError` is raised."""
+    """Return ``folder`` as a path; raises :class:`InputError` if it is no folder."""
     top = Path(folder)
     if not top.is_dir():
         raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
     return top
 
 
-def stem(path: str | PathLike[str]) -> str:
-    """Name of a file without its folder and its endings; commas part the sources in options, and become ``_``."""
+def base_name(path: str | PathLike[str]) -> str:
+    """Return a file name without folder and extensions; commas, which separate sources in options, become ``_``."""
     name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
         name = name.rsplit(".", 1)[0]
     return name.replace(",", "_")
 
 
-def is_id(text: str) -> bool:
-    """Whether a text can be an id: it has no white space, no ``|``, which parts ids, and no invisible character."""
-    # most ids are of ASCII
+def is_valid_id(text: str) -> bool:
+    """Return whether a text has no white space, no ``|``, which separates ids, and no invisible character."""
+    # most ids are ASCII
     return bool(_PLAIN_ID.fullmatch(text)) or (
         bool(text)
-        and not any(mark == "|" or mark.isspace() or unicodedata.category(mark) in _NOT_SEEN for mark in text)
+        and not any(mark == "|" or mark.isspace() or unicodedata.category(mark) in _INVISIBLE for mark in text)
     )
 
 
-def known_language(language: str) -> str:
-    """The tag of a language that the user named, ``""`` for none; raises :class:`ConfigError` for what is no tag."""
+def resolve_language(language: str | None) -> str:
+    """Return the tag of a language option, ``""`` for none; raises :class:`ConfigError` for an unknown one."""
     return named_tag(language) if language else ""
 
 
-def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
-    """Whether a label says that its term is no content any more, or never was: then it is counted.
+def is_deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
+    """Return whether a label marks its term as obsolete or not a concept, and count it in ``skipped``.
 
-    The OBO Foundry puts "obsolete " before the label of a deprecated term, and translations keep such terms without a
-    mark of their own. The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") among
-    its tissues.
+    The OBO Foundry prefixes labels of deprecated terms with "obsolete ", and translations keep such terms without
+    another mark. The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") as tissues.
     """
     reason = f"obsolete {what}" if _DEPRECATED.match(label) else "culture condition" if _CULTURE.match(label) else ""
     if reason:
@@ -144,9 +146,9 @@ def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
     return bool(reason)
 
 
-def synonym_type(scope: str, marked: str) -> str | None:
-    """The type of a synonym from its scope and the id of its type; ``None`` where the type says that it is obsolete."""
-    last = marked.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
+def _synonym_type(scope: str, type_id: str) -> str | None:
+    """Return the name type for the scope and the type id of an OBO synonym, ``None`` for an obsolete synonym."""
+    last = type_id.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
     if _DEPRECATED_TYPE.search(last):
         return None
     kind = scope.lower() or "related"
@@ -155,27 +157,27 @@ def synonym_type(scope: str, marked: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ontology:
-    """What an ontology says of a term, as records of one source, whatever the syntax it was read from."""
+    """Builds the records of ontology terms, for all syntaxes."""
 
     source: str
     language: str
     skipped: Counter[str]
 
     def term(self, concept_id: str, label: str) -> Iterator[Record]:
-        """The concept and its preferred name."""
+        """Yield the concept and its preferred name."""
         yield Concept(concept_id, self.source)
         yield Name(concept_id, label, self.language, "preferred", self.source, True)
 
-    def synonym(self, concept_id: str, text: str, scope: str, marked: str) -> Iterator[Record]:
-        """A synonym, unless it is obsolete; ``scope`` and ``marked`` as for :func:`synonym_type`."""
-        kind = synonym_type(scope, marked)
+    def synonym(self, concept_id: str, text: str, scope: str, type_id: str) -> Iterator[Record]:
+        """Yield a synonym with its OBO scope and type id, unless it is obsolete."""
+        kind = _synonym_type(scope, type_id)
         if kind is None:
             self.skipped["obsolete synonym"] += 1
-        elif not deprecated(text, self.skipped, "synonym"):
+        elif not is_deprecated(text, self.skipped, "synonym"):
             yield Name(concept_id, text, self.language, kind, self.source)
 
     def mapping(self, concept_id: str, reference: str) -> Iterator[Record]:
-        """A cross-reference such as ``UMLS:C0015967``; an address of the web is none."""
+        """Yield a cross-reference such as ``UMLS:C0015967``; URLs are skipped."""
         system, _, code = (part.strip() for part in reference.partition(":"))
         if system and code and not code.startswith("//"):
             yield Mapping(concept_id, system, code, "xref", self.source)
@@ -183,17 +185,17 @@ class Ontology:
             self.skipped["cross-reference without a system"] += 1
 
     def retired(self, concept_id: str, replaced_by: Iterable[str], consider: Iterable[str]) -> Iterator[Record]:
-        """A term that is obsolete, and the ids of those that stand for it, or that a reader should look at."""
+        """Yield the retirement of a term with the ids of its replacements and of terms to consider."""
         found = [Retired(concept_id, "replaced_by", other, self.source) for other in replaced_by if other]
         found += [Retired(concept_id, "consider", other, self.source) for other in consider if other]
         yield from found or [Retired(concept_id, "deleted", "", self.source)]
 
 
-def own_prefix(counts: Counter[str]) -> str:
-    """The most frequent prefix; of two with the same count the first in the alphabet."""
+def most_frequent_prefix(counts: Counter[str]) -> str:
+    """Return the most frequent prefix; ties go to the first in the alphabet."""
     return min(counts, key=lambda prefix: (-counts[prefix], prefix), default="")
 
 
-def parts_with_numbers(version: str) -> list[str]:
-    """The parts of a version that is a path or an address which may be a date or a number."""
+def numeric_parts(version: str) -> list[str]:
+    """Return the parts of a version URL that contain a digit, such as a date."""
     return [part for part in version.split("/") if any(mark.isdigit() for mark in part)]

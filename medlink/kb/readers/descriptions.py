@@ -1,6 +1,6 @@
-"""Descriptions of delimited files: TOML files that say what stands in which column, checked and made into functions.
+"""Descriptions of delimited formats: TOML files that define the columns, validated and compiled to functions.
 
-Those of medlink are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
+Built-in ones are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_toml
 from medlink.files.tables import Table
-from medlink.kb.systems import named
+from medlink.kb.systems import system_by_name
 
 Cell = Callable[[Sequence[str]], str]
-"""What a description makes of a row: the cells of its columns, and what is the same in all rows."""
+"""Computes a text from a row: the cells of its columns, followed by constants."""
 _FORMATS = Path(str(resources.files("medlink"))) / "resources" / "kb" / "formats"
 _VALUE = (str, dict, list)
 _KEYS: dict[str, type | tuple[type, ...]] = {
@@ -33,8 +33,8 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("source", "title", "version", "language", "system", "id", "alias", "definition"), _VALUE),
     **dict.fromkeys(("columns", "encoding"), _VALUE),
 }
-_TEXT = frozenset({"text", "when", "unless", "pattern", "join", "upper", "squeeze", "system", "alias"})
-_ENTRIES = {
+_TEXT_KEYS = frozenset({"text", "when", "unless", "pattern", "join", "upper", "squeeze", "system", "alias"})
+_ENTRY_KEYS = {
     "skip": {"text", "pattern", "reason"},
     "good": {"text", "pattern", "reason"},
     "names": {"text", "type", "when", "unless", "split"},
@@ -43,18 +43,18 @@ _ENTRIES = {
     "second_row": {"column", "pattern", "like"},
     "retired": {"type", "by"},
 }
-_NEEDED = {
+_REQUIRED_KEYS = {
     **dict.fromkeys(("skip", "good"), "text pattern reason"),
     **{"names": "text type", "mappings": "system codes", "semantic_types": "text"},
     **{"second_row": "column pattern like", "retired": "type by"},
 }
-_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number", bool: "true or false"}
+_TYPE_NAMES = {str: "a text", dict: "a table", list: "a list", int: "a number", bool: "true or false"}
 
 
-def described(format: str | PathLike[str]) -> Description:
-    """The description of a name, or in a file that ends in ``.toml``; a :class:`ConfigError` where there is none."""
+def load_description(format: str | PathLike[str]) -> Description:
+    """Load a built-in description, or a file that ends in ``.toml``; raises :class:`ConfigError`."""
     if not str(format).endswith(".toml"):
-        return _described(_FORMATS / f"{format}.toml")
+        return _load(_FORMATS / f"{format}.toml")
     try:
         return Description(read_toml(Path(format)), Path(format))
     except InputError as error:
@@ -62,240 +62,260 @@ def described(format: str | PathLike[str]) -> Description:
 
 
 @cache
-def _described(path: Path) -> Description:
+def _load(path: Path) -> Description:
     return Description(read_toml(path), path)
 
 
-def descriptions() -> Iterator[Description]:
-    """The descriptions of medlink."""
-    return (_described(path) for path in sorted(_FORMATS.glob("*.toml")))
+def builtin_descriptions() -> Iterator[Description]:
+    return (_load(path) for path in sorted(_FORMATS.glob("*.toml")))
 
 
 class Description:
-    """What a TOML file says of a format, checked; a :class:`ConfigError` names the key that is wrong."""
+    """A validated description; a :class:`ConfigError` names an invalid key."""
 
-    def __init__(self, said: dict[str, Any], path: Path) -> None:
-        self.said, self.path, self.name = said, path, path.name.removesuffix(".toml")
-        self.in_folder = "files" in said
-        parts = said.get("files") or said.get("layouts") or [{}]
-        for part in (said, *parts):
-            _check(part, path)
-        shared = {key: value for key, value in said.items() if key not in ("files", "layouts")}
+    def __init__(self, spec: dict[str, Any], path: Path) -> None:
+        self.spec, self.path, self.name = spec, path, path.name.removesuffix(".toml")
+        self.in_folder = "files" in spec
+        parts = spec.get("files") or spec.get("layouts") or [{}]
+        for part in (spec, *parts):
+            _validate(part, path)
+        shared = {key: value for key, value in spec.items() if key not in ("files", "layouts")}
         self.parts = [{**shared, **part} for part in parts]
         self.layouts({})
-        Cells(path, ("file", "source"), {}).all(said, "source", "title", "version", "language", "system")
+        CellCompiler(path, ("file", "source"), {}).compile_all(spec, "source", "title", "version", "language", "system")
 
     def layouts(self, aliases: dict[str, str]) -> list[Layout]:
-        """The layouts that a file may have, or those of the files of a folder."""
+        """Return the possible layouts of a file, or those of the files of a folder."""
         return [Layout(part, self.path, aliases) for part in self.parts]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
-        """Whether a file is of the format, by its first line, and the cells of that in lower case."""
+        """Return whether a file has the format, by its first line and the lower-case cells of it."""
         return any(layout.fits(first, header) for layout in self.layouts({}))
 
-    def mark(self) -> re.Pattern[str]:
-        """Of a folder, the name of the file by which it is known."""
+    def main_file(self) -> re.Pattern[str]:
+        """Return the name pattern of the file that identifies a folder of this format."""
         return next(re.compile(part["file"]) for part in self.parts if part.get("needed"))
 
 
-def _check(said: dict[str, Any], path: Path) -> None:
-    for key, value in said.items():
-        entries, kinds = _ENTRIES.get(key), _KEYS.get(key, ())
-        if entries is not None:
+def _validate(spec: dict[str, Any], path: Path) -> None:
+    for key, value in spec.items():
+        entry_keys, types = _ENTRY_KEYS.get(key), _KEYS.get(key, ())
+        if entry_keys is not None:
             listed = [value] if key in ("second_row", "retired") else value
             if not isinstance(listed, list) or not all(
-                isinstance(one, dict) and one.keys() <= entries for one in listed
+                isinstance(entry, dict) and entry.keys() <= entry_keys for entry in listed
             ):
-                raise _wrong(path, key, "is none of its tables", f"give it the keys {', '.join(sorted(entries))}")
-            missing = [word for one in listed for word in _NEEDED[key].split() if word not in one]
+                raise _invalid(path, key, "is none of its tables", f"give it the keys {', '.join(sorted(entry_keys))}")
+            missing = [word for entry in listed for word in _REQUIRED_KEYS[key].split() if word not in entry]
             if missing:
-                raise _wrong(path, key, f"{missing[0]} is missing", f"give each the keys {_NEEDED[key]}")
-        elif key == "types" and not all(isinstance(one, list) and len(one) == 2 for one in value):
-            raise _wrong(path, key, f"{value!r} cannot stand there", "give a list of lists of a pattern and a type")
-        elif not kinds:
-            known = ", ".join(sorted({*_KEYS, *_ENTRIES}))
-            raise _wrong(path, key, "there is no such key", f"use one of {known}")
-        elif not isinstance(value, kinds):
-            words = " or ".join(_WORDS[kind] for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise _wrong(path, key, f"{value!r} cannot stand there", f"give {words}")
+                raise _invalid(path, key, f"{missing[0]} is missing", f"give each the keys {_REQUIRED_KEYS[key]}")
+        elif key == "types" and not all(isinstance(entry, list) and len(entry) == 2 for entry in value):
+            raise _invalid(path, key, f"{value!r} cannot stand there", "give a list of lists of a pattern and a type")
+        elif not types:
+            known = ", ".join(sorted({*_KEYS, *_ENTRY_KEYS}))
+            raise _invalid(path, key, "there is no such key", f"use one of {known}")
+        elif not isinstance(value, types):
+            words = " or ".join(_TYPE_NAMES[kind] for kind in (types if isinstance(types, tuple) else (types,)))
+            raise _invalid(path, key, f"{value!r} cannot stand there", f"give {words}")
 
 
-def _wrong(path: Path, key: str, message: str, remedy: str) -> ConfigError:
+def _invalid(path: Path, key: str, message: str, remedy: str) -> ConfigError:
     return ConfigError(f"{key}: {message}", path=path, remedy=remedy)
 
 
-class Cells:
-    """Make functions of a row of what a description says, by the places of its ``columns``."""
+class CellCompiler:
+    """Compiles the texts of a description to functions of a row with given ``columns``."""
 
     def __init__(self, path: Path, columns: Sequence[str], aliases: dict[str, str]) -> None:
-        self.path, self.at, self.aliases = path, {name: at for at, name in enumerate(columns)}, aliases
+        self.path, self.aliases = path, aliases
+        self.indices = {name: index for index, name in enumerate(columns)}
 
-    def all(self, said: dict[str, Any], *keys: str) -> dict[str, Cell]:
-        return {key: self.cell(key, said[key]) for key in keys if key in said}
+    def compile_all(self, spec: dict[str, Any], *keys: str) -> dict[str, Cell]:
+        return {key: self.compile(key, spec[key]) for key in keys if key in spec}
 
-    def cell(self, key: str, said: Any) -> Cell:
-        """A text with columns in braces, a table of how it is changed, or a list of which the first counts that is not
-        empty."""
-        if isinstance(said, str):
-            return self._template(key, said)
-        if isinstance(said, list):
-            options = [self.cell(key, one) for one in said]
+    def compile(self, key: str, spec: Any) -> Cell:
+        """Compile a text with columns in braces, a table of changes to it, or a list of alternatives.
+
+        The first alternative that is not empty counts.
+        """
+        if isinstance(spec, str):
+            return self._template(key, spec)
+        if isinstance(spec, list):
+            options = [self.compile(key, option) for option in spec]
             return lambda row: next(filter(None, (option(row) for option in options)), "")
-        if not isinstance(said, dict) or "text" not in said or not said.keys() <= _TEXT:
-            raise _wrong(
-                self.path, key, f"{said!r} is no text", f"give a text, or a table of {', '.join(sorted(_TEXT))}"
+        if not isinstance(spec, dict) or "text" not in spec or not spec.keys() <= _TEXT_KEYS:
+            raise _invalid(
+                self.path, key, f"{spec!r} is no text", f"give a text, or a table of {', '.join(sorted(_TEXT_KEYS))}"
             )
-        found = self.cell(key, said["text"])
-        if said.get("upper"):
-            found = _then(found, str.upper)
-        if said.get("squeeze"):
-            found = _then(found, lambda text: " ".join(text.split()))
-        if "pattern" in said:
-            pattern, between = self.pattern(key, said["pattern"]), said.get("join", "")
+        cell = self.compile(key, spec["text"])
+        if spec.get("upper"):
+            cell = _apply(cell, str.upper)
+        if spec.get("squeeze"):
+            cell = _apply(cell, lambda text: " ".join(text.split()))
+        if "pattern" in spec:
+            pattern, between = self.pattern(key, spec["pattern"]), spec.get("join", "")
 
             def matched(text: str) -> str:
                 if not (match := pattern.fullmatch(text)):
                     return ""
                 return between.join(filter(None, match.groups())) if pattern.groups else text
 
-            found = _then(found, matched)
-        if "system" in said:
-            system = named(said["system"])
-            found = _then(found, lambda code: code and system.concept_id(code))
-        if said.get("alias"):
-            found = _then(found, lambda code: self.aliases.get(code, ""))
-        return self.chosen(key, said, found)
+            cell = _apply(cell, matched)
+        if "system" in spec:
+            system = system_by_name(spec["system"])
+            cell = _apply(cell, lambda code: code and system.concept_id(code))
+        if spec.get("alias"):
+            cell = _apply(cell, lambda code: self.aliases.get(code, ""))
+        return self.conditional(key, spec, cell)
 
-    def chosen(self, key: str, said: dict[str, Any], cell: Cell) -> Cell:
-        """A cell that is empty where ``when`` is, or ``unless`` is not."""
+    def conditional(self, key: str, spec: dict[str, Any], cell: Cell) -> Cell:
+        """Make a cell empty when ``when`` is empty, or ``unless`` is not."""
         for word, wanted in (("when", True), ("unless", False)):
-            if word in said:
-                cell = _where(self.cell(key, said[word]), wanted, cell)
+            if word in spec:
+                cell = _conditional(self.compile(key, spec[word]), wanted, cell)
         return cell
 
-    def pattern(self, key: str, said: str) -> re.Pattern[str]:
+    def pattern(self, key: str, expression: str) -> re.Pattern[str]:
         try:
-            return re.compile(said)
+            return re.compile(expression)
         except (re.error, TypeError) as error:
-            raise _wrong(self.path, key, f"{said!r} is no regular expression: {error}", "mend the pattern") from error
+            raise _invalid(
+                self.path, key, f"{expression!r} is no regular expression: {error}", "mend the pattern"
+            ) from error
 
-    def place(self, key: str, column: str) -> int:
-        if column not in self.at:
-            listed = ", ".join(filter(None, self.at))
-            raise _wrong(self.path, key, f"there is no column {column!r}", f"use one of {listed}, or add it to columns")
-        return self.at[column]
+    def index(self, key: str, column: str) -> int:
+        if column not in self.indices:
+            listed = ", ".join(filter(None, self.indices))
+            raise _invalid(
+                self.path, key, f"there is no column {column!r}", f"use one of {listed}, or add it to columns"
+            )
+        return self.indices[column]
 
     def _template(self, key: str, text: str) -> Cell:
         try:
             parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise _wrong(self.path, key, f"{text!r}: {error}", "write a column as {name}") from error
-        places = [self.place(key, field) for _, field, *_ in parts if field is not None]
-        if not places:
+            raise _invalid(self.path, key, f"{text!r}: {error}", "write a column as {name}") from error
+        indices = [self.index(key, field) for _, field, *_ in parts if field is not None]
+        if not indices:
             return lambda row: text
-        if len(parts) == len(places) == 1 and not parts[0][0]:
-            return itemgetter(places[0])
-        taken = itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
+        if len(parts) == len(indices) == 1 and not parts[0][0]:
+            return itemgetter(indices[0])
+        pick = itemgetter(*indices) if len(indices) > 1 else lambda row: (row[indices[0]],)
         form = "".join(literal.replace("%", "%%") + "%s" * (field is not None) for literal, field, *_ in parts)
-        if form == "%s" * len(places):
-            return lambda row: "".join(taken(row))
-        return lambda row: form % taken(row) if any(taken(row)) else ""
+        if form == "%s" * len(indices):
+            return lambda row: "".join(pick(row))
+        return lambda row: form % pick(row) if any(pick(row)) else ""
 
 
-def _then(cell: Cell, change: Callable[[str], str]) -> Cell:
+def _apply(cell: Cell, change: Callable[[str], str]) -> Cell:
     return lambda row: change(cell(row))
 
 
-def _where(asked: Cell, wanted: bool, cell: Cell) -> Cell:
-    return lambda row: cell(row) if bool(asked(row)) is wanted else ""
+def _conditional(condition: Cell, wanted: bool, cell: Cell) -> Cell:
+    return lambda row: cell(row) if bool(condition(row)) is wanted else ""
 
 
 class Layout:
-    """One arrangement of columns, and what each row of it is made into."""
+    """One arrangement of columns, compiled to functions of a row."""
 
-    def __init__(self, said: dict[str, Any], path: Path, aliases: dict[str, str]) -> None:
-        self.said, self.path = said, path
-        columns = said.get("columns")
+    def __init__(self, spec: dict[str, Any], path: Path, aliases: dict[str, str]) -> None:
+        self.spec, self.path = spec, path
+        columns = spec.get("columns")
         if not columns or isinstance(columns, str):
-            raise _wrong(path, "columns", "is missing", 'name them, such as id = "Code" and name = "Title"')
+            raise _invalid(path, "columns", "is missing", 'name them, such as id = "Code" and name = "Title"')
         self.has_header = isinstance(columns, dict)
         self.columns = list(columns)
-        self.taken = [column for column in self.columns if column]
+        self.used_columns = [column for column in self.columns if column]
         self.words: dict[str, list[str]] = {}
         if self.has_header:
             self.words = {name: [words] if isinstance(words, str) else words for name, words in columns.items()}
-        plain = Cells(path, (), aliases)
-        second = said.get("second_row")
+        plain = CellCompiler(path, (), aliases)
+        second = spec.get("second_row")
         self.second = plain.pattern("second_row", second["pattern"]) if second else None
         groups = list(self.second.groupindex) if self.second else []
-        self.constants = [*groups, *said.get("constants", ()), "file", "code"]
-        cells = Cells(path, [*self.taken, *self.constants], aliases)
-        for column in said.get("optional", ()):
-            cells.place("optional", column)
-        self.id = cells.cell("id", said.get("id", "{id}"))
-        self.alias = cells.cell("alias", said.get("alias", ""))
-        # what the columns of these names say where the description does not
-        usual: dict[str, Any] = {
-            "names": [{"text": "{name}", "type": "{type}" if "type" in cells.at else "synonym"}],
+        self.constants = [*groups, *spec.get("constants", ()), "file", "code"]
+        cells = CellCompiler(path, [*self.used_columns, *self.constants], aliases)
+        for column in spec.get("optional", ()):
+            cells.index("optional", column)
+        self.id = cells.compile("id", spec.get("id", "{id}"))
+        self.alias = cells.compile("alias", spec.get("alias", ""))
+        # meaning of columns with these names, unless the description states another one
+        defaults: dict[str, Any] = {
+            "names": [{"text": "{name}", "type": "{type}" if "type" in cells.indices else "synonym"}],
             "definition": "{definition}",
             "parents": ["{parent}"],
             "semantic_types": [{"text": "{semantic_type}"}],
         }
-        usual = {key: value for key, value in usual.items() if key.removesuffix("s") in cells.at}
-        given = {"names": [], "definition": "", "parents": [], "semantic_types": [], **usual, **said}
+        defaults = {key: value for key, value in defaults.items() if key.removesuffix("s") in cells.indices}
+        fields = {"names": [], "definition": "", "parents": [], "semantic_types": [], **defaults, **spec}
         self.names = [
-            (cells.chosen("names", one, cells.cell("names", one["text"])), cells.cell("names", one["type"]))
-            for one in given["names"]
+            (
+                cells.conditional("names", entry, cells.compile("names", entry["text"])),
+                cells.compile("names", entry["type"]),
+            )
+            for entry in fields["names"]
         ]
-        self.definition = cells.cell("definition", given["definition"])
-        self.parents = [cells.cell("parents", one) for one in given["parents"]]
+        self.definition = cells.compile("definition", fields["definition"])
+        self.parents = [cells.compile("parents", entry) for entry in fields["parents"]]
         self.semantic_types = [
-            (*(cells.cell("semantic_types", one.get(key, "")) for key in ("text", "code")), one.get("title", False))
-            for one in given["semantic_types"]
+            (
+                *(cells.compile("semantic_types", entry.get(key, "")) for key in ("text", "code")),
+                entry.get("title", False),
+            )
+            for entry in fields["semantic_types"]
         ]
         self.mappings = [
-            (named(one["system"]).name, one.get("type", "code"), cells.chosen("mappings", one, cell))
-            for one in said.get("mappings", ())
-            for cell in (cells.cell("mappings", code) for code in one["codes"])
+            (
+                system_by_name(entry["system"]).name,
+                entry.get("type", "code"),
+                cells.conditional("mappings", entry, cell),
+            )
+            for entry in spec.get("mappings", ())
+            for cell in (cells.compile("mappings", code) for code in entry["codes"])
         ]
-        self.retired = cells.all(said.get("retired", {}), "type", "by")
+        self.retired = cells.compile_all(spec.get("retired", {}), "type", "by")
         self.skip, self.good = (
             [
-                (cells.cell(key, one["text"]), cells.pattern(key, one["pattern"]), cells.cell(key, one["reason"]))
-                for one in said.get(key, ())
+                (
+                    cells.compile(key, entry["text"]),
+                    cells.pattern(key, entry["pattern"]),
+                    cells.compile(key, entry["reason"]),
+                )
+                for entry in spec.get(key, ())
             ]
             for key in ("skip", "good")
         )
-        self.types = [(plain.pattern("types", pattern), kind) for pattern, kind in said.get("types", ())]
-        self.codes = [cells.place("codes", column) for column in said.get("codes", ()) if column in cells.at]
-        self.marks = plain.pattern("marks", said.get("marks", "$^"))
-        self.language = cells.at.get("language")
-        self.first_row = plain.pattern("first_row", said.get("first_row", "$^"))
-        self.split = cells.at.get("split")
-        self.kind: str = said.get("kind", "")
+        self.types = [(plain.pattern("types", pattern), kind) for pattern, kind in spec.get("types", ())]
+        self.codes = [cells.index("codes", column) for column in spec.get("codes", ()) if column in cells.indices]
+        self.marks = plain.pattern("marks", spec.get("marks", "$^"))
+        self.language = cells.indices.get("language")
+        self.first_row = plain.pattern("first_row", spec.get("first_row", "$^"))
+        self.split = cells.indices.get("split")
+        self.kind: str = spec.get("kind", "")
 
     def has_width(self, columns: int) -> bool:
-        return len(self.columns) <= columns <= len(self.columns) + int(self.said.get("wider", 0))
+        return len(self.columns) <= columns <= len(self.columns) + int(self.spec.get("wider", 0))
 
     @property
-    def needed(self) -> list[str]:
-        return [column for column in self.taken if column not in self.said.get("optional", ())]
+    def required(self) -> list[str]:
+        return [column for column in self.used_columns if column not in self.spec.get("optional", ())]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
         if not self.has_header:
             return bool(self.first_row.fullmatch(first))
-        asked = self.said.get("recognised_by") or ["|".join(self.words[column]).lower() for column in self.needed]
-        return all(any(word in header for word in words.split("|")) for words in asked)
+        required = self.spec.get("recognised_by") or ["|".join(self.words[column]).lower() for column in self.required]
+        return all(any(word in header for word in words.split("|")) for words in required)
 
     def matches(self, table: Table) -> bool:
         for words in self.words.values():
             if sum(table.header.count(word.lower()) for word in words) > 1:
                 raise table.error(f"the column {' or '.join(words)} is there twice", "rename or delete one of them")
-        return all(any(word.lower() in table.header for word in self.words[column]) for column in self.needed)
+        return all(any(word.lower() in table.header for word in self.words[column]) for column in self.required)
 
-    def places(self, table: Table) -> list[int]:
-        """Where the columns stand; behind its cells, where a row is empty, for those that the header lacks."""
+    def column_indices(self, table: Table) -> list[int]:
+        """Return the positions of the columns; one behind the last cell for columns that the header lacks."""
         if not self.has_header:
-            return [at for at, column in enumerate(self.columns) if column]
-        found = ([word.lower() for word in words if word.lower() in table.header] for words in self.words.values())
-        return [table.header.index(words[0]) if words else len(table.header) for words in found]
+            return [index for index, column in enumerate(self.columns) if column]
+        present = ([word.lower() for word in words if word.lower() in table.header] for words in self.words.values())
+        return [table.header.index(words[0]) if words else len(table.header) for words in present]

@@ -1,24 +1,23 @@
 """Reader of FHIR R4 terminology: CodeSystem, ValueSet and ConceptMap as JSON, alone or in a Bundle.
 
-What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.html):
+Conversion (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.html):
 
-* A code is a concept of its system. The id is that of every other reader where the system is known (``ICD10GM:A00.9``,
-  see :mod:`medlink.kb.systems`), and otherwise the name of the CodeSystem and the code; of a system whose CodeSystem is
-  not in the file, the end of its address and the code. A supplement speaks of the system that it supplements.
+* A code is a concept of its system. In a known system its id is the same as from other readers (``ICD10GM:A00.9``, see
+  :mod:`medlink.kb.systems`). Otherwise the prefix is the name of the CodeSystem, or the end of its URL if the file does
+  not define it. A supplement adds to the system that it supplements.
 * ``display`` is the preferred name, in the language of the resource; a ``designation`` is a name in its own language,
-  of type ``fsn`` where its use is the fully specified name of SNOMED CT, and preferred where its use is ``display`` or
+  of type ``fsn`` if its use is the fully specified name of SNOMED CT, and preferred if its use is ``display`` or
   ``preferredForLanguage``. ``definition`` is a definition.
-* Concepts in concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is
+* Nested concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is
   ``part-of`` or ``grouped-by``: that is then the relation, with ``_`` for the hyphen. A property ``semanticType`` of
   type string is a semantic type.
-* Concepts with a property ``inactive`` that is true, or whose ``status`` is ``retired``, ``inactive`` or
-  ``deprecated``, are left out and counted.
-* A ValueSet gives the concepts that it lists: its expansion where it has one, else the concepts of ``compose``. What a
-  filter or a whole system would choose or exclude cannot be known from the file; a note says so, and also where an
-  expansion is one page of several.
+* Concepts that are ``inactive``, or whose ``status`` is ``retired``, ``inactive`` or ``deprecated``, are skipped.
+* A ValueSet gives the concepts that it lists: its expansion if it has one, otherwise the concepts of ``compose``. A
+  note tells of filters and whole systems, whose concepts the file does not list, and of an expansion that is one page
+  of several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
-  ``disjoint`` are no mappings. The relationships of R5 are read likewise.
+  ``disjoint`` give none. The relationships of R5 are converted likewise.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.json import read_whole
+from medlink.files.json import read_json_input
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, is_id, known_language
-from medlink.kb.systems import NAME_TYPES, System, addressed
+from medlink.kb.readers.common import Format, is_valid_id, resolve_language
+from medlink.kb.systems import NAME_TYPES, System, system_by_url
 from medlink.language.tags import language_tag
 from medlink.records import FSN, Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
@@ -44,7 +43,7 @@ KINDS = ("CodeSystem", "ValueSet", "ConceptMap")
 _REMEDY = "give a FHIR CodeSystem, ValueSet or ConceptMap, or a Bundle of them, as JSON"
 _FSN_USES = ("900000000000003001", "fully-specified-name")
 _PREFERRED_USES = ("display", "preferredForLanguage")
-_GONE = ("retired", "inactive", "deprecated")
+_INACTIVE = ("retired", "inactive", "deprecated")
 _HIERARCHY = {"part-of": "part_of", "grouped-by": "grouped_by"}
 _TYPES = {
     **dict.fromkeys(("equal", "equivalent"), "exact"),
@@ -63,16 +62,14 @@ def read_fhir(
     language: str = "",
     problems: Problems | None = None,
 ) -> Iterator[Record]:
-    """Read terminology of FHIR.
+    """Read FHIR terminology.
 
-    The file is taken into memory as a whole (some seven times its unpacked size, measured once, by hand, on 2026-11-23,
-    with 200,000 made-up concepts).
-
-    Without ``source`` it is named by each code system; ``version`` is what the resource says when left out;
-    ``language`` is that of names without one in a resource without one.
+    The whole file is held in memory (some seven times its decompressed size, measured by hand on 2026-11-23 with
+    200,000 synthetic concepts). ``source`` defaults to the name of each code system, ``version`` to that of the
+    resource; ``language`` applies if neither name nor resource states one.
     """
     problems = problems or Problems()
-    tag = known_language(language)
+    tag = resolve_language(language)
     lines = LineFile(path, problems)
     resources = _resources(lines)
     systems = _systems(resources)
@@ -85,22 +82,22 @@ def read_fhir(
                 yield from reader.value_set()
             case "ConceptMap":
                 yield from reader.concept_map()
-    problems.judge(lines.path, problems.rows)
+    problems.check_bad_share(lines.path, problems.rows)
 
 
 def _resources(lines: LineFile) -> list[Object]:
-    data = read_whole(lines)
+    data = read_json_input(lines)
     kind = _text(data.get("resourceType")) if isinstance(data, dict) else ""
-    held = [data]
+    candidates = [data]
     if kind == "Bundle":
-        held = [entry.get("resource") for entry in _objects(data.get("entry"))]
+        candidates = [entry.get("resource") for entry in _objects(data.get("entry"))]
     resources = []
-    for resource in held:
-        found = _text(resource.get("resourceType")) if isinstance(resource, dict) else ""
-        if found in KINDS:
+    for resource in candidates:
+        resource_type = _text(resource.get("resourceType")) if isinstance(resource, dict) else ""
+        if resource_type in KINDS:
             resources.append(resource)
         elif kind == "Bundle":
-            lines.problems.skipped[f"resource of type {found[:40] or 'unknown'}"] += 1
+            lines.problems.skipped[f"resource of type {resource_type[:40] or 'unknown'}"] += 1
     if not resources:
         message = f"looked for a resource of {', '.join(KINDS)}; found {kind[:40] or 'none'}"
         raise InputError(message, path=lines.path, remedy=_REMEDY)
@@ -109,7 +106,7 @@ def _resources(lines: LineFile) -> list[Object]:
 
 def _systems(resources: list[Object]) -> dict[str, System]:
     return {
-        _address(resource.get("url")): addressed(_text(resource.get("url")), _name(resource))
+        _base_url(resource.get("url")): system_by_url(_text(resource.get("url")), _name(resource))
         for resource in resources
         if _text(resource["resourceType"]) == "CodeSystem" and _text(resource.get("url")) and not _supplements(resource)
     }
@@ -119,7 +116,7 @@ def _name(resource: Object) -> str:
     return _text(resource.get("name")) or _text(resource.get("title"))
 
 
-def _address(url: object) -> str:
+def _base_url(url: object) -> str:
     return _text(url).partition("|")[0].rstrip("/")
 
 
@@ -138,53 +135,53 @@ class _Resource:
     systems: dict[str, System]
 
     def system(self, url: str) -> System:
-        return self.systems.get(_address(url)) or addressed(url)
+        return self.systems.get(_base_url(url)) or system_by_url(url)
 
-    def announce(self, system: System, version: str, title: str) -> Iterator[Record]:
+    def make_source(self, system: System, version: str, title: str) -> Iterator[Record]:
         name = self.source or system.name
         yield Source(name, version if self.version is None else self.version, title or name)
 
-    def usable(self, concept: object, skipped: Counter[str]) -> bool:
+    def is_usable(self, concept: object, skipped: Counter[str]) -> bool:
         self.problems.rows += 1
-        if not isinstance(concept, dict) or not is_id(_text(concept.get("code"))):
+        if not isinstance(concept, dict) or not is_valid_id(_text(concept.get("code"))):
             self.problems.bad_row("concept without a code, or with a blank in it", self.path, 0)
             return False
-        said = {key: value for key, value in _properties(concept) if key in ("inactive", "status")}
-        if said.get("inactive") is True or said.get("status") in _GONE or concept.get("inactive") is True:
+        state = {key: value for key, value in _properties(concept) if key in ("inactive", "status")}
+        if state.get("inactive") is True or state.get("status") in _INACTIVE or concept.get("inactive") is True:
             skipped["inactive concept"] += 1
             return False
         return True
 
     def code_system(self) -> Iterator[Record]:
         resource = self.resource
-        name, other = _name(resource), _supplements(resource)
-        if other:
-            system = self.system(other)
-            yield from self.announce(system, other.partition("|")[2], "")
+        name, supplemented = _name(resource), _supplements(resource)
+        if supplemented:
+            system = self.system(supplemented)
+            yield from self.make_source(system, supplemented.partition("|")[2], "")
         else:
-            system = addressed(_text(resource.get("url")), name)
-            yield from self.announce(system, _text(resource.get("version")), _text(resource.get("title")) or name)
+            system = system_by_url(_text(resource.get("url")), name)
+            yield from self.make_source(system, _text(resource.get("version")), _text(resource.get("title")) or name)
         kind = _HIERARCHY.get(_text(resource.get("hierarchyMeaning")), "isa")
         seen = set[str]()
-        waiting = [(concept, "") for concept in reversed(_listed(resource.get("concept")))]
-        while waiting:
-            concept, above = waiting.pop()
-            if not self.usable(concept, self.problems.skipped):
-                # its children stand below the next one that is there
-                waiting += [(child, above) for child in reversed(_listed(_get(concept, "concept")))]
+        stack = [(concept, "") for concept in reversed(_listed(resource.get("concept")))]
+        while stack:
+            concept, parent = stack.pop()
+            if not self.is_usable(concept, self.problems.skipped):
+                # its children move to its parent
+                stack += [(child, parent) for child in reversed(_listed(_get(concept, "concept")))]
                 continue
             concept_id = system.concept_id(_text(concept["code"]))
-            waiting += [(child, concept_id) for child in reversed(_listed(concept.get("concept")))]
+            stack += [(child, concept_id) for child in reversed(_listed(concept.get("concept")))]
             source = self.source or system.name
-            if above:
-                yield Relation(concept_id, kind, above, source)
+            if parent:
+                yield Relation(concept_id, kind, parent, source)
             if concept_id in seen:
                 self.problems.skipped["concept given more than once"] += 1
                 continue
             seen.add(concept_id)
-            yield from self.concept(system, concept, self.language)
+            yield from self.concept_records(system, concept, self.language)
             for key, value in _properties(concept):
-                if key in ("parent", "child") and isinstance(value, str) and is_id(value):
+                if key in ("parent", "child") and isinstance(value, str) and is_valid_id(value):
                     ends = concept_id, system.concept_id(value)
                     head, tail = ends if key == "parent" else ends[::-1]
                     yield Relation(head, kind, tail, source)
@@ -195,7 +192,7 @@ class _Resource:
                 f"{self.path}: the code system {system.name} says that its concepts are elsewhere"
             )
 
-    def concept(self, system: System, concept: Object, language: str) -> Iterator[Record]:
+    def concept_records(self, system: System, concept: Object, language: str) -> Iterator[Record]:
         code = _text(concept["code"])
         concept_id, source = system.concept_id(code), self.source or system.name
         yield Concept(concept_id, source)
@@ -220,63 +217,63 @@ class _Resource:
             listed = list(self._expanded(expansion))
             total = expansion.get("total")
             if isinstance(total, int) and total > len(listed):
-                said = f"the expansion has {len(listed):,} of {total:,} concepts; fetch it without pages"
-                self.problems.notes.append(f"{self.path}: {said}")
+                note = f"the expansion has {len(listed):,} of {total:,} concepts; fetch it without pages"
+                self.problems.notes.append(f"{self.path}: {note}")
         else:
             listed = list(self._composed(compose))
         announced, seen = set[str](), set[str]()
         for url, version, concept in listed:
-            if not self.usable(concept, self.problems.skipped):
+            if not self.is_usable(concept, self.problems.skipped):
                 continue
             system = self.system(url)
             concept_id = system.concept_id(_text(concept["code"]))
             if system.name not in announced:
                 announced.add(system.name)
-                yield from self.announce(system, version, "")
+                yield from self.make_source(system, version, "")
             if concept_id in seen:
                 self.problems.skipped["concept given more than once"] += 1
                 continue
             seen.add(concept_id)
-            yield from self.concept(system, concept, self.language)
+            yield from self.concept_records(system, concept, self.language)
 
     def _expanded(self, expansion: Object) -> Iterator[tuple[str, str, Any]]:
-        waiting = list(reversed(_listed(expansion.get("contains"))))
-        while waiting:
-            concept = waiting.pop()
-            waiting += reversed(_listed(_get(concept, "contains")))
+        stack = list(reversed(_listed(expansion.get("contains"))))
+        while stack:
+            concept = stack.pop()
+            stack += reversed(_listed(_get(concept, "contains")))
             if isinstance(concept, dict) and "code" not in concept and "contains" in concept:
                 continue
             yield _text(_get(concept, "system")), _text(_get(concept, "version")), concept
 
     def _composed(self, compose: object) -> Iterator[tuple[str, str, Any]]:
-        without = set[tuple[str, str]]()
+        excluded = set[tuple[str, str]]()
         for part in _objects(_get(compose, "exclude")):
             url = _text(part.get("system"))
-            without.update((url, _text(_get(concept, "code"))) for concept in self._listed_in(part, "excludes"))
+            excluded.update((url, _text(_get(concept, "code"))) for concept in self._concepts_of(part, "excludes"))
         for part in _objects(_get(compose, "include")):
             url, version = _text(part.get("system")), _text(part.get("version"))
-            for concept in self._listed_in(part, "includes"):
-                if (url, _text(_get(concept, "code"))) in without:
+            for concept in self._concepts_of(part, "includes"):
+                if (url, _text(_get(concept, "code"))) in excluded:
                     self.problems.rows += 1
                     self.problems.skipped["concept that the value set excludes"] += 1
                 else:
                     yield url, version, concept
 
-    def _listed_in(self, part: Object, what: str) -> list[Any]:
-        """The concepts that a part of a value set lists; a note says where it lists none."""
+    def _concepts_of(self, part: Object, what: str) -> list[Any]:
+        """Return the concepts that a part of a value set lists; note if it lists none."""
         concepts = _listed(part.get("concept"))
         if not concepts:
-            of = _text(part.get("system"))[:80] or "other value sets"
-            said = f"the concepts that it {what} from {of} are not listed in it"
-            self.problems.notes.append(f"{self.path}: {said}; expand it first, or give the code system")
+            origin = _text(part.get("system"))[:80] or "other value sets"
+            note = f"the concepts that it {what} from {origin} are not listed in it"
+            self.problems.notes.append(f"{self.path}: {note}; expand it first, or give the code system")
         return concepts
 
     def concept_map(self) -> Iterator[Record]:
         skipped = self.problems.skipped
         announced = set[str]()
         for group in _objects(self.resource.get("group")):
-            of, to = self.system(_text(group.get("source"))), self.system(_text(group.get("target")))
-            source = self.source or _text(self.resource.get("name")) or of.name
+            subject, object_ = self.system(_text(group.get("source"))), self.system(_text(group.get("target")))
+            source = self.source or _text(self.resource.get("name")) or subject.name
             if source not in announced:
                 announced.add(source)
                 version = _text(self.resource.get("version")) if self.version is None else self.version
@@ -285,14 +282,14 @@ class _Resource:
                 code = _text(element.get("code"))
                 for target in _listed(element.get("target")) or [{}]:
                     self.problems.rows += 1
-                    other = _text(_get(target, "code"))
+                    target_code = _text(_get(target, "code"))
                     kind = _TYPES.get(_text(_get(target, "equivalence") or _get(target, "relationship")), "related")
-                    if not isinstance(target, dict) or not is_id(code):
+                    if not isinstance(target, dict) or not is_valid_id(code):
                         self.problems.bad_row("mapping without a code, or with a blank in it", self.path, 0)
-                    elif not kind or not other:
+                    elif not kind or not target_code:
                         skipped["code without a target"] += 1
                     else:
-                        yield Mapping(of.concept_id(code), to.name, other, kind, source)
+                        yield Mapping(subject.concept_id(code), object_.name, target_code, kind, source)
 
 
 def _properties(concept: Object) -> Iterator[tuple[str, Any]]:
@@ -302,22 +299,22 @@ def _properties(concept: Object) -> Iterator[tuple[str, Any]]:
                 yield _text(entry.get("code")), value
 
 
-def _tag(holder: Object, default: str) -> str:
-    said = _text(holder.get("language"))
-    return (language_tag(said) or "") if said else default
+def _tag(data: Object, default: str) -> str:
+    stated = _text(data.get("language"))
+    return (language_tag(stated) or "") if stated else default
 
 
 def _text(value: object) -> str:
-    """A field that is text, empty for any other."""
+    """Return a text field, empty for any other type."""
     return value.strip() if isinstance(value, str) else ""
 
 
-def _get(holder: object, key: str) -> Any:
-    return holder.get(key) if isinstance(holder, dict) else None
+def _get(data: object, key: str) -> Any:
+    return data.get(key) if isinstance(data, dict) else None
 
 
 def _listed(value: object) -> list[Any]:
-    """A field that is a list, empty for any other."""
+    """Return a list field, empty for any other type."""
     return value if isinstance(value, list) else []
 
 

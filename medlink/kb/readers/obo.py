@@ -11,7 +11,7 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
+from medlink.kb.readers.common import Format, Ontology, is_deprecated, most_frequent_prefix, numeric_parts
 from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')
@@ -29,7 +29,6 @@ class _Stanza:
         return [value for name, value, _ in self.tags if name == tag]
 
     def value(self, tag: str) -> str:
-        """Value of the first line with a tag, empty without one."""
         return next(iter(self.values(tag)), "")
 
     @property
@@ -47,30 +46,27 @@ def read_obo(
 ) -> Iterator[Record]:
     """Read an OBO file.
 
-    Concepts are the terms whose ids have the ontology's own prefix, which is the one most terms have; obsolete and
-    foreign terms are left out and counted. ``name`` is the preferred name; a synonym's type is its scope (``exact``,
-    ``narrow``, ``broad``, ``related``), of an exact one ``lay`` or ``abbreviation`` where it is marked so. ``xref``
-    becomes a mapping, ``is_a`` the relation ``isa``, ``relationship`` a relation named as its ``Typedef``, and
-    ``namespace`` the semantic type. Obsolete terms are retired concepts with what ``replaced_by`` and ``consider`` say
-    of them; so is an ``alt_id``, which is the same as the term that has it.
+    Concepts are the terms with the most frequent id prefix; terms with other prefixes are skipped. ``name`` is the
+    preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or ``lay`` or
+    ``abbreviation`` for an exact synonym of that type. ``xref`` becomes a mapping, ``is_a`` the relation ``isa``,
+    ``relationship`` a relation named by its ``Typedef``, and ``namespace`` the semantic type. Obsolete terms become
+    retired concepts with their ``replaced_by`` and ``consider``; an ``alt_id`` is retired as the same as its term.
 
-    The file is read twice (first for prefixes and relation names); memory does not grow with it.
-
-    Without ``source`` it is named by the dominant prefix, such as ``DOID``; without ``version`` that is the date or
-    number in ``data-version``.
+    The file is read twice, first for prefixes and relation names; memory does not grow with it. ``source`` defaults to
+    the prefix, such as ``DOID``, ``version`` to the date or number in ``data-version``.
     """
     problems = problems or Problems()
-    header, relations, prefixes = _survey(path)
-    lines, prefix = LineFile(path, problems), own_prefix(prefixes)
+    header, relations, prefixes = _scan(path)
+    lines, prefix = LineFile(path, problems), most_frequent_prefix(prefixes)
     name = source or prefix
     if not prefixes:
         raise InputError(
             "looked for [Term] stanzas that are not obsolete; found none", path=lines.path, remedy="give an OBO file"
         )
     title = next((value for value in header.values("property_value") if "title " in value), "")
-    # from its first quote: to try each of many quotes that do not end takes for ever
-    found = _QUOTED.match(title, title.find('"') if '"' in title else 0)
-    yield Source(name, _version(header) if version is None else version, _text(found[1]) if found else name)
+    # from the first quote on, since trying every quote takes quadratic time
+    match = _QUOTED.match(title, title.find('"') if '"' in title else 0)
+    yield Source(name, _version(header) if version is None else version, _text(match[1]) if match else name)
     namespace = header.value("default-namespace")
     ontology = Ontology(name, language, problems.skipped)
     for stanza in _stanzas(lines):
@@ -82,15 +78,15 @@ def read_obo(
         if stanza.obsolete:
             problems.skipped["obsolete term"] += 1
             if concept_id.partition(":")[0] == prefix:
-                yield from _retired(ontology, concept_id, stanza)
+                yield from _retirement(ontology, concept_id, stanza)
         elif not concept_id or not label:
-            lines.bad("term without id or name", stanza.line)
+            lines.bad_row("term without id or name", stanza.line)
         elif concept_id.partition(":")[0] != prefix:
             problems.skipped["term of another ontology"] += 1
-        elif not deprecated(label, problems.skipped):
+        elif not is_deprecated(label, problems.skipped):
             yield from ontology.term(concept_id, label)
             for tag, value, line in stanza.tags:
-                problems.at = lines.path, line
+                problems.position = lines.path, line
                 if tag == "relationship":
                     yield from _relation(lines, relations, concept_id, value, name, line)
                 else:
@@ -98,10 +94,10 @@ def read_obo(
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
         else:
-            yield from _retired(ontology, concept_id, stanza)
+            yield from _retirement(ontology, concept_id, stanza)
 
 
-def _survey(path: str | PathLike[str]) -> tuple[_Stanza, dict[str, str], Counter[str]]:
+def _scan(path: str | PathLike[str]) -> tuple[_Stanza, dict[str, str], Counter[str]]:
     prefixes: Counter[str] = Counter()
     relations: dict[str, str] = {}
     header = _Stanza("", 0)
@@ -122,7 +118,7 @@ def _relation(
     if tail.strip():
         yield Relation(concept_id, relations.get(kind, kind), tail.strip(), source)
     else:
-        lines.bad("relationship without a target", line)
+        lines.bad_row("relationship without a target", line)
 
 
 def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
@@ -137,7 +133,7 @@ def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
             continue
         tag, mark, value = line.partition(":")
         if not mark or not tag:
-            lines.bad("line without a tag", number)
+            lines.bad_row("line without a tag", number)
             continue
         stanza.tags.append((tag.strip(), value.strip(), number))
     yield stanza
@@ -145,14 +141,14 @@ def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
 
 def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, value: str, line: int) -> Iterator[Record]:
     if tag in ("synonym", "def"):
-        found = _QUOTED.match(value)
-        text = _text(found[1]) if found else ""
-        if found is None or not text:
-            lines.bad("broken quoting" if found is None else "empty text", line, tag)
+        match = _QUOTED.match(value)
+        text = _text(match[1]) if match else ""
+        if match is None or not text:
+            lines.bad_row("broken quoting" if match is None else "empty text", line, tag)
         elif tag == "def":
             yield Definition(concept_id, text, ontology.language, ontology.source)
         else:
-            yield from ontology.synonym(concept_id, text, found[2] or "", found[3] or "")
+            yield from ontology.synonym(concept_id, text, match[2] or "", match[3] or "")
     elif tag == "is_a":
         yield Relation(concept_id, "isa", _plain(value), ontology.source)
     elif tag == "xref":
@@ -164,24 +160,22 @@ def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, val
         yield SemanticType(concept_id, _text(value), "", ontology.source)
 
 
-def _retired(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:
+def _retirement(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:
     yield from ontology.retired(concept_id, *(map(_plain, stanza.values(tag)) for tag in ("replaced_by", "consider")))
 
 
 def _text(value: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value).strip()
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value).strip()
 
 
 def _plain(value: str) -> str:
-    """An id or reference without comment, trailing modifiers, description and escapes."""
-    value = re.split(r'(?<!\\)[!{"]', value, maxsplit=1)[0]
-    return _text(value)
+    """Return an id or reference without comment, trailing modifiers, description and escapes."""
+    return _text(re.split(r'(?<!\\)[!{"]', value, maxsplit=1)[0])
 
 
 def _version(header: _Stanza) -> str:
-    """The part of ``data-version`` that holds a number."""
     value = header.value("data-version")
-    return next(iter(parts_with_numbers(value)), value)
+    return next(iter(numeric_parts(value)), value)
 
 
 FORMAT = Format("obo", read_obo, "--obo", "Ontology as an OBO text file.", 30)

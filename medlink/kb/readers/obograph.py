@@ -9,10 +9,10 @@ from os import PathLike
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.json import read_whole
+from medlink.files.json import read_json_input
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
+from medlink.kb.readers.common import Format, Ontology, is_deprecated, most_frequent_prefix, numeric_parts
 from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
@@ -25,7 +25,7 @@ _ALTERNATIVE = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasAlter
 
 
 def compact(url: str) -> str:
-    """Compact id of an ontology URL; anything else is given back as it is."""
+    """Return the CURIE of an ontology URL, and any other text unchanged."""
     if "://" not in url:
         return url
     tail = url.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
@@ -43,26 +43,23 @@ def read_obograph(
 ) -> Iterator[Record]:
     """Read the first graph of an OBO-graphs file.
 
-    Concepts are the classes whose ids have the ontology's own prefix, which is the one most classes have.
-    Deprecated, foreign and unlabelled classes and the ontology's properties are left out and counted. The
-    label is the preferred name; a synonym's type is its scope (``exact``, ``narrow``, ``broad``, ``related``),
-    of an exact one ``lay`` or ``abbreviation`` where it is marked so. Cross-references become mappings,
-    ``is_a`` edges ``isa`` relations, other edges the label of their property. Semantic types are the OBO
-    namespaces; where there are none, the labels of the top classes above a concept (of the children of the
-    root where there is one root). Deprecated classes are retired concepts with what ``term replaced by`` and
-    ``consider`` say of them; so is an alternative id, which is the same as the class that has it.
+    Concepts are the labelled classes with the most frequent id prefix; other classes and properties are skipped. The
+    label is the preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or
+    ``lay`` or ``abbreviation`` for an exact synonym of that type. Cross-references become mappings, ``is_a`` edges
+    ``isa`` relations, and other edges relations named by the label of their property. Semantic types are the OBO
+    namespaces, or without any the labels of the top ancestors (the children of a single root). Deprecated classes
+    become retired concepts with their ``term replaced by`` and ``consider``; an alternative id is retired as the same
+    as its class.
 
-    The file is taken into memory as a whole (about ten times its unpacked size).
-
-    Without ``source`` it is named by the dominant prefix, such as ``HP``; ``version`` is what the file says when left
-    out.
+    The whole file is held in memory (about ten times its decompressed size). ``source`` defaults to the prefix, such as
+    ``HP``, ``version`` to that of the file.
     """
     problems = problems or Problems()
     lines = LineFile(path, problems)
-    graph, where = _load(lines), lines.path
-    nodes = _good_nodes(graph["nodes"], problems, where)
+    graph, file = _load(lines), lines.path
+    nodes = _valid_nodes(graph["nodes"], problems, file)
     active = [node for node in nodes if node.get("type") == "CLASS" and not _meta(node).get("deprecated")]
-    prefix = own_prefix(Counter(compact(node["id"]).partition(":")[0] for node in active))
+    prefix = most_frequent_prefix(Counter(compact(node["id"]).partition(":")[0] for node in active))
     own: dict[str, dict[str, Any]] = {}
     for node in nodes:
         if node.get("type") != "CLASS":
@@ -73,21 +70,21 @@ def read_obograph(
             problems.skipped["class of another ontology"] += 1
         elif not (node.get("lbl") or "").strip():
             problems.skipped["class without a label"] += 1
-        elif not deprecated(node["lbl"], problems.skipped, "class"):
+        elif not is_deprecated(node["lbl"], problems.skipped, "class"):
             if node["id"] in own:
                 problems.skipped["class given more than once"] += 1
             own[node["id"]] = node
     if not own:
         raise InputError(
             f"looked for classes with a label; found {len(nodes)} nodes and none of them",
-            path=where,
+            path=file,
             remedy="give the OBO-graphs JSON of an ontology",
         )
     name = source or prefix
     yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
     for url, node in own.items():
         yield from _concept(Ontology(name, language, problems.skipped), compact(url), node)
-    yield from _retired(Ontology(name, language, problems.skipped), nodes, own, prefix)
+    yield from _retirements(Ontology(name, language, problems.skipped), nodes, own, prefix)
     labels = {node["id"]: node["lbl"] for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
     parents: dict[str, list[str]] = {}
     edges = graph.get("edges") or []
@@ -96,7 +93,7 @@ def read_obograph(
             case {"sub": str(head), "pred": str(predicate), "obj": str(tail)}:
                 pass
             case _:
-                problems.bad_row("malformed edge", where, 0)
+                problems.bad_row("malformed edge", file, 0)
                 continue
         if head not in own or tail not in own:
             problems.skipped["edge to or from a left-out node"] += 1
@@ -105,38 +102,38 @@ def read_obograph(
             parents.setdefault(head, []).append(tail)
         kind = "isa" if predicate == "is_a" else labels.get(predicate, compact(predicate))
         yield Relation(compact(head), kind, compact(tail), name)
-    problems.judge(where, len(graph["nodes"]) + len(edges))
+    problems.check_bad_share(file, len(graph["nodes"]) + len(edges))
     yield from _semantic_types(own, parents, name)
 
 
 def _load(lines: LineFile) -> dict[str, Any]:
-    data, path = read_whole(lines), lines.path
+    data, path = read_json_input(lines), lines.path
     match data:
         case {"graphs": [{"nodes": list()} as first, *others]}:
             graph: dict[str, Any] = first
             if others:
                 lines.problems.notes.append(f"{path}: only the first of {len(others) + 1} graphs is read")
         case _:
-            found = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
+            actual = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
             raise InputError(
-                f"looked for graphs[0].nodes; found {found or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
+                f"looked for graphs[0].nodes; found {actual or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
             )
     if not _is_meta(graph.get("meta")) or not isinstance(graph.get("edges") or [], list):
         raise InputError("graphs[0].meta or graphs[0].edges is malformed", path=path, remedy="give OBO-graphs JSON")
     return graph
 
 
-def _good_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[str, Any]]:
+def _valid_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[str, Any]]:
     problems.rows += len(nodes)
-    good = []
+    valid = []
     for node in nodes:
         shaped = isinstance(node, dict) and isinstance(node.get("id"), str) and _is_text(node.get("lbl"))
         if shaped and _is_meta(node.get("meta")):
-            good.append(node)
+            valid.append(node)
         else:
             problems.bad_row("malformed node", path, 0)
-    problems.judge(path, len(nodes))
-    return good
+    problems.check_bad_share(path, len(nodes))
+    return valid
 
 
 def _is_meta(meta: Any) -> bool:
@@ -161,18 +158,18 @@ def _meta(node: dict[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def _values(holder: dict[str, Any], predicates: frozenset[str]) -> list[str]:
-    properties = _meta(holder).get("basicPropertyValues") or []
+def _values(node: dict[str, Any], predicates: frozenset[str]) -> list[str]:
+    properties = _meta(node).get("basicPropertyValues") or []
     return [entry.get("val") or "" for entry in properties if entry.get("pred") in predicates]
 
 
-def _value(holder: dict[str, Any], predicates: frozenset[str]) -> str:
-    return next(iter(_values(holder, predicates)), "")
+def _value(node: dict[str, Any], predicates: frozenset[str]) -> str:
+    return next(iter(_values(node, predicates)), "")
 
 
 def _version(graph: dict[str, Any]) -> str:
-    """``owl:versionInfo``, else the date or number in the version URL."""
-    parts = parts_with_numbers(str(_meta(graph).get("version") or ""))
+    """Return ``owl:versionInfo``, or else the date or number in the version URL."""
+    parts = numeric_parts(str(_meta(graph).get("version") or ""))
     return _value(graph, _VERSION_INFO) or next(reversed(parts), "")
 
 
@@ -193,22 +190,22 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
         yield from ontology.mapping(concept_id, xref.get("val") or "")
 
 
-def _retired(
+def _retirements(
     ontology: Ontology, nodes: list[dict[str, Any]], own: dict[str, dict[str, Any]], prefix: str
 ) -> Iterator[Record]:
     merged: set[tuple[str, str]] = set()
     for url, node in own.items():
-        merged.update((compact(other), compact(url)) for other in _values(node, _ALTERNATIVE) if other)
-    for other, concept_id in sorted(merged):
-        yield Retired(other, "same_as", concept_id, ontology.source)
-    alternative = {other for other, _ in merged}
+        merged.update((compact(old_id), compact(url)) for old_id in _values(node, _ALTERNATIVE) if old_id)
+    for old_id, concept_id in sorted(merged):
+        yield Retired(old_id, "same_as", concept_id, ontology.source)
+    alternative = {old_id for old_id, _ in merged}
     for node in nodes:
         concept_id = compact(node["id"])
         if node.get("type") != "CLASS" or concept_id.partition(":")[0] != prefix:
             continue
-        # a merge is written on both sides
+        # a merged class is also deprecated
         if concept_id not in alternative and (
-            _meta(node).get("deprecated") or deprecated(node.get("lbl") or "", Counter())
+            _meta(node).get("deprecated") or is_deprecated(node.get("lbl") or "", Counter())
         ):
             others = (map(compact, _values(node, kind)) for kind in (_REPLACED_BY, _CONSIDER))
             yield from ontology.retired(concept_id, *others)
@@ -217,22 +214,19 @@ def _retired(
 def _semantic_types(
     own: dict[str, dict[str, Any]], parents: dict[str, list[str]], source: str
 ) -> Iterator[SemanticType]:
-    named = {url: dict.fromkeys(_values(node, _NAMESPACES)) for url, node in own.items()}
-    yield from (SemanticType(compact(url), space, "", source) for url, spaces in named.items() for space in spaces)
-    if any(named.values()):
+    namespaces = {url: dict.fromkeys(_values(node, _NAMESPACES)) for url, node in own.items()}
+    yield from (SemanticType(compact(url), name, "", source) for url, names in namespaces.items() for name in names)
+    if any(namespaces.values()):
         return
-    with_children = set(chain.from_iterable(parents.values()))
-    tops = {url for url in own if url not in parents and url in with_children}
-    if len(tops) == 1:
-        tops = {url for url, listed in parents.items() if tops.issubset(listed)}
+    roots = set(chain.from_iterable(parents.values())).intersection(own).difference(parents)
+    tops = roots if len(roots) != 1 else {url for url, listed in parents.items() if roots.issubset(listed)}
     for url in own:
-        above, queue = {url}, [url]
-        while queue:
-            for parent in parents.get(queue.pop(), ()):
-                if parent not in above:
-                    above.add(parent)
-                    queue.append(parent)
-        for top in sorted(above & tops):
+        ancestors, stack = {url}, [url]
+        while stack:
+            new = set(parents.get(stack.pop(), ())) - ancestors
+            ancestors |= new
+            stack += new
+        for top in sorted(ancestors & tops):
             yield SemanticType(compact(url), own[top]["lbl"].strip(), "", source)
 
 

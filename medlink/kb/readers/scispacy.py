@@ -1,4 +1,4 @@
-"""Reader of scispaCy's knowledge bases: JSON lines with a concept each.
+"""Reader of scispaCy knowledge bases: JSON lines with one concept each.
 
 The fields are those of ``scispacy.linking_utils.Entity``: ``concept_id``, ``canonical_name``, ``aliases``, and
 optionally ``types`` (TUIs of UMLS semantic types) and ``definition``.
@@ -12,7 +12,7 @@ from os import PathLike
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, deprecated, is_id, known_language, stem
+from medlink.kb.readers.common import Format, base_name, is_deprecated, is_valid_id, resolve_language
 from medlink.records import Concept, Definition, Name, Record, SemanticType, Source
 
 _TEXTS = ("concept_id", "canonical_name", "definition")
@@ -26,24 +26,22 @@ def read_scispacy(
     language: str = "en",
     problems: Problems | None = None,
 ) -> Iterator[Record]:
-    """Read a knowledge base of scispaCy.
+    """Read a scispaCy knowledge base.
 
-    ``canonical_name`` is the preferred name, ``aliases`` are synonyms. A type is a semantic type by its code, since
-    the file has no names of types. Memory grows with one concept.
-
-    Without ``source`` it is named as the file without its endings.
+    ``canonical_name`` becomes the preferred name, ``aliases`` become synonyms. Semantic types are codes, since
+    the file does not name them. Memory grows with one concept. ``source`` defaults to the base name of the file.
     """
     problems = problems or Problems()
-    tag = known_language(language)
-    lines, name = LineFile(path, problems), source or stem(path)
+    tag = resolve_language(language)
+    lines, name = LineFile(path, problems), source or base_name(path)
     yield Source(name, version, name)
     for line, entry in read_json_lines(lines):
-        problems.at = lines.path, line
+        problems.position = lines.path, line
         concept_id, label, definition = (_text(entry.get(key)) for key in _TEXTS)
         aliases, types = entry.get("aliases", ""), entry.get("types", [])
-        if not is_id(concept_id) or not label or not _texts(aliases) or not _texts(types):
-            lines.bad("no concept with an id, a name and aliases", line)
-        elif not deprecated(label, problems.skipped, "concept"):
+        if not is_valid_id(concept_id) or not label or not _texts(aliases) or not _texts(types):
+            lines.bad_row("no concept with an id, a name and aliases", line)
+        elif not is_deprecated(label, problems.skipped, "concept"):
             yield Concept(concept_id, name)
             yield Name(concept_id, label, tag, "preferred", name, True)
             for alias in aliases:
@@ -56,12 +54,12 @@ def read_scispacy(
 
 
 def _text(value: object) -> str:
-    """A field that is text, empty for any other."""
+    """Return a text field, empty for any other type."""
     return value.strip() if isinstance(value, str) else ""
 
 
 def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 FORMAT = Format("scispacy", read_scispacy, "--scispacy", "Knowledge base of scispaCy (JSON lines).", 60)

@@ -1,10 +1,10 @@
-"""The lexicon: what clinicians write in three languages, as tables that a house may add to.
+"""The lexicon: the words of clinicians in three languages, as tables that a site can extend.
 
-The tables of ``resources/lexicon`` are data of medlink's own; ``docs/reference/lexicon.md`` says what each column holds
-and how they were read. Columns of other languages may be added.
+``docs/reference/lexicon.md`` describes the columns of the shipped tables (``resources/lexicon``) and their sources. A
+site's tables may have columns of further languages.
 """
 
 from medlink.language.lexicon.lexicon import Lexicon
-from medlink.language.lexicon.tables import Abbreviation, Entry, Member, Opposite, to_dict
+from medlink.language.lexicon.tables import Abbreviation, LexiconEntry, Member, Opposite, to_dict
 
-__all__ = ["Abbreviation", "Entry", "Lexicon", "Member", "Opposite", "to_dict"]
+__all__ = ["Abbreviation", "Lexicon", "LexiconEntry", "Member", "Opposite", "to_dict"]

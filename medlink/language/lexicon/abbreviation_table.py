@@ -1,6 +1,6 @@
-"""What words of one language are short for in notes: abbreviations in capitals, and words that leave something out.
+"""Expand the shorthand of one language in notes: abbreviations in capitals, and elliptical words.
 
-*Abdomen: weich, kein DS* says of the belly what *DS* leaves out: of which organ a line speaks is found here, too.
+*DS* in *Abdomen: weich, kein DS* omits the belly: this module therefore also finds the body site of a passage.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 from medlink.language.cues import absences
-from medlink.language.languages import Language, language_data, per_language, rows
+from medlink.language.languages import ROW_REMEDY, Language, language_data, per_language, rows
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import ABBREVIATIONS, Abbreviation, read_abbreviations, share, shortened
 from medlink.language.scan import Place, ScannedText, WordEntry
@@ -25,26 +25,26 @@ ORGANS = frozenset((
     "neuro", "psych", "blood", "general",
 ))  # fmt: skip
 """Organs and systems that a table may name."""
-_MOST = 3  # words of the longest expression
-# What ends a sentence: a dot, question mark or semicolon with a blank behind it, or an empty line.
+_LONGEST = 3  # words of the longest expression
+# end of a sentence: a mark with a blank behind it, or an empty line
 _ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
 _CLAUSE = re.compile(r"[,;:.!?\n]")
-# Some words and a colon, or a line of a few words, begin what is said of them.
+# a few words with a colon behind them, or alone in a line, are the label of what follows
 _LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*+([^\s.:;,][^\n.:;,]{0,47}):", re.MULTILINE)
 _HEADING = re.compile(r"^[^\S\n]*+([^\s.:;,][^\n.:;,]{0,39})$", re.MULTILINE)
-_REACH = 500  # characters that a label speaks of, at most
-_BEHIND = 60  # characters before a word that speaks of them
-_KEPT = 1 << 15  # pairs of words of which is kept whether they are the same
-_BEFORE = 250  # characters behind one, in its sentence
+_LABEL_LIMIT = 500  # characters behind a label to which it applies
+_BEFORE = 250  # characters between a cue and a word behind it, in one sentence
+_BEHIND = 60  # characters between a word and a cue behind it
+_CACHED = 1 << 15  # pairs of words
 _V = TypeVar("_V")
 LACONIC = "laconic"
-"""Kind of a word that leaves something out, or that denies what it is read as: *afebrile*."""
+"""Kind of an elliptical word, or of a word that denies its long form: *afebrile*."""
 _COLUMNS = ("word", "organ", "long", "english", "weight")
-_DENIES = 0.9  # share of the uses of a word such as "afebrile" in which it denies fever
+_DENIES = 0.9  # weight of the finding that a word such as "afebrile" denies
 
 
-class Cue(NamedTuple):
-    """A word of a text, by its characters, that says which organ is spoken of; ``near`` in one sentence with it."""
+class BodySiteCue(NamedTuple):
+    """A word of a text, by its characters, that names a body site; ``near`` if it is in the sentence in question."""
 
     start: int
     end: int
@@ -52,34 +52,33 @@ class Cue(NamedTuple):
     near: bool = True
 
 
-class Organs:
-    """The organs that a text of one language speaks of."""
+class BodySiteContext:
+    """The body sites to which the passages of a text refer."""
 
     def __init__(self, language: str, scanned: ScannedText) -> None:
         self._text = text = scanned.text
-        self._cues = _cues(scanned, language)
+        self._cues = _find_cues(scanned, language)
         self._starts = [cue.start for cue in self._cues]
-        self._ends = [found.start() for found in _ENDS.finditer(text)]
-        labels = [(found.span(1), self._within(*found.span(1))) for found in _LABEL.finditer(text)]
-        headings = [(found.span(1), self._within(*found.span(1))) for found in _HEADING.finditer(text)]
-        self._labels = sorted([*labels, *(one for one in headings if one[1])], key=lambda label: label[0])
-        self._begin = [span[0] for span, _ in self._labels]
+        self._ends = [match.start() for match in _ENDS.finditer(text)]
+        labels = [(match.span(1), self._last_within(*match.span(1))) for match in _LABEL.finditer(text)]
+        headings = [(match.span(1), self._last_within(*match.span(1))) for match in _HEADING.finditer(text)]
+        named = ((span, cue) for span, cue in headings if cue)
+        self._labels = sorted([*labels, *named], key=lambda label: label[0])
+        self._label_starts = [span[0] for span, _ in self._labels]
 
-    def beside(self, start: int, end: int) -> Cue | None:
-        """What says of which organ a stretch of characters speaks: a word of its clause, its sentence, its label."""
+    def cue_for(self, start: int, end: int) -> BodySiteCue | None:
+        """The cue for a span of characters: the next cue in its clause, the last in its sentence, or its label."""
         at = bisect_left(self._starts, start)
         before = self._cues[at - 1] if at else None
         while at < len(self._cues) and self._cues[at].start < end:
             at += 1
         behind = self._cues[at] if at < len(self._cues) else None
-        near = behind is not None and behind.start - end <= _BEHIND
-        if behind is not None and near and not _CLAUSE.search(self._text, end, behind.start):
+        if behind and behind.start - end <= _BEHIND and not _CLAUSE.search(self._text, end, behind.start):
             return behind
-        near = before is not None and start - before.end <= _BEFORE
-        if before is not None and near and self._sentence(before.start) == self._sentence(start):
+        if before and start - before.end <= _BEFORE and self._sentence(before.start) == self._sentence(start):
             return before
-        label = bisect_right(self._begin, start) - 1
-        if label < 0 or start - self._labels[label][0][1] > _REACH:
+        label = bisect_right(self._label_starts, start) - 1
+        if label < 0 or start - self._labels[label][0][1] > _LABEL_LIMIT:
             return None
         cue = self._labels[label][1]
         return cue and cue._replace(near=False)
@@ -87,44 +86,44 @@ class Organs:
     def _sentence(self, at: int) -> int:
         return bisect_left(self._ends, at)
 
-    def _within(self, start: int, end: int) -> Cue | None:
+    def _last_within(self, start: int, end: int) -> BodySiteCue | None:
         at = bisect_left(self._starts, end) - 1
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
 
-def _cues(text: ScannedText, language: str) -> list[Cue]:
-    found, behind = list[Cue](), 0
-    for place, known in _table(language).found(text, "organ"):
+def _find_cues(text: ScannedText, language: str) -> list[BodySiteCue]:
+    cues, behind = list[BodySiteCue](), 0
+    for place, organs in _organs(language).find(text, "organ"):
         if place[0] >= behind:
-            organ = next((organ for name, organ in known if says(text.written(place), name, language)), None)
+            organ = next((organ for word, organ in organs if _matches(text.written(place), word, language)), None)
             if organ is not None:
-                found.append(Cue(*text.span(place), organ))
+                cues.append(BodySiteCue(*text.span(place), organ))
                 behind = place[1]
-    return found
+    return cues
 
 
 class Expressions(dict[str, list[_V]]):
-    """What words and expressions of a language say, by their inflected form."""
+    """Values of words and expressions of a language, by their inflected form."""
 
     @cached_property
     def _firsts(self) -> frozenset[str]:
         return frozenset(key.partition(" ")[0] for key in self)
 
-    def found(self, text: ScannedText, name: str) -> Iterator[tuple[Place, list[_V]]]:
-        """The expressions of a text with what each says, the longest of each first word first.
+    def find(self, text: ScannedText, name: str) -> Iterator[tuple[Place, list[_V]]]:
+        """The expressions in a text with their values; of those with the same first word the longest first.
 
-        The ``name`` is that of the column of the text's table that says which words begin one.
+        ``name`` is the column of the text's word table that marks the words with which an expression begins.
         """
         if not self:
             return
         inflector, firsts = text.table.inflector, self._firsts
         begins = text.table.column(name, lambda entry: _form(entry, inflector).partition(" ")[0] in firsts, bool)
         for at in text.where(begins):
-            forms = [_form(word.entry, inflector) for word in text.words[at : at + _MOST]]
+            forms = [_form(word.entry, inflector) for word in text.words[at : at + _LONGEST]]
             for count in range(len(forms), 0, -1):
-                known = self.get(" ".join(forms[:count]))
-                if known is not None:
-                    yield (at, at + count), known
+                values = self.get(" ".join(forms[:count]))
+                if values is not None:
+                    yield (at, at + count), values
 
 
 def _form(entry: WordEntry, inflector: Inflector) -> str:
@@ -134,35 +133,34 @@ def _form(entry: WordEntry, inflector: Inflector) -> str:
     return form
 
 
-@lru_cache(maxsize=_KEPT)
-def says(written: str, word: str, language: str) -> bool:
-    """Whether words of a text are those of a table: an abbreviation in its capitals, a noun or name with its first."""
+@lru_cache(maxsize=_CACHED)
+def _matches(written: str, word: str, language: str) -> bool:
+    """Whether words of a text match those of a table: abbreviations in capitals, nouns with a first capital."""
     if word.isupper() and len(word) > 1:
         return written.isupper()
     if word[0].isupper():
         return not written[0].islower() and is_inflection(written, word, language)
-    # "Pupillen eng" says of the pupils what "enge Verhältnisse" does not
+    # "eng" is about pupils in "Pupillen eng", not in "enge Verhältnisse"
     predicate = language_data(language).forms.bare_predicates and " " not in word
     return written.casefold() == word.casefold() if predicate else is_inflection(written, word, language)
 
 
 @per_language
-def _table(data: Language) -> Expressions[tuple[str, str]]:
-    inflector, found = Inflector(data.tag), Expressions[tuple[str, str]]()
+def _organs(data: Language) -> Expressions[tuple[str, str]]:
+    inflector, organs = Inflector(data.tag), Expressions[tuple[str, str]]()
     for row in rows(data.table("organs"), "word", "organ"):
         if not row["word"] or row["organ"] not in ORGANS:
-            message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
-            raise row.error(message, "mend the row as docs/reference/language.md says")
-        found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
-    return found
+            raise row.error(f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected", ROW_REMEDY)
+        organs.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
+    return organs
 
 
-class Shorthand:
-    """The shorthand of one language (BCP 47); none where there are no tables of it.
+class AbbreviationTable:
+    """The abbreviations and elliptical words of one language (BCP 47); empty without tables.
 
-    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations; ``laconic.tsv`` of the language the words that leave
-    something out: *Hypertonie* in a note is arterial hypertension, *Resistenz* beside the belly an abdominal mass;
-    ``absences.tsv`` words that deny a finding, which are read as that finding.
+    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations. ``laconic.tsv`` of the language has the elliptical
+    words: *Hypertonie* in a note is arterial hypertension, *Resistenz* near the belly an abdominal mass. A word of
+    ``absences.tsv`` denies a finding; its long form is that finding.
     """
 
     def __init__(self, language: str) -> None:
@@ -170,65 +168,62 @@ class Shorthand:
         self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
-        """What a word with two capitals or more is short for most often."""
+        """The most frequent meaning of a word with two capitals or more."""
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
-        """The words of a text that are abbreviations, with what each is short for most often."""
+        """The words of a text that are abbreviations, with the most frequent meaning of each."""
         known = text.table.column("abbreviation", lambda entry: self.abbreviation(entry.written) is not None, bool)
         for at in text.where(known):
-            found = self.abbreviation(text.words[at].entry.written)
-            if found is not None:
-                yield at, found
+            short = self.abbreviation(text.words[at].entry.written)
+            if short is not None:
+                yield at, short
 
-    def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, Cue | None]]:
-        """The words and expressions of a text that leave something out, and what.
+    def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
+        """The elliptical words and expressions of a text with their long forms.
 
-        Where they leave out the organ that is spoken of (*Abdomen: kein Druckschmerz*), last comes the word that names
-        it. The same words may come several times, with what they leave out otherwise.
+        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue names it. The same words may have
+        several long forms.
         """
         for start, end, term in absences(self._language).find(text.indexed):
             place = text.place(start, end)
             yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
-        organs: Organs | None = None
-        for place, known in self._laconic.found(text, "laconic"):
+        context: BodySiteContext | None = None
+        for place, known in self._laconic.find(text, "laconic"):
             written = text.written(place)
-            found = {organ: one for organ, one in known if says(written, one.forms[0], self._language)}
-            if found.keys() - {""}:
-                organs = organs or Organs(self._language, text)
-                cue = organs.beside(*text.span(place))
-                if cue is not None and cue.organ in found:
-                    yield place, found[cue.organ], cue
-            if "" in found:
-                yield place, found[""], None
+            by_organ = {organ: short for organ, short in known if _matches(written, short.forms[0], self._language)}
+            if by_organ.keys() - {""}:
+                context = context or BodySiteContext(self._language, text)
+                cue = context.cue_for(*text.span(place))
+                if cue is not None and cue.organ in by_organ:
+                    yield place, by_organ[cue.organ], cue
+            if "" in by_organ:
+                yield place, by_organ[""], None
 
 
 @cache
 def _abbreviations(language: str) -> dict[str, Abbreviation]:
     path = SHIPPED / ABBREVIATIONS.format(language)
-    found: dict[str, Abbreviation] = {}
-    for one in read_abbreviations(path, language):
-        for form in one.short_forms:
-            if form not in found or found[form].weight < one.weight:
-                found[form] = one
-    return found
+    best: dict[str, Abbreviation] = {}
+    for short in read_abbreviations(path, language):
+        for form in short.short_forms:
+            if form not in best or best[form].weight < short.weight:
+                best[form] = short
+    return best
 
 
 @per_language
 def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
-    inflector, found = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()
+    inflector, expressions = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()
     for row in rows(data.table(LACONIC), *_COLUMNS):
         weight = share(row["weight"])
         filled = weight and all(row[column] for column in _COLUMNS if column != "organ")
         if not filled or row["organ"] not in {"", *ORGANS}:
-            message = (
-                "a word, what it is short for in both languages, a share of its uses above 0, and an organ or nothing "
-                "are expected"
-            )
-            raise row.error(message, "mend the row as docs/reference/language.md says")
+            message = "a word, its long form in both languages, a share of its uses above 0, and an organ or nothing"
+            raise row.error(f"{message} are expected", ROW_REMEDY)
         short = _short(row["word"], data.tag, row["long"], row["english"], weight)
-        found.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
-    return found
+        expressions.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
+    return expressions
 
 
 def _short(word: str, language: str, long: str, english: str, weight: float, *, safe: bool = False) -> Abbreviation:

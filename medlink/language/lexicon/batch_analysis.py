@@ -1,8 +1,7 @@
-"""Many names, read at once: what a :class:`FamilyReader` reads of each, as arrays.
+"""Analyse many names at once, as arrays.
 
-Names are made of few words. Each word is read once; then it is a number, and names are lists of numbers. Only what
-depends on the words beside it is looked at name by name: the sense of an ambiguous word, and phrases where two words
-begin one.
+Names consist of few distinct words. Each distinct word is analysed once and numbered; a name is a list of numbers. Two
+steps depend on other words and go name by name: the sense of an ambiguous word, and phrases.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.language.exact import normalise_all
-from medlink.language.lexicon.reading import FamilyReader, Word
+from medlink.language.lexicon.name_analysis import AnalysedWord, LexicalAnalyser
 
-_MOST = 65_536  # words that are remembered at a time
+_CACHED = 65_536  # words
 _BITS = 26  # of the number of a word
-_LANGUAGES = 63 - 2 * _BITS  # with a bit for each and two words a number is full
+_LANGUAGES = 63 - 2 * _BITS  # a bit for each language and the numbers of two words fill an integer
 _MASK = (1 << _BITS) - 1
 
 
-class Read(NamedTuple):
-    """What n names say: the words of name i have the numbers ``word[ends[i]:ends[i + 1]]``.
+class AnalysedBatch(NamedTuple):
+    """n analysed names: the words of name i have the numbers ``word[ends[i]:ends[i + 1]]`` in ``words``.
 
-    What is remembered of a number is void once ``words`` is another list. ``phrases`` are name, first word, the one
-    behind the last, and meanings; in the order of names.
+    Numbers stay valid as long as ``words`` is the same list. ``phrases`` are tuples of name, first word, the word
+    behind the last, and meanings, in the order of names.
     """
 
     ends: NDArray[np.int64]
     word: NDArray[np.int64]
-    words: list[Word]
+    words: list[AnalysedWord]
     phrases: list[tuple[int, int, int, tuple[int, ...]]]
 
     @property
@@ -44,34 +43,34 @@ class Read(NamedTuple):
 
 
 class WordValues:
-    """Numbers with weights that words have, such as features with their shares; worked out once for each word."""
+    """Numbers with weights for each distinct word, such as features with their shares, computed once."""
 
-    def __init__(self, values: Callable[[Word], Iterable[tuple[int, float]]]) -> None:
+    def __init__(self, values: Callable[[AnalysedWord], Iterable[tuple[int, float]]]) -> None:
         self._values_of = values
         self._clear([])
 
-    def _clear(self, words: list[Word]) -> None:
+    def _clear(self, words: list[AnalysedWord]) -> None:
         self._words, self._ends = words, array("q", [0])
         self._values, self._weights = array("q"), array("f")
 
-    def of(self, read: Read) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """The values of the words of names: place among the words, value and weight ``(m,)``, in the order of words."""
-        if read.words is not self._words:
-            self._clear(read.words)
-        for word in read.words[len(self._ends) - 1 :]:
+    def of(self, batch: AnalysedBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """The values of the words of a batch: position among the words, value and weight ``(m,)``, by position."""
+        if batch.words is not self._words:
+            self._clear(batch.words)
+        for word in batch.words[len(self._ends) - 1 :]:
             for value, weight in self._values_of(word):
                 self._values.append(value)
                 self._weights.append(weight)
             self._ends.append(len(self._values))
         ends = np.frombuffer(self._ends, np.int64)
-        counts = np.diff(ends)[read.word]
-        at = np.repeat(ends[read.word] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        place = np.repeat(np.arange(len(read.word)), counts)
-        return place, np.frombuffer(self._values, np.int64)[at], np.frombuffer(self._weights, np.float32)[at]
+        counts = np.diff(ends)[batch.word]
+        at = np.repeat(ends[batch.word] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        position = np.repeat(np.arange(len(batch.word)), counts)
+        return position, np.frombuffer(self._values, np.int64)[at], np.frombuffer(self._weights, np.float32)[at]
 
 
-class _Tokens(dict[str, int]):
-    """Numbers of words, given in the order in which they come, and the words by number."""
+class _Vocabulary(dict[str, int]):
+    """Numbers of distinct words in the order of appearance, and the words by number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,100 +82,103 @@ class _Tokens(dict[str, int]):
         return number
 
 
-class BulkReader:
-    """Reads many names as :meth:`FamilyReader.read` reads each; remembers words for as long as it lives.
+class BatchAnalyser:
+    """Analyse many names as :meth:`LexicalAnalyser.read` analyses each, caching words.
 
     Raises:
-        ConfigError: the lexicon has more languages than can be told apart.
+        ConfigError: the lexicon has too many languages.
     """
 
-    def __init__(self, reader: FamilyReader) -> None:
-        self.reader = reader
-        self._languages = reader.languages
+    def __init__(self, analyser: LexicalAnalyser) -> None:
+        self._analyser, self.forms = analyser, analyser.forms
+        self._languages = analyser.languages
         if len(self._languages) > _LANGUAGES:
             raise ConfigError(
-                f"a lexicon of {len(self._languages)} languages, {_LANGUAGES} at most",
+                f"a lexicon of {len(self._languages)} languages, at most {_LANGUAGES} allowed",
                 remedy="leave out folders of languages",
             )
         self._clear()
 
     def _clear(self) -> None:
-        self._tokens = _Tokens()
+        self._tokens = _Vocabulary()
         self._numbers: dict[Any, int] = {}  # of words, by token and languages, or by word and sense
-        self._words: list[Word] = []
+        self._words: list[AnalysedWord] = []
         self._depends, self._opens = bytearray(), bytearray()  # by number
         self._knowing = array("b")  # by token and language
         self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> Read:
-        """Read names in their languages, those without one in the languages that know most of their words."""
+    def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
+        """Analyse names in their languages, or else in the languages that know most of their words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
-    def read_tokens(self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None) -> Read:
-        """Read names as :meth:`read` does, of each the words in their exact form."""
-        if max(len(self._tokens), len(self._words), len(self._pairs)) >= _MOST:
+    def read_tokens(
+        self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None
+    ) -> AnalysedBatch:
+        """Analyse names as :meth:`read` does, given the words of their exact forms."""
+        if max(len(self._tokens), len(self._words), len(self._pairs)) >= _CACHED:
             self._clear()
         ends = np.cumsum([0, *map(len, tokens)])
-        total = int(ends[-1])
-        token = np.fromiter(map(self._tokens.__getitem__, chain.from_iterable(tokens)), np.int64, total)
-        asked = self._asked(token, ends, languages)
+        token = np.fromiter(map(self._tokens.__getitem__, chain.from_iterable(tokens)), np.int64, int(ends[-1]))
+        bits = self._language_bits(token, ends, languages)
         owner = np.repeat(np.arange(len(tokens)), np.diff(ends))
-        key = (asked[owner] << _BITS) | token
+        key = (bits[owner] << _BITS) | token
         new, at = np.unique(key, return_inverse=True)
-        number = np.array([self._number(one) for one in new.tolist()], np.int64)[at]
-        phrases = self._phrases(tokens, ends, key, number, asked)
-        for place in np.flatnonzero(_of(self._depends)[number]).tolist():
-            name = int(owner[place])
-            number[place] = self._in_sense(int(number[place]), tokens[name], self._tags(int(asked[name])))
-        return Read(ends, number, self._words, phrases)
+        number = np.array([self._number(word_key) for word_key in new.tolist()], np.int64)[at]
+        phrases = self._phrases(tokens, ends, key, number, bits)
+        for position in np.flatnonzero(_as_array(self._depends)[number]).tolist():
+            name = int(owner[position])
+            number[position] = self._disambiguate(int(number[position]), tokens[name], self._tags(int(bits[name])))
+        return AnalysedBatch(ends, number, self._words, phrases)
 
-    def _asked(
+    def _language_bits(
         self, token: NDArray[np.int64], ends: NDArray[np.int64], languages: Sequence[str | None] | None
     ) -> NDArray[np.int64]:
-        """The languages in which each name is read ``(n,)``, a bit for each."""
-        bits = {tag: 1 << at for at, tag in enumerate(self._languages)}
-        asked = np.zeros(len(ends) - 1, np.int64)
+        """The languages of each name ``(n,)``, one bit for each."""
+        bit_of = {tag: 1 << at for at, tag in enumerate(self._languages)}
+        bits = np.zeros(len(ends) - 1, np.int64)
         if languages is not None:
-            known = {tag: bits.get((tag or "").partition("-")[0], 0) for tag in set(languages)}
-            asked[:] = [known[tag] for tag in languages]
-        open_ = np.flatnonzero(asked == 0)
-        if len(open_) and self._languages:
+            known = {tag: bit_of.get((tag or "").partition("-")[0], 0) for tag in set(languages)}
+            bits[:] = [known[tag] for tag in languages]
+        unknown = np.flatnonzero(bits == 0)
+        if len(unknown) and self._languages:
             for text in self._tokens.texts[len(self._knowing) // len(self._languages) :]:
-                self._knowing.extend(self.reader.knowing(text))
-            knowing = _of(self._knowing).reshape(-1, len(self._languages))[token]
+                self._knowing.extend(self._analyser.knowing(text))
+            knowing = _as_array(self._knowing).reshape(-1, len(self._languages))[token]
             sums = np.concatenate([np.zeros((1, len(self._languages)), np.int64), np.cumsum(knowing, axis=0)])
-            counts = sums[ends[open_ + 1]] - sums[ends[open_]]
+            counts = sums[ends[unknown + 1]] - sums[ends[unknown]]
             most = counts == counts.max(axis=1, keepdims=True)
-            asked[open_] = most @ np.array(list(bits.values()))
-        return asked
+            bits[unknown] = most @ np.array(list(bit_of.values()))
+        return bits
 
-    def _tags(self, asked: int) -> tuple[str, ...]:
-        return tuple([tag for at, tag in enumerate(self._languages) if asked >> at & 1])
+    def _tags(self, bits: int) -> tuple[str, ...]:
+        return tuple([tag for at, tag in enumerate(self._languages) if bits >> at & 1])
 
     def _number(self, key: int) -> int:
-        found = self._numbers.get(key)
-        if found is None:
-            tags, reader = self._tags(key >> _BITS), self.reader
+        """The number of a word, analysed by itself in its languages."""
+        number = self._numbers.get(key)
+        if number is None:
+            tags, analyser = self._tags(key >> _BITS), self._analyser
             token = self._tokens.texts[key & _MASK]
-            word = reader.word(token, tags)
-            depends = reader.depends(word, tags)
+            word = analyser.word(token, tags)
+            depends = analyser.depends(word, tags)
             if len(word.meanings) > 1 and not depends:
-                word = reader.meant(word, (token,), tags)
-            found = self._added(key, word, depends=depends, opens=any(reader.opens(token, tag) for tag in tags))
-        return found
+                word = analyser.disambiguate(word, (token,), tags)
+            number = self._add(key, word, depends=depends, opens=any(analyser.opens(token, tag) for tag in tags))
+        return number
 
-    def _added(self, key: Any, word: Word, *, depends: bool = False, opens: bool = False) -> int:
-        found = self._numbers[key] = len(self._words)
+    def _add(self, key: Any, word: AnalysedWord, *, depends: bool = False, opens: bool = False) -> int:
+        number = self._numbers[key] = len(self._words)
         self._words.append(word)
         self._depends.append(depends)
         self._opens.append(opens)
-        return found
+        return number
 
-    def _in_sense(self, number: int, tokens: Sequence[str], tags: tuple[str, ...]) -> int:
-        word = self.reader.meant(self._words[number], tokens, tags)
+    def _disambiguate(self, number: int, tokens: Sequence[str], tags: tuple[str, ...]) -> int:
+        """The number of an ambiguous word in its sense in a name."""
+        word = self._analyser.disambiguate(self._words[number], tokens, tags)
         key = (number, word.meanings)
-        found = self._numbers.get(key)
-        return self._added(key, word) if found is None else found
+        known = self._numbers.get(key)
+        return self._add(key, word) if known is None else known
 
     def _phrases(
         self,
@@ -184,39 +186,39 @@ class BulkReader:
         ends: NDArray[np.int64],
         key: NDArray[np.int64],
         number: NDArray[np.int64],
-        asked: NDArray[np.int64],
+        bits: NDArray[np.int64],
     ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-        first = _of(self._opens)[number].astype(bool)
-        first[ends[1:][np.diff(ends) > 0] - 1] = False  # the last word of a name
-        at = np.flatnonzero(first)
-        found: list[tuple[int, int, int, tuple[int, ...]]] = []
+        opens = _as_array(self._opens)[number].astype(bool)
+        opens[ends[1:][np.diff(ends) > 0] - 1] = False  # the last word of a name
+        at = np.flatnonzero(opens)
+        phrases: list[tuple[int, int, int, tuple[int, ...]]] = []
         if not len(at):
-            return found
+            return phrases
         name = np.searchsorted(ends, at, "right") - 1
-        pair = (key[at] << _BITS) | (key[at + 1] & _MASK)
-        pairs, which = np.unique(pair, return_inverse=True)
-        begins = np.array([self._begins(one) for one in pairs.tolist()])[which]
+        pairs, which = np.unique((key[at] << _BITS) | (key[at + 1] & _MASK), return_inverse=True)
+        begins = np.array([self._begins(pair) for pair in pairs.tolist()])[which]
         behind, starts = 0, ends.tolist()
-        for place, one in zip(at[begins].tolist(), name[begins].tolist(), strict=True):
-            start = starts[one]
-            phrase = (
-                self.reader.phrase(tokens[one], place - start, self._tags(int(asked[one]))) if place >= behind else None
-            )
+        for position, owner in zip(at[begins].tolist(), name[begins].tolist(), strict=True):
+            if position < behind:
+                continue
+            start = starts[owner]
+            phrase = self._analyser.phrase(tokens[owner], position - start, self._tags(int(bits[owner])))
             if phrase is not None:
-                found.append((one, place - start, phrase.stop, phrase.meanings))
+                phrases.append((owner, position - start, phrase.stop, phrase.meanings))
                 behind = start + phrase.stop
-        return found
+        return phrases
 
     def _begins(self, pair: int) -> bool:
+        """Whether a phrase begins with two words."""
         begins = self._pairs.get(pair)
         if begins is None:
             texts = self._tokens.texts
-            one, other = texts[pair >> _BITS & _MASK], texts[pair & _MASK]
+            first, second = texts[pair >> _BITS & _MASK], texts[pair & _MASK]
             tags = self._tags(pair >> 2 * _BITS)
-            begins = self._pairs[pair] = any(self.reader.opens_two(one, other, tag) for tag in tags)
+            begins = self._pairs[pair] = any(self._analyser.opens_two(first, second, tag) for tag in tags)
         return begins
 
 
-def _of(column: bytearray | array[int]) -> NDArray[np.int8]:
-    """A growing column as an array, for a moment: it cannot grow meanwhile."""
+def _as_array(column: bytearray | array[int]) -> NDArray[np.int8]:
+    """View a growing column; it cannot grow while the view lives."""
     return np.frombuffer(column, np.int8)

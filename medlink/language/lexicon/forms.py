@@ -1,8 +1,8 @@
-"""The forms of a lexicon as one trie: from a form to the meanings that have it, without reading the tables.
+"""The forms of a lexicon as one trie, from a form to its meanings, without reading the tables.
 
-A *meaning* is a number: that of a family, and of the terms and affixes that say the same
-(:attr:`medlink.language.lexicon.lexicon.Lexicon.meanings`). An encoder and a bundle hold the forms that they were made
-with, so that what they know stays theirs whatever happens to the tables.
+A *meaning* is the number of a family of words, shared by the terms and affixes that mean the same
+(:attr:`medlink.language.lexicon.lexicon.Lexicon.meanings`). An encoder and a bundle store their forms: a later change
+of the tables does not affect them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -29,21 +29,21 @@ from medlink.language.lexicon.tables import FIRST, KINDS, LAST, WHOLE, Abbreviat
 from medlink.language.text import Inflector, normalise
 
 TRIE, MEANINGS = "families.marisa", "families.json"
-"""The files of a folder that :meth:`Forms.save` writes."""
+"""The files of a folder that :meth:`LexiconForms.save` writes."""
 WORD, STEM, PREFIX, SUFFIX, PHRASE, FUNCTION, SENSE, INFLECTED_SENSE = "wsflpxmi"
-"""Kinds of forms: a word, its inflected form, a first and a last part of words, several words, a function word, an
-ambiguous word alone and with another one beside it, the same of inflected forms."""
+"""Kinds of forms: a word, a stem, a first and a last part of words, a phrase of stems, a function word, and an
+ambiguous word, alone or with another word beside it, as it is or in its inflected form."""
 AMBIGUOUS, AFFIX, SHORT, OTHER, NOTHING = 1, 2, 4, 8, 16
-"""Marks of a form: of several meanings, of no word's root, an abbreviation, neither noun nor adjective, none of its
-meanings."""
+"""Marks of a form: it has several meanings, is an affix, is an abbreviation, is neither noun nor adjective, has none of
+its meanings."""
 OWN = "o"
-"""Kind of a word that names are made of and the lexicon lacks."""
-_RECORD = ">IB"  # the greatest byte first: values come sorted
+"""Kind of a word of names that the lexicon lacks."""
+_RECORD = ">IB"  # big-endian: values sort as numbers
 _LETTERS = {kind: chr(ord("a") + number) for number, kind in enumerate(KINDS)} | {"": "-"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
 
-_MOST = 65_536  # entries of the trie that are kept as they were read
+_CACHED = 65_536  # entries of the trie
 _PRIME, _PLACE, _MIX = 0x9E3779B97F4A7C15, 0x94D049BB133111EB, 0xBF58476D1CE4E5B9
 _64 = (1 << 64) - 1
 _BITS = 24
@@ -52,19 +52,18 @@ _FIRST, _SECOND = 64 - _BITS, 64 - 2 * _BITS
 
 
 class Form(NamedTuple):
-    """A meaning that a form has, with its marks."""
+    """One meaning of a form, with its marks."""
 
     meaning: int
     marks: int
 
 
-class Misspelt:
-    """Tells what a word may be that differs from a form by one typing error: the few errors that are worth a search.
+class SpellingFilter:
+    """Find the words that differ from a form by one typing error, by a filter over all forms.
 
-    Of two words with one letter more, less or another, one is the other without a letter, or both are one word where
-    each lacks the letter at the same place (Garbe 2012, SymSpell). All forms, whole and without each of their letters,
-    are marked with the place of that letter in a Bloom filter (Bloom 1970) of two hash functions. It takes 2 MB, and is
-    made in less than 0.1 s for 50,000 forms.
+    Two words that differ by one letter (more, less or another) become equal if one of them, or each, loses that letter
+    (Garbe 2012, SymSpell). A Bloom filter (Bloom 1970) with two hash functions holds all forms, whole and without each
+    letter in turn, together with the position of that letter. It takes 2 MB, and less than 0.1 s for 50,000 forms.
     """
 
     def __init__(self, forms: Sequence[str]) -> None:
@@ -76,7 +75,7 @@ class Misspelt:
         for length, alike in groupby(lines, key=len):
             letters = np.frombuffer(b"".join(alike), np.uint8).reshape(-1, length).T.astype(np.uint64)
             powers = np.cumprod(np.full(length + 1, prime))
-            # hashes[0]: of the whole word, hashes[i + 1]: of the letters behind letter i, in the end of all but that
+            # hashes[0]: the whole word; hashes[i + 1]: first the letters behind letter i, in the end all but letter i
             hashes = np.zeros((length + 1, letters.shape[1]), np.uint64)
             for at in range(length - 1, -1, -1):
                 hashes[at] = hashes[at + 1] + letters[at] * powers[length - 1 - at]
@@ -86,15 +85,15 @@ class Misspelt:
                 before += letters[at] * powers[length - 2 - at]
             hashes += np.arange(length + 1, dtype=np.uint64)[:, None] * np.uint64(_PLACE)
             hashes *= mix
-            # as signed numbers they are places without a copy
+            # signed numbers index without a copy
             marked[(hashes >> np.uint64(_FIRST)).view(np.int64)] = True
             marked[((hashes >> np.uint64(_SECOND)) & mask).view(np.int64)] = True
         self._bits = np.packbits(marked, bitorder="little").tobytes()
 
     def candidates(self, word: str) -> Iterator[str]:
-        """All forms that differ from a word by a letter more, less or another, or by two changed, and few other words.
+        """All forms that differ from a word by a letter more, less or another, or by two swapped, and few other words.
 
-        Of the letters that no word of the alphabet has, those in the first half of the form are not looked for.
+        In the first half of a form, tries only the letters a to z.
         """
         letters, length, half = word.encode("ascii", "replace"), len(word), len(word) // 2
         powers, behind = [_PRIME], [0]
@@ -104,16 +103,16 @@ class Misspelt:
         whole, before = behind[length], 0
         for at in range(length + 1):
             head, tail = word[:at], word[at:]
-            others = ascii_lowercase if at < half else self._letters
+            alphabet = ascii_lowercase if at < half else self._letters
             if self._is_marked(whole, at + 1):
-                yield from (f"{head}{other}{tail}" for other in others)
+                yield from (f"{head}{new}{tail}" for new in alphabet)
             if at == length:
                 return
             without, tail, letter = before + behind[length - 1 - at], tail[1:], letters[at]
             if self._is_marked(without, 0):
                 yield head + tail
             if self._is_marked(without, at + 1):
-                yield from (f"{head}{other}{tail}" for other in others if other != word[at])
+                yield from (f"{head}{new}{tail}" for new in alphabet if new != word[at])
             if tail and tail[0] != word[at]:
                 moved = (letters[at + 1] - letter) * (powers[length - 1 - at] - powers[length - 2 - at])
                 if self._is_marked(whole + moved, 0):
@@ -127,12 +126,12 @@ class Misspelt:
         return bool(bits[first >> 3] >> (first & 7) & 1 and bits[second >> 3] >> (second & 7) & 1)
 
 
-class Forms:
+class LexiconForms:
     """All forms of a lexicon: a trie of meanings by kind, language and form, and the names of the meanings.
 
-    ``keys`` are the names as 32-bit numbers, the same in every lexicon that has the name. ``opposites`` are pairs of
-    meanings that exclude each other in one place of a name; ``kinds`` those of :data:`KINDS`, or empty. ``table`` has
-    all forms of a kind that has few, and a language: quicker than :meth:`find`.
+    ``keys`` are the names as 32-bit numbers, equal in all lexicons that have the name. ``opposites`` are pairs of
+    meanings that exclude each other in one place of a name; ``kinds`` are those of :data:`KINDS`, or empty. ``table``
+    returns all forms of a small kind in a language: faster than :meth:`find`.
     """
 
     def __init__(
@@ -146,21 +145,21 @@ class Forms:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
-        self._met: dict[str, tuple[Form, ...]] = {}  # entries of the trie: what is none is not kept
+        self._cached: dict[str, tuple[Form, ...]] = {}  # without misses
         self.table = cache(partial(self.continuations, beginning=""))
-        self._misspelt = cache(self._find_misspelt)
+        self._spelling_filter = cache(self._build_filter)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Forms, (self._trie, self.names, self.languages, self.opposites, self.kinds)
+        return LexiconForms, (self._trie, self.names, self.languages, self.opposites, self.kinds)
 
     @cached_property
     def memo(self) -> dict[str, Any]:
-        """What others made of these forms for as long as the process has them."""
+        """Objects that others derive from these forms and share in this process."""
         return {}
 
     @cached_property
     def digest(self) -> str:
-        """Hash of everything that decides what a name means."""
+        """Hash of everything that decides the meanings of a name."""
         digest = hashlib.sha256(self._trie.tobytes())
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
         return digest.hexdigest()[:32]
@@ -168,49 +167,49 @@ class Forms:
     def find(self, kind: str, language: str, form: str) -> tuple[Form, ...]:
         """The meanings of a form, in the order of the lexicon."""
         key = f"{kind}{language} {form}"
-        met = self._met.get(key)
-        if met is None:
-            met = tuple([Form(*one) for one in self._trie.get(key) or ()])
-            if met:
-                if len(self._met) >= _MOST:
-                    self._met.clear()
-                self._met[key] = met
-        return met
+        meanings = self._cached.get(key)
+        if meanings is None:
+            meanings = tuple([Form(*record) for record in self._trie.get(key) or ()])
+            if meanings:
+                if len(self._cached) >= _CACHED:
+                    self._cached.clear()
+                self._cached[key] = meanings
+        return meanings
 
     def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
-        """How the forms go on that begin so, with their meanings."""
+        """The rests of all forms with this beginning, with their meanings."""
         key = f"{kind}{language} {beginning}"
-        found: dict[str, tuple[Form, ...]] = {}
+        rests: dict[str, tuple[Form, ...]] = {}
         for form, record in self._trie.items(key):
             rest = form[len(key) :]
-            found[rest] = (*found.get(rest, ()), Form(*record))
-        return found
+            rests[rest] = (*rests.get(rest, ()), Form(*record))
+        return rests
 
     def lengths(self, kind: str, language: str, text: str) -> list[int]:
-        """Letters of every form that a text begins with."""
+        """Lengths of the forms with which a text begins."""
         head = len(kind) + len(language) + 1
         return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
-        """The forms that differ from a word by one typing error: a letter more, less or another, or two changed."""
+        """The forms that differ from a word by one typing error: a letter more, less or another, or two swapped."""
         head = f"{kind}{language} "
-        return (form for form in self._misspelt(head).candidates(word) if head + form in self._trie)
+        return (form for form in self._spelling_filter(head).candidates(word) if head + form in self._trie)
 
-    def _find_misspelt(self, head: str) -> Misspelt:
-        return Misspelt([key[len(head) :] for key in self._trie.keys(head)])
+    def _build_filter(self, head: str) -> SpellingFilter:
+        return SpellingFilter([key[len(head) :] for key in self._trie.keys(head)])
 
-    def with_words(self, words: Iterable[str]) -> Forms:
-        """The same forms and further words that mean themselves: names are made of them."""
+    def with_words(self, words: Iterable[str]) -> LexiconForms:
+        """The same forms, and words that mean themselves."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
-        return Forms(trie, self.names, self.languages, self.opposites, self.kinds)
+        return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds)
 
     def is_own(self, word: str) -> bool:
         """Whether a word is one of :meth:`with_words`."""
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Whether a form begins so: a phrase with a word and a blank."""
+        """Whether any form has this beginning."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
@@ -218,60 +217,20 @@ class Forms:
         return form in self.table(FUNCTION, language)
 
     @classmethod
-    def of(cls, lexicon: Lexicon) -> Forms:
+    def compile(cls, lexicon: Lexicon) -> LexiconForms:
         """Compile a lexicon; takes seconds, and memory with the number of its members."""
-        meanings, names = lexicon.meanings
-        languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
-        inflectors = {tag: Inflector(tag) for tag in languages}
-        # the stems of words that many members share are found once
-        stems: dict[str, Callable[[str], str]] = {tag: cache(one.word) for tag, one in inflectors.items()}
-        rows: dict[str, set[Form]] = defaultdict(set)
-        members = (member for entry in lexicon.entries for member in entry.members)
-        written = list(dict.fromkeys(text for member in members for text in (member.form, *member.plurals)))
-        exact = dict(zip(written, normalise_all(written), strict=True))
-        for entry, meaning in zip(lexicon.entries, meanings, strict=True):
-            for member in entry.members if meaning is not None else ():
-                one = Form(meaning or 0, _marks(member) | AFFIX * (entry.table == "affix"))
-                for key in _keys(member, exact, stems[member.language]):
-                    rows[key].add(one)
-        pairs = zip(lexicon.entries, meanings, strict=True)
-        of_families = {meaning for entry, meaning in pairs if entry.table == "family"}
-        more: list[tuple[str, list[Form]]] = []
-        for language, lemmas in lexicon.inflected.items():
-            for form, lemma in lemmas.items():
-                found = [one for one in _found(lemma, language, rows, stems) if not one.marks & (AFFIX | SHORT)]
-                more.append((f"{WORD}{language} {form}", [one for one in found if one.meaning in of_families]))
-        for short in lexicon.abbreviations:
-            meant = [Form(meaning, SHORT) for meaning in _meant(short, rows, stems)]
-            more += [(key, meant) for key in _letters(short)]
-        for language, kinds in lexicon.function_words.items():
-            said = (normalise(word) for word, kind in kinds.items() if kind != "negation")
-            more += [(f"{FUNCTION}{language} {word}", [Form(0, 0)]) for word in said]
-        numbers = {entry.name: meaning for entry, meaning in zip(lexicon.entries, meanings, strict=True)}
-        for sense in lexicon.senses:
-            meant = [Form(numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
-            stem = inflectors[sense.language].form if sense.language in inflectors else normalise
-            for kind, said_as in ((SENSE, normalise), (INFLECTED_SENSE, stem)):
-                words = [f"{said_as(sense.word)} {said_as(other)}" for other in sense.beside] or [said_as(sense.word)]
-                more += [(f"{kind}{sense.language} {word}", meant) for word in words]
-        for key, added in more:
-            rows[key].update(added)
-        opposed = {(numbers[one], numbers[other]) for _, one, other in lexicon.opposites}
-        opposites = sorted((a, b) for a, b in opposed if a is not None and b is not None and a != b)
-        trie = marisa_trie.RecordTrie(_RECORD, sorted((key, one) for key, found in rows.items() for one in found))
-        return cls(trie, names, languages, opposites, lexicon.kinds)
+        return _Compiler(lexicon).compile()
 
     def save(self, folder: Path) -> None:
-        """Write two files into a folder."""
-        # the trie's own save names no error of the disk
+        # the trie's own save hides errors of the disk
         (folder / TRIE).write_bytes(self._trie.tobytes())
         kinds = "".join(_LETTERS[kind] for kind in self.kinds)
-        told = {"languages": self.languages, "names": self.names, "opposites": self.opposites, "kinds": kinds}
-        (folder / MEANINGS).write_text(json_text(told), encoding="utf-8")
+        content = {"languages": self.languages, "names": self.names, "opposites": self.opposites, "kinds": kinds}
+        (folder / MEANINGS).write_text(json_text(content), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Forms:
-        """Open what :meth:`save` wrote; the trie is memory-mapped.
+    def load(cls, folder: Path) -> LexiconForms:
+        """Open the files that :meth:`save` wrote; the trie is memory-mapped.
 
         Raises:
             EncoderError: a file is missing or damaged.
@@ -287,14 +246,114 @@ class Forms:
             raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
 
 
-def forms_of(folders: Sequence[StrPath]) -> Forms:
-    """The forms of the lexicon that ships, together with those of folders of a house."""
-    return Forms.of(Lexicon(folders)) if folders else shipped_forms()
+def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
+    """The forms of the shipped lexicon, together with those of a site's own folders."""
+    return LexiconForms.compile(Lexicon(folders)) if folders else shipped_forms()
 
 
-def shipped_forms() -> Forms:
-    """The forms of the lexicon that ships, compiled; a test holds them to its tables."""
-    return Forms.load(SHIPPED)
+def shipped_forms() -> LexiconForms:
+    """The compiled forms of the shipped lexicon; a test compares them with its tables."""
+    return LexiconForms.load(SHIPPED)
+
+
+class _Compiler:
+    """Collect the forms of a lexicon; ``rows`` maps keys of the trie to their meanings."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self.meanings, self.names = lexicon.meanings
+        self.languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
+        self.inflectors = {tag: Inflector(tag) for tag in self.languages}
+        # many members share words
+        self.stems: dict[str, Callable[[str], str]] = {tag: cache(own.word) for tag, own in self.inflectors.items()}
+        self.rows: dict[str, set[Form]] = defaultdict(set)
+
+    def compile(self) -> LexiconForms:
+        self._add_members()
+        # looked up among the members before any of them is added
+        added = [*self._inflected(), *self._abbreviations(), *self._function_words(), *self._senses()]
+        for key, forms in added:
+            self.rows[key].update(forms)
+        numbers = self._numbers()
+        opposed = {(numbers[first], numbers[second]) for _, first, second in self.lexicon.opposites}
+        opposites = sorted((a, b) for a, b in opposed if a is not None and b is not None and a != b)
+        trie = marisa_trie.RecordTrie(
+            _RECORD, sorted((key, form) for key, forms in self.rows.items() for form in forms)
+        )
+        return LexiconForms(trie, self.names, self.languages, opposites, self.lexicon.kinds)
+
+    def _numbers(self) -> dict[str, int | None]:
+        return {entry.name: meaning for entry, meaning in zip(self.lexicon.entries, self.meanings, strict=True)}
+
+    def _add_members(self) -> None:
+        entries = self.lexicon.entries
+        members = (member for entry in entries for member in entry.members)
+        written = list(dict.fromkeys(text for member in members for text in (member.form, *member.plurals)))
+        exact = dict(zip(written, normalise_all(written), strict=True))
+        for entry, meaning in zip(entries, self.meanings, strict=True):
+            for member in entry.members if meaning is not None else ():
+                form = Form(meaning or 0, _marks(member) | AFFIX * (entry.table == "affix"))
+                for text in (member.form, *member.plurals):
+                    for key in self._keys(member, exact[text]):
+                        self.rows[key].add(form)
+
+    def _keys(self, member: Member, form: str) -> Iterator[str]:
+        """The keys of a spelling of a member: its exact form, and for a whole word or phrase its stems."""
+        language = member.language
+        if form and " " not in form:
+            yield f"{_PLACES[member.place]}{language} {form}"
+        # GOT is not the stem of gotas
+        if member.place == WHOLE and form and (" " in form or not member.form.isupper()):
+            yield _stem_key(language, map(self.stems[language], form.split()))
+
+    def _find(self, text: str, language: str) -> Iterable[Form]:
+        """The forms of a word or phrase among the members."""
+        form = normalise(text)
+        if language not in self.stems or not form:
+            return ()
+        stems = _stem_key(language, map(self.stems[language], form.split()))
+        return self.rows.get(f"{WORD}{language} {form}") or self.rows.get(stems) or ()
+
+    def _inflected(self) -> Iterator[tuple[str, list[Form]]]:
+        pairs = zip(self.lexicon.entries, self.meanings, strict=True)
+        of_families = {meaning for entry, meaning in pairs if entry.table == "family"}
+        for language, lemmas in self.lexicon.inflected.items():
+            for form, lemma in lemmas.items():
+                forms = [own for own in self._find(lemma, language) if not own.marks & (AFFIX | SHORT)]
+                yield f"{WORD}{language} {form}", [own for own in forms if own.meaning in of_families]
+
+    def _abbreviations(self) -> Iterator[tuple[str, list[Form]]]:
+        for short in self.lexicon.abbreviations:
+            forms = [Form(meaning, SHORT) for meaning in self._long_meanings(short)]
+            for form in map(normalise, short.forms):
+                yield f"{PHRASE if ' ' in form else WORD}{short.language} {form}", forms
+
+    def _long_meanings(self, short: Abbreviation) -> list[int]:
+        if not short.safe:
+            return []
+        forms = self._find(short.long, short.language) or self._find(short.english or short.long, "en")
+        return sorted({form.meaning for form in forms if not form.marks & AMBIGUOUS})
+
+    def _function_words(self) -> Iterator[tuple[str, list[Form]]]:
+        for language, kinds in self.lexicon.function_words.items():
+            for word, kind in kinds.items():
+                if kind != "negation":
+                    yield f"{FUNCTION}{language} {normalise(word)}", [Form(0, 0)]
+
+    def _senses(self) -> Iterator[tuple[str, list[Form]]]:
+        numbers = self._numbers()
+        for sense in self.lexicon.senses:
+            forms = [Form(numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
+            stem = self.inflectors[sense.language].form if sense.language in self.inflectors else normalise
+            for kind, form_of in ((SENSE, normalise), (INFLECTED_SENSE, stem)):
+                word = form_of(sense.word)
+                for form in [f"{word} {form_of(near)}" for near in sense.beside] or [word]:
+                    yield f"{kind}{sense.language} {form}", forms
+
+
+def _stem_key(language: str, stems: Iterable[str]) -> str:
+    form = " ".join(stems)
+    return f"{PHRASE if ' ' in form else STEM}{language} {form}"
 
 
 def _marks(member: Member) -> int:
@@ -303,42 +362,3 @@ def _marks(member: Member) -> int:
         | SHORT * (member.form.isupper() or "abbr" in member.marks)
         | OTHER * (member.part in ("v", "d"))
     )
-
-
-def _keys(member: Member, exact: Mapping[str, str], stem: Callable[[str], str]) -> Iterator[str]:
-    """Under which forms a member is found: to the letter, and as a whole word or phrase in its inflected form.
-
-    ``exact`` has the exact form of each of its spellings.
-    """
-    kind, language = _PLACES[member.place], member.language
-    for text in (member.form, *member.plurals):
-        form = exact[text]
-        if form and " " not in form:
-            yield f"{kind}{language} {form}"
-        # GOT is not the stem of gotas
-        if member.place == WHOLE and form and (" " in form or not member.form.isupper()):
-            stems = " ".join(map(stem, form.split()))
-            yield f"{PHRASE if ' ' in stems else STEM}{language} {stems}"
-
-
-def _found(
-    text: str, language: str, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]
-) -> Iterable[Form]:
-    form = normalise(text)
-    if language not in stems or not form:
-        return ()
-    inflected = " ".join(map(stems[language], form.split()))
-    kind = PHRASE if " " in inflected else STEM
-    return rows.get(f"{WORD}{language} {form}") or rows.get(f"{kind}{language} {inflected}") or ()
-
-
-def _meant(one: Abbreviation, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]) -> list[int]:
-    if not one.safe:
-        return []
-    found = _found(one.long, one.language, rows, stems) or _found(one.english or one.long, "en", rows, stems)
-    return sorted({form.meaning for form in found if not form.marks & AMBIGUOUS})
-
-
-def _letters(one: Abbreviation) -> Iterator[str]:
-    for form in map(normalise, one.forms):
-        yield f"{PHRASE if ' ' in form else WORD}{one.language} {form}"

@@ -1,4 +1,4 @@
-"""What clinicians write, to be looked up: word families, terms, abbreviations, affixes and opposites."""
+"""The lexicon, read and searchable: word families, terms, abbreviations, affixes and opposites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medlink.language.lexicon.tables import (
     ROUNDING,
     WHOLE,
     Abbreviation,
-    Entry,
+    LexiconEntry,
     Member,
     Opposite,
     Tables,
@@ -28,29 +28,31 @@ from medlink.language.text import Inflector, normalise
 
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
 _Found = tuple[int, Member]
-_read: WeakValueDictionary[Path, Tables] = WeakValueDictionary()
-"""The tables that ship, for as long as a lexicon has them: another one shares them."""
-_GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
+_cache: WeakValueDictionary[Path, Tables] = WeakValueDictionary()
+"""The shipped tables, which all lexicons share."""
+_GRAMMAR = ("adjective", "noun")  # kinds of affixes that only change the part of speech
 
 
 class Lexicon:
-    """The shipped tables and those of further folders, all read.
+    """The shipped tables, followed by those of further ``folders``.
 
-    Reading takes time and memory with the number of members: 1 s and 100 MB for the 150,000 that ship.
+    Reading takes time and memory with the number of members: 1 s and 100 MB for the 150,000 shipped ones.
 
-    Tables of further ``folders`` stand behind those that ship. ``function_words`` are kinds of articles, prepositions
-    and the like, by language and word; ``inflected`` lemmas of irregular forms, by language and exact form; ``same``
-    pairs of families that say the same; ``names`` says ``person`` or ``place`` by names that terminologies hold.
+    Attributes:
+        function_words: kinds of articles, prepositions and the like, by language and word.
+        inflected: lemmas of irregular forms, by language and exact form.
+        same: pairs of families that mean the same.
+        names: ``person`` or ``place`` for names in terminologies.
 
     Raises:
         InputError: a folder or a column is missing, or a row cannot be read.
     """
 
     def __init__(self, folders: Iterable[StrPath] = ()) -> None:
-        # the user's own tables first: their errors are reported before the slow reading of those that ship
+        # the user's tables first: their errors precede the slow reading of the shipped tables
         own = [read_folder(Path(folder)) for folder in folders]
-        self._shipped = _read.get(SHIPPED) or read_folder(SHIPPED)
-        _read[SHIPPED] = self._shipped
+        self._shipped = _cache.get(SHIPPED) or read_folder(SHIPPED)
+        _cache[SHIPPED] = self._shipped
         every = Tables()
         for tables in (self._shipped, *own):
             for column, rows in vars(tables).items():
@@ -70,23 +72,23 @@ class Lexicon:
             self.inflected[language][form] = lemma
         self._stems: dict[str, dict[str, list[_Found]]] = {}
 
-    def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
-        """Entries that have a word or an expression, with the member that it is, in the order of the tables.
+    def find(self, word: str, language: str | None = None) -> list[tuple[LexiconEntry, Member]]:
+        """Entries of a word or an expression, each with the matching member, in the order of the tables.
 
-        The region of a language (``de-at``) does not count. The word is compared in its exact form; where nothing has
-        it, in its inflected form, or as an irregular form of its lemma (*befand*, *requirió*).
+        Compares exact forms first; without a match, inflected and irregular forms (*befand*, *requirió*). Ignores the
+        region of a language (``de-at``).
         """
         form = normalise(word)
         if not form:
             return []  # no letter and no digit
-        asked = [tag for tag in self._languages if language is None or base(tag) == base(language)]
-        found = [one for one in self._by_form.get(form, ()) if one[1].language in asked]
-        if not found:
-            for tag in asked:
+        tags = [tag for tag in self._languages if language is None or base(tag) == base(language)]
+        matches = [(number, member) for number, member in self._by_form.get(form, ()) if member.language in tags]
+        if not matches:
+            for tag in tags:
                 stem = Inflector(tag).form(self.inflected[tag].get(form, word))
-                found += self._by_stem(tag).get(stem, ())
-        chosen = {(number, member.language): member for number, member in reversed(found)}
-        return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
+                matches += self._by_stem(tag).get(stem, ())
+        members = {(number, member.language): member for number, member in reversed(matches)}
+        return [(self.entries[number], members[number, tag]) for number, tag in sorted(members)]
 
     @cached_property
     def _languages(self) -> list[str]:
@@ -94,78 +96,85 @@ class Lexicon:
 
     @cached_property
     def _by_form(self) -> dict[str, list[_Found]]:
-        found: dict[str, list[_Found]] = defaultdict(list)
-        for place, _, form in self._forms():
-            found[form].append(place)
-        return found
+        by_form: dict[str, list[_Found]] = defaultdict(list)
+        for match, _, form in self._forms():
+            by_form[form].append(match)
+        return by_form
 
     def _by_stem(self, language: str) -> dict[str, list[_Found]]:
         if language not in self._stems:
-            found = self._stems[language] = defaultdict(list)
+            by_stem = self._stems[language] = defaultdict(list)
             inflector = Inflector(language)
-            for place, written, form in self._forms(language):
+            for match, written, form in self._forms(language):
                 # GOT is not the stem of gotas
-                if place[1].place == WHOLE and not written.isupper():
-                    found[inflector.form(form) if " " in form else inflector.word(form)].append(place)
+                if match[1].place == WHOLE and not written.isupper():
+                    by_stem[inflector.form(form) if " " in form else inflector.word(form)].append(match)
         return self._stems[language]
 
     def _forms(self, language: str | None = None) -> Iterator[tuple[_Found, str, str]]:
-        every = [
+        spellings = [
             ((number, member), written)
             for number, entry in enumerate(self.entries)
             for member in entry.members
             if language is None or member.language == language
             for written in (member.form, *member.plurals)
         ]
-        exact = normalise_all([written for _, written in every])
-        return ((place, written, form) for (place, written), form in zip(every, exact, strict=True))
+        exact = normalise_all([written for _, written in spellings])
+        return ((match, written, form) for (match, written), form in zip(spellings, exact, strict=True))
 
     @cached_property
     def meanings(self) -> tuple[list[int | None], list[str]]:
-        """The meaning of each entry, ``None`` where it has none of its own, and the names of the meanings.
+        """The meaning of each entry (``None`` for a mere ending), and the names of the meanings.
 
-        Entries of one name have one meaning, and those of which the tables say so (``same.tsv``). A term or an affix is
-        also of the meaning of the first family with which it shares two members that are marked ambiguous in neither,
-        or the usual member of both in a language.
+        Entries with one name, or paired in ``same.tsv``, share a meaning. A term or an affix has the meaning of the
+        first family that shares two unambiguous members with it, or the first unambiguous member of a language.
         """
-        stands: dict[str, str] = {}
-        for one, other in self.same:
-            stands[other] = stands.get(one, one)
-        forms = list({member.form for entry in self.entries for member in entry.members})
-        exact = dict(zip(forms, normalise_all(forms), strict=True))
-        # language, exact form and place of the members that are not ambiguous
-        plain = ([m for m in entry.members if "amb" not in m.marks] for entry in self.entries)
-        shown = [list(dict.fromkeys((m.language, exact[m.form], m.place) for m in members)) for members in plain]
-        usual = [{language: form for language, form, _ in reversed(members)} for members in shown]
-        where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        synonyms: dict[str, str] = {}
+        for canonical, synonym in self.same:
+            synonyms[synonym] = synonyms.get(canonical, canonical)
+        same_families = self._same_families()
         meanings: list[int | None] = []
         names: list[str] = []
-        places: dict[str, int] = {}
-        for number, (entry, members) in enumerate(zip(self.entries, shown, strict=True)):
-            shared: Counter[int] = Counter()
-            for member in members:
-                if entry.table == "family":
-                    where[member].append(number)
-                for family in where[member] if entry.table != "family" else ():
-                    both = usual[number][member[0]] == member[1] == usual[family][member[0]]
-                    shared[family] += 2 if both else 1
-            same = min((family for family, count in shared.items() if count > 1), default=None)
-            name = stands.get(entry.name, entry.name)
-            if name in places:
-                meanings.append(places[name])
-            elif same is not None:
-                meanings.append(meanings[same])
+        numbers: dict[str, int] = {}
+        for entry, family in zip(self.entries, same_families, strict=True):
+            name = synonyms.get(entry.name, entry.name)
+            if name in numbers:
+                meanings.append(numbers[name])
+            elif family is not None:
+                meanings.append(meanings[family])
             elif entry.table == "affix" and entry.kind in _GRAMMAR:
                 meanings.append(None)
             else:
-                places[name] = len(names)
+                numbers[name] = len(names)
                 meanings.append(len(names))
                 names.append(entry.name)
         return meanings, names
 
+    def _same_families(self) -> list[int | None]:
+        """For each term or affix the first family before it that shares enough members with it."""
+        forms = list({member.form for entry in self.entries for member in entry.members})
+        exact = dict(zip(forms, normalise_all(forms), strict=True))
+        # language, exact form and place of the unambiguous members
+        plain = ([m for m in entry.members if "amb" not in m.marks] for entry in self.entries)
+        members = [list(dict.fromkeys((m.language, exact[m.form], m.place) for m in own)) for own in plain]
+        usual = [{language: form for language, form, _ in reversed(own)} for own in members]
+        families_of: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        same: list[int | None] = []
+        for number, (entry, own) in enumerate(zip(self.entries, members, strict=True)):
+            shared: Counter[int] = Counter()
+            for member in own:
+                if entry.table == "family":
+                    families_of[member].append(number)
+                    continue
+                for family in families_of[member]:
+                    both = usual[number][member[0]] == member[1] == usual[family][member[0]]
+                    shared[family] += 2 if both else 1
+            same.append(min((family for family, count in shared.items() if count > 1), default=None))
+        return same
+
     @cached_property
     def kinds(self) -> list[str]:
-        """The kind of each of the :attr:`meanings`, empty where no table says it: that of the first family or term."""
+        """The kind of each of the :attr:`meanings`: that of its first family or term, empty where no table has one."""
         meanings, names = self.meanings
         kinds = [""] * len(names)
         for entry, meaning in zip(self.entries, meanings, strict=True):
@@ -174,56 +183,55 @@ class Lexicon:
         return kinds
 
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
-        """The meanings of an abbreviation, the likeliest first; dots and blanks do not count, capitals do.
+        """The meanings of an abbreviation, by language, the likeliest first.
 
-        Where no meaning has these capitals, they do not count either.
+        Ignores dots and blanks. Ignores case only where no meaning has the same capitals.
         """
-        asked = shortened(text)
-        alike = self._by_letters.get(asked.casefold(), [])
+        form = shortened(text)
+        alike = self._by_letters.get(form.casefold(), [])
         if language is not None:
-            alike = [one for one in alike if base(one.language) == base(language)]
-        found = [one for one in alike if asked in one.short_forms] or alike
-        return sorted(found, key=lambda one: (one.language, -one.weight))
+            alike = [short for short in alike if base(short.language) == base(language)]
+        same_case = [short for short in alike if form in short.short_forms] or alike
+        return sorted(same_case, key=lambda short: (short.language, -short.weight))
 
     @cached_property
     def _by_letters(self) -> dict[str, list[Abbreviation]]:
-        found: dict[str, list[Abbreviation]] = defaultdict(list)
-        for one in self.abbreviations:
-            for letters in dict.fromkeys(map(str.casefold, one.short_forms)):
-                found[letters].append(one)
-        return found
+        by_letters: dict[str, list[Abbreviation]] = defaultdict(list)
+        for short in self.abbreviations:
+            for letters in dict.fromkeys(map(str.casefold, short.short_forms)):
+                by_letters[letters].append(short)
+        return by_letters
 
     def opposed(self, name: str) -> list[Opposite]:
-        """The opposites of an entry."""
-        return [one for one in self.opposites if name in one[1:]]
+        return [opposite for opposite in self.opposites if name in (opposite.one, opposite.other)]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Entries of each table, and members (abbreviations: distinct ones) of each language."""
+        """Count the entries of each table, and the members (distinct abbreviations) of each language."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for entry in self.entries:
             counts[entry.table]["entries"] += 1
             counts[entry.table].update(member.language for member in entry.members)
-        distinct = {(one.language, form) for one in self.abbreviations for form in one.short_forms}
+        distinct = {(short.language, form) for short in self.abbreviations for form in short.short_forms}
         counts["abbreviation"].update(language for language, _ in distinct)
         counts["abbreviation"]["entries"] = len(self.abbreviations)
         counts["opposite"]["entries"] = len(self.opposites)
-        return {table: dict(found) for table, found in counts.items()}
+        return {table: dict(of_table) for table, of_table in counts.items()}
 
     def collisions(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Forms that stand in several families without the mark of an ambiguous one: language and form."""
-        where: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """Forms, by language, that are in several families and not marked as ambiguous."""
+        families: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in self.entries:
             if entry.table == "family":
                 plain = (m for m in entry.members if "amb" not in m.marks)
                 # a noun and a verb of one form are two members
-                for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):
-                    where[language, shown].append(entry.name)
-        return {form: tuple(names) for form, names in where.items() if len(names) > 1}
+                for form in dict.fromkeys((m.language, m.hyphened) for m in plain):
+                    families[form].append(entry.name)
+        return {form: tuple(names) for form, names in families.items() if len(names) > 1}
 
     def overweight(self, folder: StrPath) -> Iterator[tuple[str, str, float, float]]:
-        """Abbreviations of one of the folders, with language, that weigh more than 1 together with those of others.
+        """Abbreviations of one of the folders whose weights exceed 1 together with those of the other tables.
 
-        Their weights in the folder and in the others follow.
+        Yields the form, its language, its weight in the folder, and its weight elsewhere.
         """
         own, every = _weights(read_folder(Path(folder)).abbreviations), _weights(self.abbreviations)
         for (form, language), weight in sorted(own.items()):
@@ -234,7 +242,7 @@ class Lexicon:
 
 def _weights(meanings: Iterable[Abbreviation]) -> dict[tuple[str, str], float]:
     weights: dict[tuple[str, str], float] = defaultdict(float)
-    for one in meanings:
-        for form in one.short_forms:
-            weights[form, one.language] += one.weight
+    for short in meanings:
+        for form in short.short_forms:
+            weights[form, short.language] += short.weight
     return weights

@@ -1,4 +1,4 @@
-"""What a lexicon is made of, and its tables: a wrong cell is one error that names file, line and remedy."""
+"""The records of a lexicon, and its tables; errors name file, line and remedy."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MARKS = {
     "af": "of a patient",
     "amb": "ambiguous",
 }
-"""Marks of a member, in the order in which they are shown."""
+"""Marks of a member, in the order of display."""
 KINDS = (
     "finding", "change", "body", "function", "substance", "organism", "procedure", "quality", "person", "circumstance",
     "measure", "general",
 )  # fmt: skip
-"""Kinds of meanings. A *change* makes a finding of what it is said of (*loss*, *enlarged*); a *quality* does not
-(*left*, *mild*)."""
+"""Kinds of meanings. A *change* makes a finding of another thing (*loss*, *enlarged*); a *quality* does not (*left*,
+*mild*)."""
 OF_TERMS = {
     "disease": "finding",
     "procedure": "procedure",
@@ -45,16 +45,16 @@ OF_TERMS = {
     "text": "general",
     "other": "general",
 }
-"""Kinds of meanings by those of terms, where they differ or are no kind of a meaning."""
+"""Kinds of meanings for the kinds of terms that have another name."""
 HEADWORDS = "en"
 """Language of the names of entries."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
-"""Where in a word a member stands: *hepato-*, *-itis*, *liver*."""
+"""Place of a member in a word: *hepato-*, *-itis*, *liver*."""
 
 FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
 ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
 INFLECTED, SENSES, SAME = "inflected.tsv", "senses.tsv", "same.tsv"
-"""Tables of a folder; that of abbreviations has the tag of its language in its name."""
+"""Tables of a folder; the table of abbreviations has the tag of its language in its name."""
 _KINDS = ("disease", "finding", "procedure", "anatomy", "test", "drug", "device", "organism", "text", "person")
 TERM_KINDS = frozenset((*_KINDS, "other"))
 ABBREVIATION_KINDS = frozenset((*_KINDS, "dose", "place", "unit"))
@@ -65,7 +65,7 @@ FIELDS = frozenset((
     "ophthalmology", "ent", "dentistry", "radiology", "laboratory", "pathology", "genetics", "medication", "nursing",
     "administration", "rehabilitation", "emergency",
 ))  # fmt: skip
-"""Specialties and parts of a hospital in which an abbreviation has a meaning."""
+"""Specialties and departments in which an abbreviation has a meaning."""
 _COLUMNS = {
     FAMILIES: ("family",),
     TERMS: ("term", "kind"),
@@ -83,16 +83,19 @@ _NO_LANGUAGE = ("kind", "note")
 _TAGS = {*GENDERS, *PARTS, *MARKS}
 _MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
 ROUNDING = 0.010001
-"""By how much weights that add up to 1 may be above it."""
+"""Tolerance of a sum of weights above 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """A word of a family, or an expression of a term, in one language.
 
-    ``form`` is written as in a dictionary, without the hyphen that says its ``place``. ``part`` is that of speech, a
-    noun where it is empty; ``gender`` one of ``m``, ``f``, ``n`` and ``pl``; ``plurals`` stand where they are
-    irregular, and always in German; ``marks`` are those of :data:`MARKS`.
+    Attributes:
+        form: as in a dictionary, without the hyphen of its ``place``.
+        part: part of speech; empty for a noun.
+        gender: of ``m``, ``f``, ``n`` and ``pl``.
+        plurals: irregular ones, and all in German.
+        marks: of :data:`MARKS`.
     """
 
     form: str
@@ -105,22 +108,22 @@ class Member:
 
     @property
     def hyphened(self) -> str:
-        """The form as it stands in the table, with the hyphen that says its place."""
+        """The form as in the table, with the hyphen of its place."""
         return {FIRST: f"{self.form}-", LAST: f"-{self.form}", WHOLE: self.form}[self.place]
 
     def __str__(self) -> str:
-        said = [*self.gender, *([f"pl. {'/'.join(self.plurals)}"] if self.plurals else []), PARTS.get(self.part, "")]
-        said += [text for mark, text in MARKS.items() if mark in self.marks]
-        told = ", ".join(filter(None, said))
-        return f"{self.hyphened} ({told})" if told else self.hyphened
+        remarks = [*self.gender, *([f"pl. {'/'.join(self.plurals)}"] if self.plurals else []), PARTS.get(self.part, "")]
+        remarks += [text for mark, text in MARKS.items() if mark in self.marks]
+        listed = ", ".join(filter(None, remarks))
+        return f"{self.hyphened} ({listed})" if listed else self.hyphened
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LexiconEntry:
     """One meaning with its members in each language: a family of words, a term, or an affix.
 
     ``name`` is the English headword, with the sense in brackets where there are several. ``kind`` is one of
-    :data:`KINDS` for a family, and may be empty; that of a term or an affix is one of its table.
+    :data:`KINDS` or empty for a family, and a kind of its table for a term or an affix.
     """
 
     table: str
@@ -139,8 +142,12 @@ class Entry:
 class Abbreviation:
     """One meaning of an abbreviation in the notes of one language.
 
-    ``forms`` are how it is written; ``english`` is the name of a terminology for ``long``; ``weight`` the estimated
-    share of its uses in clinical notes that mean this; ``safe`` says that it may be read so without any context.
+    Attributes:
+        forms: its spellings.
+        long: the long form.
+        english: the name of a terminology for the long form.
+        weight: estimated share of the uses in clinical notes with this meaning.
+        safe: whether it has this meaning without any context.
     """
 
     forms: tuple[str, ...]
@@ -169,9 +176,9 @@ def shortened(text: str) -> str:
 
 
 class Sense(NamedTuple):
-    """What an ambiguous word means where one of the words ``beside`` stands in the same name; by default, without any.
+    """The meaning of an ambiguous word in a name with one of the words ``beside``; without such words its default.
 
-    ``family`` is ``-`` where none of its families is meant.
+    ``family`` is ``-`` where the word has none of its meanings.
     """
 
     word: str
@@ -181,16 +188,16 @@ class Sense(NamedTuple):
 
 
 class Opposite(NamedTuple):
-    """Two entries, by name, that exclude each other in one place of a phrase."""
+    """The names of two entries that exclude each other in one place of a phrase."""
 
     kind: str
     one: str
     other: str
 
 
-def to_dict(found: Entry | Abbreviation) -> dict[str, Any]:
+def to_dict(record: LexiconEntry | Abbreviation) -> dict[str, Any]:
     """Plain data, ready for JSON."""
-    values = asdict(found)
+    values = asdict(record)
     for member in values.get("members", ()):
         member["marks"] = sorted(member["marks"])
     return values
@@ -198,9 +205,9 @@ def to_dict(found: Entry | Abbreviation) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Tables:
-    """The rows of one folder; ``named`` are rows that speak of entries, with the name of each."""
+    """The rows of one folder; ``named`` are rows that refer to an entry, with its name."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LexiconEntry] = field(default_factory=list)
     abbreviations: list[Abbreviation] = field(default_factory=list)
     opposites: list[Opposite] = field(default_factory=list)
     function_words: list[tuple[str, str, str]] = field(default_factory=list)
@@ -212,12 +219,11 @@ class Tables:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         return sum(map(len, vars(self).values())) - len(self.named)
 
 
 def read_folder(folder: Path) -> Tables:
-    """Everything that the tables of a folder hold.
+    """Read all tables of a folder.
 
     Raises:
         InputError: the folder, all tables or a column are missing, or a row cannot be read.
@@ -227,17 +233,17 @@ def read_folder(folder: Path) -> Tables:
         raise InputError("is a file, a folder is needed", path=folder, remedy=remedy)
     if not folder.is_dir():
         raise InputError("no such folder", path=folder, remedy="name a folder with tables of a lexicon")
-    short = sorted(folder.glob(ABBREVIATIONS.format("*")))
-    if not short and not any((folder / name).is_file() for name in _COLUMNS):
+    abbreviations = sorted(folder.glob(ABBREVIATIONS.format("*")))
+    if not abbreviations and not any((folder / name).is_file() for name in _COLUMNS):
         wanted = ", ".join((*_COLUMNS, ABBREVIATIONS.format("de")))
         raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables so")
     for path in sorted(folder.glob("*.tsv")):
-        if path.name not in _COLUMNS and path not in short:
+        if path.name not in _COLUMNS and path not in abbreviations:
             raise InputError("is no table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}")
     tables = Tables()
     for name in (FAMILIES, TERMS, AFFIXES):
         tables.entries += _entries(folder / name)
-    for path in short:
+    for path in abbreviations:
         language = _language(path.stem.removeprefix(ABBREVIATIONS.partition("{")[0]), path)
         tables.abbreviations += read_abbreviations(path, language)
     for row in _rows(folder / OPPOSITES):
@@ -269,29 +275,29 @@ def _one_of(words: Iterable[str], *, or_none: bool = False) -> str:
 
 
 def _language(tag: str, path: Path, line: int | None = None) -> str:
-    found = language_tag(tag)
-    if found is None:
+    known = language_tag(tag)
+    if known is None:
         remedy = "name columns and files by BCP 47 tags, such as de"
         raise InputError(f"{tag!r} is no language", path=path, line=line, remedy=remedy)
-    return found
+    return known
 
 
 def _language_of(row: Row) -> str:
     return _language(row["language"], row.path, row.line)
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path) -> Iterator[LexiconEntry]:
     lines: dict[str, int] = {}
     for row in _rows(path):
         table, *columns = row
         name, kind = row[table], row.get("kind", "")
         members = tuple(
-            _member(one, language, row)
+            _member(cell, language, row)
             for column in columns
             if column not in _NO_LANGUAGE
             for language in [_language(column, path, 1)]
-            for one in row[column].split(_BETWEEN)
-            if one
+            for cell in row[column].split(_BETWEEN)
+            if cell
         )
         if table == "term" and kind not in TERM_KINDS:
             raise row.error(f"unknown kind {kind!r}", _one_of(TERM_KINDS))
@@ -305,20 +311,20 @@ def _entries(path: Path) -> Iterator[Entry]:
             remedy = f"put all members into line {first}, or give one of the two another name"
             raise row.error(f"{name!r} stands in line {first} already", remedy)
         lines[name] = row.line
-        yield Entry(table, name, members, kind, row.get("note", ""))
+        yield LexiconEntry(table, name, members, kind, row.get("note", ""))
 
 
 def _member(text: str, language: str, row: Row) -> Member:
-    found = _MEMBER.fullmatch(text.strip())
-    if found is None:
+    match = _MEMBER.fullmatch(text.strip())
+    if match is None:
         remedy = "write it as 'Wort {f,pl=Wörter}': tags in one pair of braces behind it, ' | ' before the next member"
         raise row.error(f"a member cannot be read: {text.strip()!r}", remedy)
-    form, place = found[1], WHOLE
+    form, place = match[1], WHOLE
     if len(form) > 1 and form.endswith("-"):
         form, place = form[:-1], FIRST
     elif len(form) > 1 and form.startswith("-"):
         form, place = form[1:], LAST
-    tags = [tag for tag in map(str.strip, (found[2] or "").split(",")) if tag]
+    tags = [tag for tag in map(str.strip, (match[2] or "").split(",")) if tag]
     listed = [tag.removeprefix("pl=").split("/") for tag in tags if tag.startswith("pl=")]
     plurals = tuple(plural.strip() for several in listed for plural in several)
     if not all(plurals):
@@ -333,20 +339,20 @@ def _member(text: str, language: str, row: Row) -> Member:
 
 
 def read_abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
-    """Meanings of abbreviations; the shares of one add up to 1 at most, and one of them at most is safe."""
+    """Read the meanings of abbreviations: for each the weights sum to at most 1, and at most one meaning is safe."""
     weights: dict[str, float] = defaultdict(float)
     safe: dict[str, int] = {}
     for row in _rows(path):
-        one = _abbreviation(row, language)
-        for form in one.short_forms:
-            weights[form] += one.weight
+        short = _abbreviation(row, language)
+        for form in short.short_forms:
+            weights[form] += short.weight
             if weights[form] > 1 + ROUNDING:
                 message = f"the weights of {form!r} add up to {weights[form]:.2f}, at most 1 expected"
                 raise row.error(message, "lower the weights: each is the share of its uses that mean this")
-            if one.safe and safe.setdefault(form, row.line) != row.line:
+            if short.safe and safe.setdefault(form, row.line) != row.line:
                 message = f"{form!r} is safe in line {safe[form]} already: one meaning at most may be"
                 raise row.error(message, "write no into the column safe of all its meanings but one")
-        yield one
+        yield short
 
 
 def _abbreviation(row: Row, language: str) -> Abbreviation:
@@ -370,7 +376,7 @@ def _abbreviation(row: Row, language: str) -> Abbreviation:
 
 
 def share(cell: str) -> float:
-    """A number above 0 and at most 1, 0 where a cell holds no such number."""
+    """Parse a number above 0 and at most 1; 0 for any other cell."""
     try:
         weight = float(cell)
     except ValueError:

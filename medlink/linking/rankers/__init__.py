@@ -1,1 +1,1 @@
-"""Re-rankers: they look at the first concepts of a mention once more, by their names and definitions."""
+"""Re-rankers of the first concepts of a mention, by their names and definitions."""

@@ -1,7 +1,6 @@
-"""What re-rankers have in common: what they see of a candidate, the order that they give, a cache of their answers.
+"""The protocol of re-rankers, and shared code: texts of candidates, new orders, and a cache of answers.
 
-A re-ranker looks at the first concepts of a mention once more, by their names and definitions, between the ranking of
-names by their evidence and the decision what is linked.
+A re-ranker re-orders the first concepts of a mention after ranking and before the decision.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.language.tags import base
+from medlink.linking.arrays import Floats
 from medlink.linking.calibration import Calibration
-from medlink.linking.candidates import EXACT, Mention
-from medlink.linking.ranking import Ranked, margins
+from medlink.linking.candidates import EXACT, Contexts, Mention
+from medlink.linking.ranking import RankedConcept, Rankings, compute_margins
 
-CHOSEN = 20.0
-"""How much likelier the concept that was chosen is than another one that has the same name."""
+CHOSEN_WEIGHT = 20.0
+"""How much likelier the chosen concept is than others with the same name."""
 FILE = "rankings.sqlite"
-_WAIT = 30.0  # seconds for another process that writes
+_TIMEOUT = 30.0  # seconds to wait for another process that writes
 
 
 class Reranker(Protocol):
-    """What orders the first concepts of a mention anew.
+    """Re-orders the first concepts of a mention.
 
     Attributes:
-        uses_context: whether the text around a mention changes the order: the linker then asks anew in each context.
-        calibration: what turns the new rank scores into scores; ``None`` where the curves of the bundle hold.
-        fingerprint: hash of all that decides the order.
-        counts: what it met, without words of a note; those of other processes are added.
+        uses_context: whether the order depends on the context; if so, the linker calls it for each context.
+        calibration: turns its rank scores into scores; ``None`` to keep the calibration of the bundle.
+        fingerprint: hash of everything that determines the order.
+        counts: statistics without text of a note; those of worker processes are added.
     """
 
     @property
@@ -53,23 +52,25 @@ class Reranker(Protocol):
     def counts(self) -> Counter[str]: ...
 
     def rerank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
-    ) -> list[Sequence[Ranked]]:
-        """The concepts of n mentions in their new order; what it has nothing to say of stays as it is.
+        self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
+    ) -> list[Sequence[RankedConcept]]:
+        """The concepts of n mentions in a new order, or as they were.
 
-        The ``text`` of a mention is what is linked; one that is ``taught`` is known already. ``contexts`` are n texts
-        around them, ``ranked`` the concepts of each, best first, each by its best name.
+        Args:
+            mentions: linked by their ``text``; mentions with a ``learned_id`` are known already.
+            contexts: n texts around them.
+            ranked: concepts of each mention by their best names, best first.
         """
 
-    def said(self) -> list[str]:
-        """Sentences, by the counts, on what did not go as it should; none where all went well."""
+    def warnings(self) -> list[str]:
+        """Sentences about failures so far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A concept by its preferred name in the language of the mention, the name that was found, and a definition.
+class CandidateText:
+    """Preferred name of a concept in the language of the mention, the name that matched, and a definition.
 
-    >>> Shown("X:1", "atrial fibrillation", "Vorhofflimmern", "An arrhythmia.").text
+    >>> CandidateText("X:1", "atrial fibrillation", "Vorhofflimmern", "An arrhythmia.").text
     'Vorhofflimmern (atrial fibrillation): An arrhythmia.'
     """
 
@@ -80,89 +81,89 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """All of it as one text."""
+        """All fields as one text."""
         both = self.matched if self.name == self.matched else f"{self.matched} ({self.name})"
         return f"{both}: {self.definition}" if self.definition else both
 
 
-def shown(
-    bundle: Bundle, ranked: Sequence[Sequence[Ranked]], languages: Sequence[str | None], *, definitions: bool = False
-) -> list[list[Shown]]:
-    """Candidates of n mentions as they are shown; ``definitions`` adds those of the knowledge base.
+def candidate_texts(
+    bundle: Bundle, ranked: Rankings, languages: Sequence[str | None], *, definitions: bool = False
+) -> list[list[CandidateText]]:
+    """Texts of the candidates of n mentions.
 
-    Of several definitions the first in the language of the mention is shown, else the first.
+    With ``definitions`` each has the first definition in the language of the mention, else the first of any language.
     """
-    flat = [(one, language) for some, language in zip(ranked, languages, strict=True) for one in some]
-    ids = bundle.index.concept_ids(np.array([one.concept for one, _ in flat]))
-    texts = bundle.index.describe(np.array([one.entry for one, _ in flat], dtype=np.int64))[0]
-    wanted: dict[str | None, set[str]] = {}
+    flat = [(concept, language) for own, language in zip(ranked, languages, strict=True) for concept in own]
+    ids = bundle.index.concept_ids(np.array([concept.concept for concept, _ in flat]))
+    texts = bundle.index.describe(np.array([concept.entry for concept, _ in flat], dtype=np.int64))[0]
+    by_language: dict[str | None, set[str]] = {}
     for concept_id, (_, language) in zip(ids, flat, strict=True):
-        wanted.setdefault(language, set()).add(concept_id)
-    preferred = {language: bundle.kb.preferred_names(sorted(some), language) for language, some in wanted.items()}
+        by_language.setdefault(language, set()).add(concept_id)
+    preferred = {tag: bundle.kb.preferred_names(sorted(own), tag) for tag, own in by_language.items()}
 
     @cache
     def definition(concept_id: str, language: str) -> str:
-        found = sorted(bundle.kb.definitions(concept_id), key=lambda one: base(one.language) != language)
-        return " ".join(found[0].text.split()) if found else ""
+        ordered = sorted(bundle.kb.definitions(concept_id), key=lambda row: base(row.language) != language)
+        return " ".join(ordered[0].text.split()) if ordered else ""
 
-    told = (
-        Shown(one, preferred[tag].get(one, text), text, definition(one, base(tag or "")) if definitions else "")
-        for one, text, (_, tag) in zip(ids, texts, flat, strict=True)
+    described = (
+        CandidateText(id_, preferred[tag].get(id_, text), text, definition(id_, base(tag or "")) if definitions else "")
+        for id_, text, (_, tag) in zip(ids, texts, flat, strict=True)
     )
-    return [[next(told) for _ in some] for some in ranked]
+    return [[next(described) for _ in own] for own in ranked]
 
 
-def by_ranks(ranked: Sequence[Ranked], ranks: NDArray[np.float64]) -> list[Ranked]:
-    """Concepts in the order of new rank scores ``(n,)``; of equals the earlier stays first.
+def reorder_by_score(ranked: Sequence[RankedConcept], scores: Floats) -> list[RankedConcept]:
+    """Concepts in the order of new scores ``(n,)``, which become their rank scores; ties keep their order.
 
-    The rank score of a name is that of its best concept. The difference says how much less likely another concept
-    of the name is, as in a softmax over rank scores. A name to the letter stays before any other.
+    A name has the score of its best concept. The weight of each other concept of the name is the exponential of the
+    difference, as in a softmax over scores. A name that equals the mention exactly stays first.
     """
     if not ranked:
         return []
-    ranks = np.round(ranks, 6)
-    names, which = np.unique([one.name for one in ranked], return_inverse=True)
+    scores = np.round(scores, 6)
+    names, inverse = np.unique([concept.name for concept in ranked], return_inverse=True)
     best = np.full(len(names), -np.inf)
-    np.maximum.at(best, which, ranks)
-    of_name = best[which]
-    away = margins(np.zeros(len(ranked), dtype=np.int64), of_name, names[which])
-    order = np.lexsort((-of_name, np.array([one.route != EXACT for one in ranked]))).tolist()
-    return _in_order(ranked, order, of_name.tolist(), away.tolist(), np.exp(ranks - of_name).tolist())
+    np.maximum.at(best, inverse, scores)
+    of_name = best[inverse]
+    margins = compute_margins(np.zeros(len(ranked), dtype=np.int64), of_name, names[inverse])
+    order = np.lexsort((-of_name, np.array([concept.route != EXACT for concept in ranked]))).tolist()
+    return _reorder(ranked, order, of_name.tolist(), margins.tolist(), np.exp(scores - of_name).tolist())
 
 
-def chosen_first(ranked: Sequence[Ranked], chosen: int, k: int) -> list[Ranked]:
-    """Concepts with the name of the chosen one before the other names of the first k, all others as they were.
+def move_to_front(ranked: Sequence[RankedConcept], chosen: int, k: int) -> list[RankedConcept]:
+    """Put the name of the chosen concept before the other names of the first k concepts.
 
-    Each takes over the rank score and the margin of the place where it then stands, so that these mean what they meant
-    to a calibration. Among the concepts of its name the chosen one has the weight :data:`CHOSEN`.
+    Each name takes over rank score and margin of its new position, which keeps the calibration valid. The chosen
+    concept has :data:`CHOSEN_WEIGHT` among the concepts of its name.
     """
     name, first = ranked[chosen].name, ranked[:k]
     order = [*sorted(range(len(first)), key=lambda at: first[at].name != name), *range(len(first), len(ranked))]
-    # by names: the concepts of one name have one rank
-    places = {one.name: one for one in reversed(first)}
-    before = list(dict.fromkeys(one.name for one in first))
-    after = sorted(before, key=lambda one: one != name)
-    given = {now: places[then] for now, then in zip(after, before, strict=True)}
-    stands = [given.get(one.name, one) if name != ranked[0].name else one for one in ranked]
-    weight = [one.weight for one in ranked]
-    weight[chosen] *= CHOSEN
-    return _in_order(ranked, order, [one.rank for one in stands], [one.margin for one in stands], weight)
+    # by name: the concepts of one name have one rank
+    by_name = {concept.name: concept for concept in reversed(first)}
+    before = list(dict.fromkeys(concept.name for concept in first))
+    after = sorted(before, key=lambda own: own != name)
+    replaced = {new: by_name[old] for new, old in zip(after, before, strict=True)}
+    positions = [replaced.get(concept.name, concept) if name != ranked[0].name else concept for concept in ranked]
+    weight = [concept.weight for concept in ranked]
+    weight[chosen] *= CHOSEN_WEIGHT
+    return _reorder(ranked, order, [place.rank for place in positions], [place.margin for place in positions], weight)
 
 
-def _in_order(
-    ranked: Sequence[Ranked], order: Sequence[int], rank: list[float], margin: list[float], weight: list[float]
-) -> list[Ranked]:
+def _reorder(
+    ranked: Sequence[RankedConcept], order: Sequence[int], rank: list[float], margin: list[float], weight: list[float]
+) -> list[RankedConcept]:
     top = ranked[0]
-    found = [ranked[at]._replace(rank=rank[at], margin=margin[at], weight=weight[at], measures=None) for at in order]
-    found[0] = found[0]._replace(moved=found[0].name != top.name, measures=top.measures)
-    return found
+    concepts = [ranked[at]._replace(rank=rank[at], margin=margin[at], weight=weight[at], features=None) for at in order]
+    concepts[0] = concepts[0]._replace(moved=concepts[0].name != top.name, features=top.features)
+    return concepts
 
 
 class RankerCache:
-    """Lists of numbers under hashes, in one file of a folder that several processes may use.
+    """Lists of numbers by hash, in one file of a folder that several processes may share.
 
     Raises:
-        ConfigError: it cannot be made or read, or is none of this kind.
+        ConfigError: the file cannot be created or read, or is not such a cache.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -172,29 +173,28 @@ class RankerCache:
         except OSError as error:
             message = f"the cache of the ranker cannot be written: {error.strerror}"
             raise ConfigError(message, path=folder, remedy="name a folder that can be written to") from error
-        with self._open() as file:
-            # two processes may begin at one time
+        with self._connect() as file:
+            # IF NOT EXISTS: two processes may start at the same time
             file.execute("CREATE TABLE IF NOT EXISTS said (key BLOB PRIMARY KEY, numbers TEXT NOT NULL) WITHOUT ROWID")
             file.execute("SELECT key, numbers FROM said LIMIT 1").fetchone()
 
     def get(self, keys: Sequence[bytes]) -> list[list[float] | None]:
-        """What is kept under each of the keys."""
-        with self._open() as file:
+        """The numbers of each key, ``None`` if there are none."""
+        with self._connect() as file:
             rows = [file.execute("SELECT numbers FROM said WHERE key = ?", (key,)).fetchone() for key in keys]
-            return [None if row is None else [float(one) for one in json.loads(row[0])] for row in rows]
+            return [None if row is None else [float(number) for number in json.loads(row[0])] for row in rows]
 
-    def put(self, said: dict[bytes, list[float]]) -> None:
-        """Keep numbers under keys."""
-        if said:
-            with self._open() as file:
-                rows = [(key, json.dumps(numbers)) for key, numbers in said.items()]
+    def put(self, numbers: dict[bytes, list[float]]) -> None:
+        if numbers:
+            with self._connect() as file:
+                rows = [(key, json.dumps(values)) for key, values in numbers.items()]
                 file.executemany("INSERT OR REPLACE INTO said VALUES (?, ?)", rows)
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        # opened each time: a connection must not be carried into a worker process
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        # a new connection each time: it must not be carried into a worker process
         try:
-            with closing(sqlite3.connect(self.path, timeout=_WAIT)) as file, file:
+            with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as file, file:
                 yield file
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             why = str(error) if isinstance(error, sqlite3.Error) else "a value is no list of numbers"
@@ -204,7 +204,9 @@ class RankerCache:
             ) from error
 
 
-def key_of(bundle: str, ranker: str, mention: str, language: str | None, context: str, shown: Sequence[Shown]) -> bytes:
-    """The hash under which the answer of a ranker is kept; ``bundle`` and ``ranker`` are hashes, too."""
-    told = [bundle, ranker, mention, language, context, [[one.concept_id, one.text] for one in shown]]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=True).encode("ascii")).digest()
+def cache_key(
+    bundle: str, ranker: str, mention: str, language: str | None, context: str, candidates: Sequence[CandidateText]
+) -> bytes:
+    """The hash that identifies an answer of a ranker; ``bundle`` and ``ranker`` are hashes themselves."""
+    parts = [bundle, ranker, mention, language, context, [[text.concept_id, text.text] for text in candidates]]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode("ascii")).digest()

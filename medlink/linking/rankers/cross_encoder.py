@@ -10,30 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
 from medlink.files.json import read_json
 from medlink.index import Bundle
+from medlink.linking.arrays import Floats
 from medlink.linking.calibration import Curves
-from medlink.linking.candidates import Mention
-from medlink.linking.rankers.common import RankerCache, Shown, by_ranks, key_of, shown
-from medlink.linking.ranking import Ranked, curves_of
+from medlink.linking.candidates import Contexts, Mention
+from medlink.linking.rankers.common import CandidateText, RankerCache, cache_key, candidate_texts, reorder_by_score
+from medlink.linking.ranking import RankedConcept, Rankings, parse_curves
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 HOLDS, MODEL = "ranker.json", "model"
-"""A file by which the folder of such a ranker is known, and the folder of the model in it."""
+"""The file that marks the folder of such a ranker, and the folder of the model in it."""
 _DIGITS = 4
 _REMEDY = "train it again, or name the folder of another ranker"
 
 
-class Reading(NamedTuple):
-    """What a cross-encoder was trained to read, and what its numbers mean.
+class RankerConfig(NamedTuple):
+    """The input of a cross-encoder, and the weights and calibration of its scores.
 
-    ``candidates`` is how many of a mention, ``context`` and ``definitions`` whether it reads the text around a mention
-    and definitions; ``first`` and ``read`` are the weights of the rank score before and of its own number.
+    Attributes:
+        candidates: candidates of a mention that it reads.
+        context, definitions: whether it reads the text around a mention, and definitions.
+        first, read: weights of the first rank score and of its own score.
+        calibration: turns the weighted sum into scores.
     """
 
     candidates: int
@@ -45,25 +48,25 @@ class Reading(NamedTuple):
 
 
 def mention_text(text: str, context: str) -> str:
-    """What is read of a mention, with the text around it where there is one."""
+    """A mention as the model reads it."""
     return f"{text} | {context}" if context else text
 
 
-def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> NDArray[np.float64]:
-    """What the model says of ``(n,)`` candidates of one mention, higher is better.
+def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
+    """Numbers ``(n,)`` of the model for n candidates of one mention, higher is better.
 
-    They are read in a batch of their own: beside others they would be padded, and so rounded, in another way.
+    Each mention is a batch of its own: padding to the length of others would change the rounding.
     """
     with needs_extra("transformers", "a cross-encoder"):
         import torch
 
     options: dict[str, Any] = {"activation_fn": torch.nn.Identity(), "show_progress_bar": False}
-    found = model.predict([(mention, text) for text in texts], batch_size=max(len(texts), 1), **options)
-    return np.round(np.asarray(found, dtype=np.float64).reshape(len(texts)), _DIGITS)
+    numbers = model.predict([(mention, text) for text in texts], batch_size=max(len(texts), 1), **options)
+    return np.round(np.asarray(numbers, dtype=np.float64).reshape(len(texts)), _DIGITS)
 
 
-def open_model(folder: str | Path, *, local: bool = True, **options: Any) -> CrossEncoder:
-    """The cross-encoder of a folder, or of the hub where that may be asked, with safetensors weights.
+def load_cross_encoder(folder: str | Path, *, local: bool = True, **options: Any) -> CrossEncoder:
+    """Load the cross-encoder of a folder, or of the hub unless ``local``, with safetensors weights.
 
     Raises:
         EncoderError: it cannot be read.
@@ -73,95 +76,92 @@ def open_model(folder: str | Path, *, local: bool = True, **options: Any) -> Cro
     try:
         options = {"local_files_only": local, "model_kwargs": {"use_safetensors": True}, **options}
         model: CrossEncoder = CrossEncoder(str(folder), **options)
-    except Exception as error:  # the library raises many kinds for one cause: no model there
+    except Exception as error:  # the library raises many types if there is no model
         message = f"no cross-encoder could be loaded: {' '.join(str(error).split())}"
         raise EncoderError(message, path=folder, remedy=_REMEDY) from error
     return model
 
 
 class CrossEncoderRanker:
-    """Orders the first candidates by the rank score that they had and what a cross-encoder reads, weighed together.
+    """Orders the first candidates by a weighted sum of their rank score and the number of a cross-encoder.
 
-    The folder is made by ``medlink train ranker``; its model is loaded when it is first needed, on a GPU where there is
-    one and no torch ``device`` is named.
+    The model is loaded on first use, on torch ``device`` or, by default, a GPU if there is one.
 
     Raises:
-        EncoderError: it is no such folder, or is damaged.
+        EncoderError: the folder is not of ``medlink.training.ranker``, or is damaged.
     """
 
     def __init__(
         self, folder: str | Path, bundle: Bundle, cache: RankerCache | None = None, *, device: str | None = None
     ) -> None:
         self._folder, self._bundle, self._cache, self._device = Path(folder).absolute(), bundle, cache, device
-        self.reading = _read_ranker(self._folder)
-        self.uses_context, self.calibration = self.reading.context, self.reading.calibration
+        self.config = _read_config(self._folder)
+        self.uses_context, self.calibration = self.config.context, self.config.calibration
         self.fingerprint = _fingerprint(self._folder)
-        self.counts = Counter[str]()  # nothing goes wrong
+        self.counts = Counter[str]()  # it has nothing to count
         versions = bundle.versions
-        self._names = f"{versions['kb']} {versions['encoder']}"
+        self._versions = f"{versions['kb']} {versions['encoder']}"
 
     @cached_property
     def model(self) -> CrossEncoder:
-        """The cross-encoder itself."""
-        return open_model(self._folder / MODEL, device=self._device)
+        return load_cross_encoder(self._folder / MODEL, device=self._device)
 
-    def said(self) -> list[str]:
-        """Nothing."""
+    def warnings(self) -> list[str]:
         return []
 
     def rerank(
-        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
-    ) -> list[Sequence[Ranked]]:
-        """The concepts of n mentions by the sum of both numbers; those not read count as if read like the worst."""
-        first = [some[: self.reading.candidates] for some in ranked]
+        self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
+    ) -> list[Sequence[RankedConcept]]:
+        """Implements :meth:`Reranker.rerank`; unread candidates get the lowest number of the mention."""
+        first = [own[: self.config.candidates] for own in ranked]
         languages = [mention.language for mention in mentions]
-        candidates = shown(self._bundle, first, languages, definitions=self.reading.definitions)
+        candidates = candidate_texts(self._bundle, first, languages, definitions=self.config.definitions)
         around = contexts if contexts is not None and self.uses_context else [""] * len(mentions)
-        found = self._read(mentions, around, candidates)
-        return [self._ordered(some, read) for some, read in zip(ranked, found, strict=True)]
+        read = self._read(mentions, around, candidates)
+        return [self._order(own, numbers) for own, numbers in zip(ranked, read, strict=True)]
 
-    def _ordered(self, ranked: Sequence[Ranked], read: Sequence[float]) -> Sequence[Ranked]:
+    def _order(self, ranked: Sequence[RankedConcept], read: Sequence[float]) -> Sequence[RankedConcept]:
         if not ranked:
             return ranked
-        every = np.array([*read, *[min(read)] * (len(ranked) - len(read))])
-        before = np.array([one.rank for one in ranked])
-        return by_ranks(ranked, self.reading.first * before + self.reading.read * every)
+        numbers = np.array([*read, *[min(read)] * (len(ranked) - len(read))])
+        before = np.array([concept.rank for concept in ranked])
+        return reorder_by_score(ranked, self.config.first * before + self.config.read * numbers)
 
     def _read(
-        self, mentions: Sequence[Mention], contexts: Sequence[str], candidates: Sequence[Sequence[Shown]]
+        self, mentions: Sequence[Mention], contexts: Sequence[str], candidates: Sequence[Sequence[CandidateText]]
     ) -> list[list[float]]:
-        asked = list(zip(mentions, contexts, candidates, strict=True))
-        keys = [key_of(self._names, self.fingerprint, m.text, m.language, text, some) for m, text, some in asked]
-        kept = self._cache.get(keys) if self._cache else [None] * len(keys)
-        found, new = dict(zip(keys, kept, strict=True)), dict[bytes, list[float]]()
+        inputs = list(zip(mentions, contexts, candidates, strict=True))
+        keys = [cache_key(self._versions, self.fingerprint, m.text, m.language, text, own) for m, text, own in inputs]
+        cached = self._cache.get(keys) if self._cache else [None] * len(keys)
+        known, new = dict(zip(keys, cached, strict=True)), dict[bytes, list[float]]()
         out = []
-        for key, (mention, text, some) in zip(keys, asked, strict=True):
-            numbers = found[key] if some else []
-            if numbers is None or len(numbers) != len(some):
-                texts = [one.text for one in some]
-                numbers = logits(self.model, mention_text(mention.text, text), texts).tolist()
-                new[key] = found[key] = numbers
+        for key, (mention, context, own) in zip(keys, inputs, strict=True):
+            numbers = known[key] if own else []
+            if numbers is None or len(numbers) != len(own):
+                query, texts = mention_text(mention.text, context), [text.text for text in own]
+                numbers = logits(self.model, query, texts).tolist()
+                new[key] = known[key] = numbers
             out.append(numbers)
         if self._cache:
             self._cache.put(new)
         return out
 
 
-def _read_ranker(folder: Path) -> Reading:
+def _read_config(folder: Path) -> RankerConfig:
     try:
-        said: dict[str, Any] = read_json(folder / HOLDS)
-        context, definitions = (said[name] is True for name in ("context", "definitions"))
-        first, read = (float(said["weights"][name]) for name in ("first", "read"))
-        calibration = curves_of(said["calibration"])
-        reading = Reading(int(said["candidates"]), context, definitions, first, read, calibration)
-        if reading.candidates < 1 or not np.isfinite([reading.first, reading.read]).all():
+        raw: dict[str, Any] = read_json(folder / HOLDS)
+        context, definitions = (raw[name] is True for name in ("context", "definitions"))
+        first, read = (float(raw["weights"][name]) for name in ("first", "read"))
+        calibration = parse_curves(raw["calibration"])
+        config = RankerConfig(int(raw["candidates"]), context, definitions, first, read, calibration)
+        if config.candidates < 1 or not np.isfinite([config.first, config.read]).all():
             raise ValueError("numbers out of their range")
     except FileNotFoundError as error:
         remedy = "name the folder of a trained ranker"
         raise EncoderError(f"is no ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise EncoderError(f"the ranker cannot be read: {error}", path=folder / HOLDS, remedy=_REMEDY) from error
-    return reading
+    return config
 
 
 def _fingerprint(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""What writers of links have in common: the protocol, and files and folders that a killed run goes on with."""
+"""The protocol of writers, and files and folders that a killed run can resume."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from medlink.errors import ConfigError
-from medlink.files.atomic import check_targets, is_replaced, put_in_place, standard_output, whole_text
-from medlink.files.folders import locked, one_error, sync, whole_folder
+from medlink.files.atomic import (
+    atomic_text_writer,
+    check_output_paths,
+    is_replaceable,
+    replace_atomically,
+    standard_output,
+)
+from medlink.files.folders import atomic_folder, locked, sync, wrap_os_error
 from medlink.files.json import json_line, json_text, parse_json, read_json, write_json
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 
 _STATE = ".medlink.json"
-_OTHER = "move it away, or name another output"
+_OTHER_REMEDY = "move it away, or name another output"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a run is made of.
+    """Identity and inputs of a run.
 
-    ``key`` stands for inputs, options and bundle: a run is resumed only by one of the same key. ``reads`` are the files
-    and folders that must not be written over, ``versions`` what the links depend on, ``bundle`` is the hash of the
-    bundle. What is ``resumable`` can be read again from the start.
+    ``key`` hashes inputs, options and bundle: only a run with the same key can be resumed. ``reads`` are files and
+    folders that must not be overwritten, ``versions`` the versions of all parts that affect links, ``bundle`` the hash
+    of the bundle. The inputs of a ``resumable`` run can be read again.
     """
 
     key: str
@@ -41,59 +47,59 @@ class Job:
     bundle: str = ""
 
     def check_key(self, key: str, path: Path | None = None) -> None:
-        """Refuse to go on with a run of another key; ``path`` is its output so far."""
+        """Reject a run with another key; ``path`` is its unfinished output."""
         if key != self.key:
             message = "the unfinished run had other inputs, options or another bundle"
-            raise ConfigError(message, path=path, remedy="run without resume to start anew")
+            raise ConfigError(message, path=path, remedy="run without resume to start again")
 
     def hint(self, error: BaseException) -> None:
-        """Say with the error that ended a run how it goes on."""
+        """Add a note to the error that ended a run: how to resume it."""
         if self.resumable and isinstance(error, KeyboardInterrupt):
-            error.add_note("Remedy: the same run with resume=... goes on where it stopped.")
+            error.add_note("Remedy: repeat the run with resume=... to continue it.")
 
 
 class Writer(Protocol):
-    """An output for the links of notes: ``open``, ``write`` for each note with some ``commit`` between, ``close``."""
+    """Output for the links of notes: call ``open``, ``write`` for each note, ``commit`` now and then, and ``close``."""
 
     def open(self, job: Job) -> int:
-        """Begin, or go on where a run of the same job stopped, and say how many notes are written already.
+        """Begin, or resume a run of the same job; return the number of notes that are already written.
 
         Raises:
-            ConfigError: the output cannot be written, would be written over an input, or cannot be resumed.
+            ConfigError: the output cannot be written, would overwrite an input, or cannot be resumed.
         """
         ...
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the links of one note, in the order of its text; InputError where the format cannot hold the note."""
+        """Add the links of one note, in the order of its text; InputError if the format cannot hold the note."""
         ...
 
     def commit(self, notes: int) -> None:
-        """Say that so many notes, from the first of all, are finished: what a kill must not cost."""
+        """Save the first ``notes`` notes of the run, so that a kill does not lose them."""
         ...
 
     def close(self, error: BaseException | None = None) -> None:
-        """End: the output is whole, or ``error`` ended the run and what :meth:`commit` made safe is kept."""
+        """Complete the output; after an ``error`` keep what :meth:`commit` saved."""
         ...
 
 
 class TextWriter(ABC):
-    """Lines of text, in a file, on standard output, or into a pipe or device.
+    """Lines of text in a file, on standard output, or in a pipe or device.
 
-    A file grows beside its place as ``NAME.part``, which is locked, with ``NAME.part.json`` that says how many notes
-    and bytes are finished, and takes its place at the end. A format gives :meth:`lines` and, where it has one, a
-    header; one that is made of its lines when all are there gives :meth:`place` too, and is a file (``is_file``).
+    A file grows beside its target as the locked file ``NAME.part``, and replaces the target at the end. Meanwhile
+    ``NAME.part.json`` counts the notes and bytes saved. A format implements :meth:`lines` and, if needed, ``header``. A
+    format built from all lines at the end also implements :meth:`finish`, and needs a file (``is_file``).
 
     Attributes:
-        written: mentions so far, those of the run that is resumed too.
+        written: mentions so far, including those of the resumed run.
 
     Args:
         out: where the lines go; ``None`` is standard output.
     """
 
     header = ""
-    """First line of the output, without its line end."""
+    """First line of the output, without line end."""
     is_file = False
-    """Whether the output can only be a file."""
+    """Whether the format needs a file."""
 
     def __init__(self, out: str | Path | None = None) -> None:
         self.out = None if out is None else Path(out)
@@ -103,35 +109,35 @@ class TextWriter(ABC):
         self._state: Path
         self._part: Path | None = None
         self._notes = self._size = 0
-        self._is_placed = False  # nothing is left of the lines of an earlier run: they have their place, if any were
+        self._is_finished = False  # an earlier run left no unfinished lines
         self._stack = ExitStack()
 
     @abstractmethod
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterable[str]:
-        """Lines of one note, without line ends."""
+        """Return the lines of one note, without line ends."""
 
-    def place(self, part: Path, out: Path) -> None:
-        """Let the lines, which are complete, take their place."""
-        put_in_place(part, out)
+    def finish(self, part: Path, out: Path) -> None:
+        """Turn the complete lines into the output."""
+        replace_atomically(part, out)
 
     def check(self, job: Job) -> bool:
-        """Refuse an output that cannot be written; returns whether it is one that grows beside its place."""
-        replaced = self.out is not None and is_replaced(self.out)
+        """Reject an output that cannot be written; return whether it grows beside its target."""
+        replaced = self.out is not None and is_replaceable(self.out)
         if job.resume and not replaced:
             raise ConfigError("only a file can be resumed", path=self.out, remedy="leave resume out, or name a file")
         if self.is_file and not replaced:
             raise ConfigError("this format needs a file", path=self.out, remedy="name a file with out")
-        check_targets({"the output": self.out}, job.reads)
+        check_output_paths({"the output": self.out}, job.reads)
         return replaced
 
     def open(self, job: Job) -> int:
         self._job, self.versions, self.bundle = job, job.versions, job.bundle
         replaced = self.check(job)
-        with ExitStack() as stack:  # what fails here ends what was begun here
+        with ExitStack() as stack:  # a failure here closes what was opened here
             if self.out is None:
                 opened = standard_output("name a file with out=...")
             else:
-                opened = self._unfinished(self.out) if replaced else whole_text(self.out)
+                opened = self._unfinished(self.out) if replaced else atomic_text_writer(self.out)
             self._file = stack.enter_context(opened)
             if self.header and not self._notes:
                 self._file.write(f"{self.header}\n")
@@ -143,7 +149,7 @@ class TextWriter(ABC):
         self.written += len(mentions)
 
     def commit(self, notes: int) -> None:
-        """Put what was written on the disk and say so beside it."""
+        """Write to the disk, and save the counts."""
         self._file.flush()
         if self._part is not None:
             os.fsync(self._file.fileno())
@@ -151,17 +157,17 @@ class TextWriter(ABC):
             self._save()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Let the file take its place; after an error keep what is finished, or nothing."""
+        """Replace the target; after an error keep what was committed, or nothing."""
         self._stack.__exit__(None if error is None else type(error), error, None)
 
     @contextmanager
     def _unfinished(self, out: Path) -> Iterator[TextIO]:
         target = Path(os.path.realpath(out))
         part, self._state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
-        check_targets({"the unfinished output": part, "the state of the output": self._state}, self._job.reads)
+        check_output_paths({"the unfinished output": part, "the state of the output": self._state}, self._job.reads)
         self._part = part
-        # its mode is that of the output, unless there is one
-        with one_error(out, "the output"), locked(part, "the output", output=out, private=True):
+        # a new output gets the mode of this file
+        with wrap_os_error(out, "the output"), locked(part, "the output", output=out, private=True):
             try:
                 self._begin(part)
             except BaseException:
@@ -169,7 +175,7 @@ class TextWriter(ABC):
                     part.unlink()
                 raise
             try:
-                # before the lines: a file of that name with something in it and without a state is somebody else's
+                # before the lines: a file without a state counts as foreign
                 self._save()
                 with part.open("r+" if self._size else "w", encoding="utf-8", newline="") as file:
                     file.seek(self._size)
@@ -181,41 +187,42 @@ class TextWriter(ABC):
                 else:
                     self._drop(part)
                 raise
-            self.place(part, out)
+            self.finish(part, out)
             self._drop(part)
 
     def _begin(self, part: Path) -> None:
-        """Find out how much is finished; what is not of medlink stays as it is."""
-        begun, self._is_placed = not _is_empty(part), not self._state.exists()
-        if self._is_placed:
+        # foreign files stay as they are
+        begun, self._is_finished = not _is_empty(part), not self._state.exists()
+        if self._is_finished:
             if begun:
-                raise ConfigError("is no unfinished output of medlink", path=part, remedy=_OTHER)
+                raise ConfigError("not an unfinished output of medlink", path=part, remedy=_OTHER_REMEDY)
             return
-        held = self._held()
-        self._is_placed = held["bytes"] > 0 and not begun
+        state = self._read_state()
+        self._is_finished = state["bytes"] > 0 and not begun
         if not self._job.resume:
             return
-        self._job.check_key(held["job"], part)
+        self._job.check_key(state["job"], part)
         if begun:
-            self._notes, self.written, self._size = held["notes"], held["mentions"], held["bytes"]
+            self._notes, self.written, self._size = state["notes"], state["mentions"], state["bytes"]
             if part.stat().st_size < self._size:
-                message = "is shorter than its state says"
-                raise ConfigError(message, path=part, remedy="run without resume to start anew")
+                message = "the unfinished output is shorter than its state records"
+                raise ConfigError(message, path=part, remedy="run without resume to start again")
 
-    def _held(self) -> dict[str, Any]:
+    def _read_state(self) -> dict[str, Any]:
         try:
-            held = read_json(self._state)
-            said = {name: held[name] for name in ("job", "notes", "mentions", "bytes")}
-            # a number that is another one would cost notes, or give some twice
-            if held != _hashed(said):
-                raise ValueError("it is not as it was written")
+            stored = read_json(self._state)
+            state = {name: stored[name] for name in ("job", "notes", "mentions", "bytes")}
+            # a wrong number would lose or repeat notes
+            if stored != _with_hash(state):
+                raise ValueError("the hash differs")
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ConfigError("is no state of an unfinished output", path=self._state, remedy=_OTHER) from error
-        return said
+            message = "not the state of an unfinished output"
+            raise ConfigError(message, path=self._state, remedy=_OTHER_REMEDY) from error
+        return state
 
     def _save(self) -> None:
-        said = {"job": self._job.key, "notes": self._notes, "mentions": self.written, "bytes": self._size}
-        write_json(self._state, _hashed(said), "the state of the output")
+        state = {"job": self._job.key, "notes": self._notes, "mentions": self.written, "bytes": self._size}
+        write_json(self._state, _with_hash(state), "the state of the output")
 
     def _drop(self, part: Path) -> None:
         part.unlink(missing_ok=True)
@@ -223,22 +230,22 @@ class TextWriter(ABC):
 
 
 def _is_empty(part: Path) -> bool:
-    # as the lock makes it
+    # the lock creates the file
     return part.is_file() and not part.stat().st_size
 
 
-def _hashed(said: dict[str, Any]) -> dict[str, Any]:
-    return {**said, "hash": hashlib.sha256(json_text(said).encode()).hexdigest()}
+def _with_hash(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "hash": hashlib.sha256(json_text(state).encode()).hexdigest()}
 
 
 class FolderWriter(TextWriter):
-    """Files in a folder, made when all is there of what grows as JSON lines in the unfinished file.
+    """Folder of files, built at the end from the JSON lines of the unfinished file.
 
-    A hidden file in the folder tells it, which a later run replaces, from one that is not of medlink, which is refused.
-    A format gives :meth:`lines`, one for each note, and :meth:`files`.
+    A hidden file marks folders of medlink, which a later run replaces; other folders are rejected. A format implements
+    :meth:`lines`, with a line for each note, and :meth:`files`.
 
     Attributes:
-        written: notes so far, those of the run that is resumed too.
+        written: notes so far, including those of the resumed run.
     """
 
     def __init__(self, out: str | Path | None) -> None:
@@ -248,7 +255,7 @@ class FolderWriter(TextWriter):
 
     @abstractmethod
     def files(self, lines: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
-        """The names and contents of the files, of the values of all lines."""
+        """Yield names and contents of the files, from the values of all lines."""
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
         before = self.written
@@ -256,29 +263,29 @@ class FolderWriter(TextWriter):
         self.written = before + 1
 
     def check(self, job: Job) -> bool:
-        """Refuse what is there and not of medlink; a folder grows beside its place."""
+        """Reject a target that is not a folder of medlink; a folder always grows beside its target."""
         target = Path(os.path.realpath(self.out or ""))
         if target.exists() and not target.is_dir():
-            message = "the output is a file, and this format is a folder"
+            message = "the output is a file, but this format needs a folder"
             raise ConfigError(message, path=target, remedy="name a folder")
         inside = [path.name for path in target.iterdir()] if target.is_dir() else []
         if inside and _STATE not in inside:
-            raise ConfigError("the output is a folder that medlink did not write", path=target, remedy=_OTHER)
-        # a file in a folder that is not there yet would lie in none
-        check_targets({"the output": target / _STATE if target.is_dir() else target}, job.reads)
+            raise ConfigError("the output is a folder that medlink did not write", path=target, remedy=_OTHER_REMEDY)
+        # a path in a missing folder cannot be checked
+        check_output_paths({"the output": target / _STATE if target.is_dir() else target}, job.reads)
         return True
 
-    def place(self, part: Path, out: Path) -> None:
+    def finish(self, part: Path, out: Path) -> None:
         with (
             part.open(encoding="utf-8", newline="\n") as lines,
-            whole_folder(out, "the output", private=True) as folder,
+            atomic_folder(out, "the output", private=True) as folder,
         ):
             for name, content in self.files(map(json.loads, lines)):
                 (folder / name).touch(0o600)
                 (folder / name).write_bytes(content)
                 sync(folder / name)
-            said = {"job": self._job.key, "notes": self._notes, "written": self.written}
-            write_json(folder / _STATE, _hashed(said), "the state of the output")
+            state = {"job": self._job.key, "notes": self._notes, "written": self.written}
+            write_json(folder / _STATE, _with_hash(state), "the state of the output")
 
 
 class Failures(TextWriter):
@@ -288,26 +295,26 @@ class Failures(TextWriter):
         return ()
 
     def add(self, number: int, note: Note) -> None:
-        """Add a note, the ``number``-th of the run."""
-        said = {"number": number, "note": note_name(note)}
-        self._file.write(json_line({**said, "place": note.place, "problem": note.problem, "remedy": note.remedy}))
+        """Add the ``number``-th note of the run."""
+        why = {"place": note.location, "problem": note.problem, "remedy": note.remedy}
+        self._file.write(json_line({"number": number, "note": note_name(note), **why}))
 
     def rewind(self, done: int) -> None:
-        """Keep the failures of the first ``done`` notes alone, which the output of the killed run had reached."""
+        """Keep only failures of the first ``done`` notes, which the output of the killed run contains."""
         if self.out is None or self._part is None:
             return
-        # a run that was killed between the places of the failures and of the output left its failures in their place
-        placed = done > 0 and self._is_placed and self.out.exists()
-        with (self.out if placed else self._part).open("rb") as lines:
-            kept = takewhile(lambda line: parse_json(line.decode())["number"] <= done, lines)
-            if placed:
-                self._file.writelines(line.decode() for line in kept)
+        # a kill may come after the failures are finished and before the output is
+        finished = done > 0 and self._is_finished and self.out.exists()
+        with (self.out if finished else self._part).open("rb") as lines:
+            valid = takewhile(lambda line: parse_json(line.decode())["number"] <= done, lines)
+            if finished:
+                self._file.writelines(line.decode() for line in valid)
             else:
-                self._file.seek(sum(map(len, kept)))
+                self._file.seek(sum(map(len, valid)))
         self._file.truncate()
         self.commit(done)
 
 
 def note_name(note: Note) -> str:
-    """The id of a note, which may be the name of a file and then no UTF-8."""
+    """Return the id of a note, with the bytes of a file name that is not UTF-8 escaped."""
     return note.note_id.encode("utf-8", "backslashreplace").decode()

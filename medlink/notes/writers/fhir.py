@@ -1,8 +1,8 @@
-"""FHIR R4 as NDJSON: for each note with a mention one Bundle (https://hl7.org/fhir/R4/bundle.html) of its mentions.
+"""FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
-A disorder of the patient is a Condition, whether present, past, doubtful or denied. Anything else is an Observation: a
-finding, a drug, a procedure, what a relative has, what may come. Semantic types tell which concepts are disorders. A
-note does not say who the patient is, so ``subject`` names the note.
+A disorder of the patient is a Condition, whether present, past, uncertain or absent. Other mentions are Observations:
+findings, drugs, procedures, disorders of relatives, and hypothetical ones. Semantic types determine which concepts are
+disorders. A note does not identify the patient, so ``subject`` names the note.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from medlink.kb.systems import UNKNOWN, named
+from medlink.kb.systems import UNKNOWN, system_by_name
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
-from medlink.notes.writers.rows import flat, row
+from medlink.notes.writers.rows import flatten, mention_row
 
 _DISORDERS = frozenset(
     {
@@ -39,39 +39,39 @@ class FhirWriter(TextWriter):
         name = note_name(note)
         entries = []
         for number, mention in enumerate(mentions, self.written):
-            made = uuid5(NAMESPACE_URL, f"{UNKNOWN}{self.bundle}/{name}/{number}/{mention.start}")
-            said = row(note, language, mention, self.bundle)
-            entries.append({"fullUrl": made.urn, "resource": _resource(said, mention, str(made))})
+            uuid = uuid5(NAMESPACE_URL, f"{UNKNOWN}{self.bundle}/{name}/{number}/{mention.start}")
+            row = mention_row(note, language, mention, self.bundle)
+            entries.append({"fullUrl": uuid.urn, "resource": _resource(row, mention, str(uuid))})
         identifier = {"system": f"{UNKNOWN}note", "value": name}
         bundle = {"resourceType": "Bundle", "identifier": identifier, "type": "collection", "entry": entries}
         yield json.dumps(bundle, ensure_ascii=False)
 
 
-def _resource(said: dict[str, Any], mention: LinkedMention, identity: str) -> dict[str, Any]:
+def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dict[str, Any]:
     q, link = mention.qualifiers, mention.link
     codings: list[dict[str, str]] = []
     types = set[str]()
     if not link.nil:
-        best, system = link.candidates[0], named(link.candidates[0].source)
+        best, system = link.candidates[0], system_by_name(link.candidates[0].source)
         types = {kind.lower() for kind in best.semantic_types}
         codings.append({"system": system.url, "code": system.code(best.concept_id), "display": best.preferred_name})
-    codings += [{"system": named(one.system).url, "code": one.code} for one in mention.codes]
-    common = {"id": identity, "language": said["language"], "extension": [_extension(said)]}
-    of_what = {
+    codings += [{"system": system_by_name(mapping.system).url, "code": mapping.code} for mapping in mention.codes]
+    common = {"id": identity, "language": row["language"], "extension": [_extension(row)]}
+    content = {
         "code": {**({"coding": codings} if codings else {}), "text": link.mention},
-        "subject": {"display": f"patient of the note {said['note']}"},
+        "subject": {"display": f"patient of the note {row['note']}"},
     }
     if types & _DISORDERS and q is not None and q.experiencer == "patient" and q.temporality != "hypothetical":
         clinical = _status("clinical", "inactive" if q.temporality == "historical" else "active")
         return {
             "resourceType": "Condition",
             **common,
-            # a condition that was refuted has no clinical status
+            # a refuted condition has no clinical status
             **({} if q.presence == "absent" else {"clinicalStatus": clinical}),
             "verificationStatus": _status("ver-status", _VERIFIED[q.presence]),
-            **of_what,
+            **content,
         }
-    observation = {"resourceType": "Observation", **common, "status": "preliminary", **of_what}
+    observation = {"resourceType": "Observation", **common, "status": "preliminary", **content}
     if q is not None and q.experiencer != "patient":
         observation["focus"] = [{"display": q.experiencer}]
     if q is not None and q.presence != "uncertain":
@@ -79,9 +79,9 @@ def _resource(said: dict[str, Any], mention: LinkedMention, identity: str) -> di
     return observation
 
 
-def _extension(said: dict[str, Any]) -> dict[str, Any]:
-    held = flat({key: value for key, value in said.items() if value not in (None, [])})
-    parts = [{"url": key, _KINDS[type(value)]: value} for key, value in held.items()]
+def _extension(row: dict[str, Any]) -> dict[str, Any]:
+    values = flatten({key: value for key, value in row.items() if value not in (None, [])})
+    parts = [{"url": key, _KINDS[type(value)]: value} for key, value in values.items()]
     return {"url": f"{UNKNOWN}mention", "extension": parts}
 
 

@@ -1,4 +1,4 @@
-"""What is said of a mention: all of it as JSON lines, and one flat row for CSV, Parquet and databases."""
+"""Rows of mentions: complete as JSON lines, and flat for CSV, Parquet and databases."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import needs_extra
-from medlink.files.atomic import whole_file
-from medlink.files.escapes import visible
+from medlink.files.atomic import atomic_writer
+from medlink.files.escapes import escape_controls
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import Job, TextWriter, note_name
-from medlink.records import attributed, qualified, valued
+from medlink.records import attributes_to_dict, qualifiers_to_dict, value_to_dict
 
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
     "score": float, "status": str, "presence": str, "temporality": str, "experiencer": str, "section": str,
     "attributes": list, "value": str, "same_as": list, "presumed": list, "expanded": str, "codes": list, "bundle": str,
 }  # fmt: skip
-"""The columns and the kind of each; lists are lists in Parquet and JSON elsewhere, ``value`` is JSON everywhere."""
+"""Columns and their types. Lists are lists in Parquet and JSON elsewhere; ``value`` is JSON everywhere."""
 LISTS: dict[str, dict[str, type] | type] = {
     "attributes": {"start": int, "end": int, "text": str, "kind": str, "concept_id": str, "name": str},
     "same_as": str,
     "presumed": str,
     "codes": {"system": str, "code": str, "type": str},
 }
-"""What the lists of the columns hold: records with these fields, or texts."""
-_GROUP = 65_536  # rows of a group of Parquet, which readers take in at once
+"""Elements of the list columns: records with these fields, or texts."""
+_GROUP = 65_536  # rows of a row group of Parquet
 
 
-def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versions: dict[str, Any]) -> dict[str, Any]:
-    """All that is said of a mention, as plain data: what a row has, all candidates, and what the link depends on."""
+def mention_record(
+    note: Note, language: str, mention: LinkedMention, bundle: str, versions: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a mention as plain data: its row, all candidates, and the versions behind the link."""
     link = mention.link
     best = None if link.nil else link.candidates[0]
     return {
@@ -49,82 +51,86 @@ def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versio
         "score": best.score if best else None,
         "nil": link.nil,
         "status": link.status,
-        **qualified(mention.qualifiers),
-        **attributed(mention.attributes),
-        **valued(mention.value),
+        **qualifiers_to_dict(mention.qualifiers),
+        **attributes_to_dict(mention.attributes),
+        **value_to_dict(mention.value),
         "same_as": list(best.same_as) if best else [],
         "presumed": list(best.presumed) if best else [],
         "expanded": link.expanded,
-        "codes": [{"system": one.system, "code": one.code, "type": one.type} for one in mention.codes],
+        "codes": [{"system": mapping.system, "code": mapping.code, "type": mapping.type} for mapping in mention.codes],
         "candidates": [candidate.to_dict() for candidate in link.candidates],
         "versions": versions,
         "bundle": bundle,
     }
 
 
-def row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[str, Any]:
-    """The row of a mention, columns as in :data:`COLUMNS`; ``None`` for what there is not."""
-    found = whole(note, language, mention, bundle, {})
-    if found["value"] is not None:
-        found["value"] = json.dumps(found["value"], ensure_ascii=False)
-    return {name: found[name] for name in COLUMNS}
+def mention_row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[str, Any]:
+    """Return the row of a mention with the columns :data:`COLUMNS`; ``None`` for missing values."""
+    record = mention_record(note, language, mention, bundle, {})
+    if record["value"] is not None:
+        record["value"] = json.dumps(record["value"], ensure_ascii=False)
+    return {name: record[name] for name in COLUMNS}
 
 
-def flat(one: dict[str, Any]) -> dict[str, Any]:
-    """A row with its lists as JSON."""
-    return {k: json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for k, v in one.items()}
+def flatten(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its lists as JSON."""
+    return {k: json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for k, v in row.items()}
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""One line of CSV without its end; a cell with a comma, a quote or any line end stands in quotes."""
-    held = StringIO()
-    # with this line end both of its characters are quoted
-    csv.writer(held, lineterminator="\r\n").writerow(values)
-    return held.getvalue()[:-2]
+    """Return one line of CSV without line end; cells with a comma, a quote or a line end are quoted."""
+    line = StringIO()
+    # csv quotes cells with a character of this line end
+    csv.writer(line, lineterminator="\r\n").writerow(values)
+    return line.getvalue()[:-2]
 
 
 class JsonLinesWriter(TextWriter):
-    """Note, offsets, language, concept, score, status, attributes, value, candidates, and what the link depends on."""
+    """One JSON object for each mention, with all candidates and the versions behind the link."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        for one in mentions:
-            yield visible(json.dumps(whole(note, language, one, self.bundle, self.versions), ensure_ascii=False))
+        for mention in mentions:
+            yield escape_controls(
+                json.dumps(mention_record(note, language, mention, self.bundle, self.versions), ensure_ascii=False)
+            )
 
 
 class CsvWriter(TextWriter):
-    """One row for each mention; empty cells are what there is not, lists are JSON."""
+    """One row for each mention; missing values are empty cells, lists are JSON."""
 
     header = csv_line(COLUMNS)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        return (csv_line(flat(row(note, language, one, self.bundle)).values()) for one in mentions)
+        return (csv_line(flatten(mention_row(note, language, mention, self.bundle)).values()) for mention in mentions)
 
 
 class ParquetWriter(TextWriter):
-    """One row for each mention, lists as lists.
+    """One row for each mention, with list columns.
 
-    A Parquet file ends with its index, and nothing can be added to one: until all is there the rows are JSON lines in
-    the unfinished file, which goes on after a kill as any other.
+    A Parquet file ends with its index, so rows cannot be appended. The unfinished file holds JSON lines, which a killed
+    run can resume.
     """
 
     is_file = True
 
     def open(self, job: Job) -> int:
-        """Begin or go on; ConfigError where pyarrow is not installed."""
-        self._schema = _schema()  # before any note is linked
+        """Begin or resume; ConfigError without pyarrow."""
+        self._schema = _schema()  # fail before linking
         return super().open(job)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        return (json.dumps(row(note, language, one, self.bundle), ensure_ascii=False) for one in mentions)
+        return (
+            json.dumps(mention_row(note, language, mention, self.bundle), ensure_ascii=False) for mention in mentions
+        )
 
-    def place(self, part: Path, out: Path) -> None:
+    def finish(self, part: Path, out: Path) -> None:
         with needs_extra("parquet", "writing Parquet"):
             import pyarrow as pa
             import pyarrow.parquet as pq
 
         with (
             part.open(encoding="utf-8", newline="\n") as lines,
-            whole_file(out, private=True) as file,
+            atomic_writer(out, private=True) as file,
             pq.ParquetWriter(file, self._schema, compression="zstd") as writer,
         ):
             while rows := [json.loads(line) for line in islice(lines, _GROUP)]:
@@ -136,7 +142,8 @@ def _schema() -> Any:
         import pyarrow as pa
     plain = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
-    def kind(of: Any) -> Any:
-        return pa.struct([(name, plain[one]) for name, one in of.items()]) if isinstance(of, dict) else plain[of]
+    def element(of: Any) -> Any:
+        return pa.struct([(name, plain[own]) for name, own in of.items()]) if isinstance(of, dict) else plain[of]
 
-    return pa.schema([(name, pa.list_(kind(LISTS[name])) if of is list else plain[of]) for name, of in COLUMNS.items()])
+    columns = ((name, pa.list_(element(LISTS[name])) if of is list else plain[of]) for name, of in COLUMNS.items())
+    return pa.schema(columns)

@@ -1,4 +1,4 @@
-"""A table of a database: rows of mentions, or OMOP's ``NOTE_NLP``, added in one transaction a commit."""
+"""A table of a database: rows of mentions, or OMOP's ``NOTE_NLP``, one transaction for each commit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
-from medlink.files.atomic import check_targets
-from medlink.files.problems import counted
-from medlink.notes.database import file_of, opened, told
+from medlink.files.atomic import check_output_paths
+from medlink.files.problems import pluralize
+from medlink.notes.database import database_file, open_database, wrap_database_errors
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers import note_nlp, rows
@@ -24,44 +24,44 @@ _RUNS = "medlink_runs"
 
 
 class SqlWriter:
-    """Rows of a table, which is made if it does not exist; each row has a number of its own, from the next free one.
+    """Write rows to a table, created if needed, numbered from the next free number.
 
-    A second table, ``medlink_runs``, says of each run how many notes are finished and which rows are its own. Both are
-    written in one transaction, so that a kill loses no row and repeats none. A run without ``resume`` deletes the
-    rows of an unfinished run of the same table. A run that is already in the table is refused. PostgreSQL has no NUL,
-    which stands there as U+FFFD (``remarks`` says how often).
+    A second table, ``medlink_runs``, records the finished notes and the rows of each run. One transaction writes both,
+    so a kill neither loses nor repeats a row. A run without ``resume`` deletes the rows of an unfinished run of the
+    same table. Repeating a finished run raises ConfigError. PostgreSQL cannot store NUL, which becomes U+FFFD
+    (``remarks`` has the count).
 
     Args:
         address: of the database.
-        table: name of the table, with its schema where it has one; ``links``, for NOTE_NLP ``note_nlp``, if left out.
+        table: name of the table, with its schema if needed; by default ``links`` or, for NOTE_NLP, ``note_nlp``.
         is_nlp: whether the rows are those of NOTE_NLP.
-        day: what ``nlp_date`` says.
+        day: value of ``nlp_date``.
     """
 
     def __init__(self, address: str, table: str | None, *, is_nlp: bool, day: str | None) -> None:
         self._address = address
         self._name = table or ("note_nlp" if is_nlp else "links")
-        self._day = note_nlp.needed_day(day) if is_nlp else None
-        self._number = "note_nlp_id" if is_nlp else "link_id"
-        self._held: list[dict[str, Any]] = []
+        self._day = note_nlp.require_day(day) if is_nlp else None
+        self._id_column = "note_nlp_id" if is_nlp else "link_id"
+        self._pending: list[dict[str, Any]] = []
         self._stack = ExitStack()
         self._connection: Connection
         self._table: Table
         self._runs: Table
         self._new: list[Table] = []
-        self._told: Callable[[], AbstractContextManager[None]]
+        self._wrap_errors: Callable[[], AbstractContextManager[None]]
         self._run = self._first = self._next = self._notes = self._replaced = 0
 
     def open(self, job: Job) -> int:
-        file = file_of(self._address)
-        check_targets({"the output": file}, job.reads)
+        file = database_file(self._address)
+        check_output_paths({"the output": file}, job.reads)
         self._job = job
         with ExitStack() as stack:
-            engine = stack.enter_context(opened(self._address))
-            self._told = lambda: told(engine.url, "the output cannot be written")
-            with self._told():
+            engine = stack.enter_context(open_database(self._address))
+            self._wrap_errors = lambda: wrap_database_errors(engine.url, "the output cannot be written")
+            with self._wrap_errors():
                 if file is not None:
-                    with suppress(OSError):  # SQLite says it better
+                    with suppress(OSError):  # SQLite reports it
                         Path(file).touch(0o600)
                 self._connection = stack.enter_context(engine.connect())
                 self._lock()
@@ -72,30 +72,30 @@ class SqlWriter:
         return self._notes
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        for row in self._rows(note, language, mentions, self._next + len(self._held)):
+        for row in self._rows(note, language, mentions, self._next + len(self._pending)):
             if self._connection.dialect.name == "postgresql":
                 nul = {name: text for name, text in row.items() if isinstance(text, str) and "\0" in text}
                 row |= {name: text.replace("\0", "\ufffd") for name, text in nul.items()}
                 self._replaced += len(nul)
-            self._held.append(row)
+            self._pending.append(row)
 
     @property
     def remarks(self) -> list[str]:
-        """What is not in the table as it is in the notes."""
-        number = counted(self._replaced, "cell")
-        return [f"{number} with NUL, which PostgreSQL does not have: U+FFFD is there instead"] if self._replaced else []
+        """Warnings on cells that differ from the notes."""
+        number = pluralize(self._replaced, "cell")
+        return [f"{number} with NUL, which PostgreSQL cannot store: written as U+FFFD"] if self._replaced else []
 
     def commit(self, notes: int) -> None:
-        """End the transaction: rows, and how far the run is."""
+        """Commit the pending rows and the progress."""
         self._save(notes, finished=False)
 
     def close(self, error: BaseException | None = None) -> None:
-        """End: the run is whole, or what was committed is kept."""
+        """Mark the run as finished; after an error keep what was committed."""
         with self._stack:
             if error is None:
                 self._save(self._notes, finished=True)
                 return
-            with self._told():
+            with self._wrap_errors():
                 self._connection.rollback()
                 if self._next == self._first:
                     self._connection.execute(self._runs.delete().where(self._runs.c.run == self._run))
@@ -112,29 +112,29 @@ class SqlWriter:
             yield from note_nlp.nlp_rows(note, mentions, first, self._job.versions, self._day, self._job.bundle)
             return
         for number, mention in enumerate(mentions, start=first):
-            yield {self._number: number, **rows.flat(rows.row(note, language, mention, self._job.bundle))}
+            yield {self._id_column: number, **rows.flatten(rows.mention_row(note, language, mention, self._job.bundle))}
 
     def _save(self, notes: int, *, finished: bool) -> None:
-        with self._told():
-            if self._held:
-                self._connection.execute(self._table.insert(), self._held)
-                self._next += len(self._held)
-                self._held.clear()
+        with self._wrap_errors():
+            if self._pending:
+                self._connection.execute(self._table.insert(), self._pending)
+                self._next += len(self._pending)
+                self._pending.clear()
             values = {"notes": notes, "next_row": self._next, "finished": finished}
             self._connection.execute(self._runs.update().where(self._runs.c.run == self._run).values(values))
             self._connection.commit()
             self._notes = notes
 
     def _lock(self) -> None:
-        # which ends with the connection
+        # the lock ends with the connection
         from sqlalchemy import text
 
         kind = self._connection.dialect.name
         if kind == "sqlite":
             self._connection.execute(text("PRAGMA locking_mode = EXCLUSIVE"))
         elif kind == "postgresql":
-            asked = text("SELECT pg_try_advisory_lock(hashtext(:name))")
-            if not self._connection.execute(asked, {"name": f"medlink {self._name}"}).scalar():
+            statement = text("SELECT pg_try_advisory_lock(hashtext(:name))")
+            if not self._connection.execute(statement, {"name": f"medlink {self._name}"}).scalar():
                 message = f"another process is writing the table {self._name}"
                 raise ConfigError(message, remedy="wait for it to end, or name another table")
 
@@ -149,47 +149,47 @@ class SqlWriter:
             Column("table_name", String(255)), Column("job", String(64)), Column("notes", BigInteger),
             Column("first_row", BigInteger), Column("next_row", BigInteger), Column("finished", Boolean),
         )  # fmt: skip
-        self._table = self._of_rows(name, metadata)
+        self._table = self._row_table(name, metadata)
         for table in (self._runs, self._table):
             if not inspector.has_table(table.name, table.schema):
                 table.create(self._connection)
                 self._new.append(table)
                 continue
-            found = {column["name"] for column in inspector.get_columns(table.name, table.schema)}
-            missing = [column.name for column in table.columns if column.name not in found]
+            present = {column["name"] for column in inspector.get_columns(table.name, table.schema)}
+            missing = [column.name for column in table.columns if column.name not in present]
             if missing:
                 message = f"the table {table.name} lacks the column {missing[0]}"
                 raise ConfigError(message, remedy="name another table with out_table=..., or move this one away")
 
-    def _of_rows(self, name: str, metadata: MetaData) -> Table:
+    def _row_table(self, name: str, metadata: MetaData) -> Table:
         from sqlalchemy import BigInteger, Column, Date, DateTime, Double, String, Table, Text
 
         kinds: dict[type, Any] = {int: BigInteger, str: Text, list: Text, float: Double, date: Date, datetime: DateTime}
-        columns: dict[str, type | int] = {**note_nlp.COLUMNS} if self._day else {self._number: int, **rows.COLUMNS}
+        columns: dict[str, type | int] = {**note_nlp.COLUMNS} if self._day else {self._id_column: int, **rows.COLUMNS}
         typed = {column: String(kind) if isinstance(kind, int) else kinds[kind] for column, kind in columns.items()}
-        made = (Column(c, of, primary_key=c == self._number, autoincrement=False) for c, of in typed.items())
-        return Table(name, metadata, *made)
+        typed_columns = (
+            Column(c, of, primary_key=c == self._id_column, autoincrement=False) for c, of in typed.items()
+        )
+        return Table(name, metadata, *typed_columns)
 
     def _begin(self) -> None:
         from sqlalchemy import func, select
 
-        runs, ask, number = self._runs, self._connection.execute, self._table.c[self._number]
-        for one in ask(select(runs).where(runs.c.table_name == self._name).order_by(runs.c.run)).all():
-            if one.finished and one.job == self._job.key:
-                raise ConfigError(
-                    f"the table {self._name} has this run already",
-                    remedy=f"name another table, or delete its rows {one.first_row} to {one.next_row - 1} "
-                    f"and its row {one.run} of {_RUNS}",
-                )
-            if one.finished:
+        runs, execute, number = self._runs, self._connection.execute, self._table.c[self._id_column]
+        for run in execute(select(runs).where(runs.c.table_name == self._name).order_by(runs.c.run)).all():
+            if run.finished and run.job == self._job.key:
+                rows = f"its rows {run.first_row} to {run.next_row - 1} and its row {run.run} of {_RUNS}"
+                message = f"the table {self._name} already has this run"
+                raise ConfigError(message, remedy=f"name another table, or delete {rows}")
+            if run.finished:
                 continue
             if self._job.resume:
-                self._job.check_key(one.job)
-                self._run, self._first, self._next, self._notes = one.run, one.first_row, one.next_row, one.notes
+                self._job.check_key(run.job)
+                self._run, self._first, self._next, self._notes = run.run, run.first_row, run.next_row, run.notes
                 return
-            ask(self._table.delete().where(number >= one.first_row, number < one.next_row))
-            ask(runs.delete().where(runs.c.run == one.run))
-        self._run = (ask(select(func.max(runs.c.run))).scalar() or 0) + 1
-        self._first = self._next = max(0, ask(select(func.max(number))).scalar() or 0) + 1
+            execute(self._table.delete().where(number >= run.first_row, number < run.next_row))
+            execute(runs.delete().where(runs.c.run == run.run))
+        self._run = (execute(select(func.max(runs.c.run))).scalar() or 0) + 1
+        self._first = self._next = max(0, execute(select(func.max(number))).scalar() or 0) + 1
         begun = {"first_row": self._next, "next_row": self._next, "notes": 0, "finished": False}
-        ask(runs.insert().values(run=self._run, table_name=self._name, job=self._job.key, **begun))
+        execute(runs.insert().values(run=self._run, table_name=self._name, job=self._job.key, **begun))

@@ -1,4 +1,4 @@
-// What a knowledge base says of a concept.
+// The facts of a knowledge base about a concept.
 
 const LANGUAGES = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
 
@@ -6,11 +6,11 @@ function languageName(tag) {
   try {
     return LANGUAGES.of(tag) ?? tag;
   } catch {
-    return tag || "no language"; // a source may write what is no tag
+    return tag || "no language"; // a source may have an invalid tag
   }
 }
 
-// Definitions, some rows of the caller's own, what the concept is a kind of, and its names by language.
+// Definitions, rows of the caller, parents, and names by language.
 function aboutConcept(concept, rows) {
   const all = [
     ...rows,

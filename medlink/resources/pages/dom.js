@@ -12,8 +12,8 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Control characters have no look of their own: each is shown by its picture. A mark that turns the direction of the
-// text around, one without width, and half a character are shown by their codes.
+// Control characters are invisible: each becomes a symbol. Marks of direction, characters without width and lone
+// surrogates become their codes.
 function visible(text) {
   return text
     .replace(/[\u0000-\u001f]/g, (mark) => String.fromCharCode(0x2400 + mark.charCodeAt(0)))

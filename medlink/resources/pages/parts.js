@@ -1,13 +1,13 @@
-// Small parts that pages have in common.
+// Small parts that all pages use.
 
-// A row of the data as an object; the names of its fields stand in the data once.
+// A row of the data as an object; the data names the fields once.
 function record(fields, row) {
   const object = {};
   fields.forEach((field, index) => { object[field] = row[index]; });
   return object;
 }
 
-// The data of the page; the text, which is as large as what was read from it, is let go.
+// The data of the page; its source text, which is large, is freed.
 function takeData() {
   const source = document.getElementById("data");
   source.remove();
@@ -22,10 +22,10 @@ function badge(kind, text = kind) {
   return make("span", { class: `badge ${kind}` }, text);
 }
 
-// A likeness as a number with a bar behind it.
-function likeness(value) {
+// A score as a number with a bar behind it.
+function scoreBar(value) {
   if (value === null) return make("span", { class: "number" }, "–");
-  const bar = make("span", { class: "likeness number" }, value.toFixed(2));
+  const bar = make("span", { class: "score-bar number" }, value.toFixed(2));
   bar.style.setProperty("--share", `${Math.max(0, Math.min(1, value)) * 100}%`);
   return bar;
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medlink.lazy import lazily
+from medlink.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from medlink.training.biolord.recipe_run import run_recipe
+    from medlink.training.biolord.pipeline import run_recipe
     from medlink.training.biolord.trainer import BioLordTrainer
 
 RUNS = "runs.json"
-"""The file by which a folder of self-distilled encoders is known."""
+"""The file that marks a folder of self-distilled encoders."""
 __all__ = ["RUNS", "BioLordTrainer", "run_recipe"]
-__getattr__ = lazily(__name__, {"trainer": "BioLordTrainer", "recipe_run": "run_recipe"})
+__getattr__ = lazy_getattr(__name__, {"trainer": "BioLordTrainer", "pipeline": "run_recipe"})

@@ -1,10 +1,10 @@
-"""The contrastive phase of BioLORD: names of concepts against what is said of them, other concepts as negatives."""
+"""The contrastive phase of BioLORD: names of concepts against their descriptions, other concepts as negatives."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ from medlink.language.text import normalise
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.common.losses import info_nce
 from medlink.training.common.run import Run
-from medlink.training.common.trainable import trainable
+from medlink.training.common.trainable import make_trainable
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair
 from medlink.training.recipes import ContrastiveRecipe
 
 CARD = {
     "title": "Encoder trained by BioLORD: contrastive phase",
-    "summary": "InfoNCE on names and what is said of their concepts (Remy et al. 2022, section 3; 2024, section "
+    "summary": "InfoNCE on names and descriptions of their concepts (Remy et al. 2022, section 3; 2024, section "
     "Contrastive phase)",
     "command": "medlink train biolord contrastive",
 }
@@ -35,7 +35,7 @@ CARD = {
 class InfoNceLoss(torch.nn.Module):
     """:func:`~medlink.training.common.losses.info_nce` of names against texts, as a loss of sentence-transformers.
 
-    Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`no_negatives` makes.
+    Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`false_negatives` makes.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -48,20 +48,20 @@ class InfoNceLoss(torch.nn.Module):
         return info_nce(names, texts, labels, self.temperature)
 
 
-def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
-    """Which texts of a batch are no negatives of which names: ``(n, n)``, names in rows, true on the diagonal.
+def false_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Mask ``(n, n)``, true where text j of a batch is no negative of name i, and on the diagonal.
 
-    The negatives of BioLORD 2022, section 3, are all other pairs of the batch. Here a text is no negative of a name
-    where the two pairs are of one concept, or share a name or a text, or the text is the name; in any spelling that
-    :func:`medlink.language.text.normalise` makes one.
+    The negatives of BioLORD 2022, section 3, are all other pairs of the batch. Here a text is no negative of a name if
+    their pairs share concept, name or text, or if the text equals the name. Equal texts have one exact form
+    (:func:`medlink.language.text.normalise`).
     """
     numbers: dict[str, int] = {}
-    ids, spelt = [pair.concept_id for pair in pairs], [normalise(text) for p in pairs for text in (p.name, p.text)]
-    concepts, both = (
-        np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
-        for values in (ids, spelt)
-    )
-    names, texts = both.reshape(-1, 2).T
+
+    def encode(values: Iterable[str]) -> NDArray[np.int64]:
+        return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+    concepts = encode(pair.concept_id for pair in pairs)
+    names, texts = encode(normalise(pair.name) for pair in pairs), encode(normalise(pair.text) for pair in pairs)
     same: NDArray[np.bool_] = names[:, None] == texts
     for values in (concepts, names, texts):
         same |= values[:, None] == values
@@ -70,20 +70,20 @@ def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
 
 
 class PairBatches:
-    """Batches of ``size`` pairs: a column of names, one of texts, and :func:`no_negatives` as the label."""
+    """Batches of ``size`` pairs: a column of names, one of texts, and :func:`false_negatives` as the label."""
 
     def __init__(self, source: KnowledgeBasePairs, size: int) -> None:
         self._source, self._size = source, size
         self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """How many there are; the pairs left over after the last whole one are not trained on."""
+        """Number of batches; the pairs after the last whole one are not used."""
         return max(1, self._source.pairs_per_epoch // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from one on; those before are not made."""
+        """Yield the batches of an epoch from number ``start`` on, without making earlier ones."""
         for pairs in itertools.islice(self._source.batches(epoch, self._size, start), self.batches_per_epoch() - start):
-            yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), no_negatives(pairs))
+            yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), false_negatives(pairs))
 
 
 def train_contrastive(
@@ -94,7 +94,7 @@ def train_contrastive(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
+    """Train by InfoNCE on names and descriptions of their concepts; ``about`` are facts for the card.
 
     ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
     """
@@ -105,5 +105,5 @@ def train_contrastive(
             raise ConfigError(f"{name} is for a transformer", remedy=remedy)
     batches = PairBatches(pairs, recipe.batch_size)
     data = {**(about or {}), "pairs of an epoch": pairs.pairs_per_epoch}
-    part = trainable(encoder, recipe.feature_dropout)
+    part = make_trainable(encoder, recipe.feature_dropout)
     run.train(part, batches, InfoNceLoss(recipe.temperature), recipe, data, **CARD)

@@ -1,8 +1,8 @@
-"""Self-distillation: what the contrastive model knows of concepts, taught to the model it came from.
+"""Self-distillation: the base model learns the concept embeddings of the contrastive model trained from it.
 
-BioLORD-2023, section "Self-distillation phase". A base model that has not seen the contrastive phase learns, below a
-linear head that is thrown away afterwards, the principal components of the contrastive model's embeddings of each
-concept. Runs that differ in their seed, and so in the order of the texts and in a random head, are averaged afterwards
+BioLORD-2023, section "Self-distillation phase". The base model from before the contrastive phase learns the principal
+components of the contrastive model's embedding of each concept, with a linear head on top that is discarded afterwards.
+Runs differ in their seed, which orders the texts and draws a random head, and are averaged afterwards
 (:func:`medlink.training.common.averaging.soup`).
 """
 
@@ -22,13 +22,13 @@ from torch import Tensor
 from medlink.errors import ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import write_json
-from medlink.models.transformer import fingerprint_of
+from medlink.models.transformer import compute_fingerprint
 from medlink.training.biolord import RUNS
-from medlink.training.common.fit import Measure
+from medlink.training.common.resumable_trainer import Measure
 from medlink.training.common.run import Run, new_folder
-from medlink.training.common.targets import fit_head, keep_texts, regress, teach
-from medlink.training.common.trainable import transformer
-from medlink.training.data.text_store import ConceptTexts, Entry
+from medlink.training.common.targets import compute_teacher_targets, fit_head, fit_to_targets, store_texts
+from medlink.training.common.trainable import load_transformer
+from medlink.training.data.text_store import ConceptTexts, TextEntry
 from medlink.training.recipes import DistillationRecipe
 
 CARD = {
@@ -46,55 +46,55 @@ def distill(
     *,
     teacher: str | Path,
 ) -> None:
-    """Train several copies of a transformer on the concept targets of a teacher; ``run-1``, ``run-2`` and so on.
+    """Train several copies of a transformer on the concept targets of a teacher: ``run-1``, ``run-2`` and so on.
 
-    Memory grows by 20 bytes for each text. While texts are written, the first process holds what ``concepts`` holds,
-    such as names and relations that descriptions are made of. On disk lie the texts, and 4 bytes for each concept and
-    dimension of the teacher while the targets are made, then for each concept and component.
+    Memory grows by 20 bytes for each text. While the main process writes texts, it also holds the data of ``concepts``.
+    On disk are the texts, and for each concept 4 bytes a component, or a dimension of the teacher while the targets are
+    computed.
 
     Args:
-        run: of the folder of the encoders; its measure is of an encoder without its head.
-        concepts: gives names and definitions of every concept, in the same order each time
-            (:func:`~medlink.training.data.text_store.concept_texts`).
-        start: the transformer that learns; the paper's is the one that the contrastive phase began with.
-        recipe, teacher: how to train; the contrastive model, or any encoder.
+        run: measures the encoder without the head.
+        concepts: gives names and definitions of every concept, in the same order in each call
+            (:func:`~medlink.training.data.text_store.group_by_concept`).
+        start: the transformer to train; in the paper the base of the contrastive phase.
+        recipe: how to train.
+        teacher: the contrastive model, or any encoder.
 
     Raises:
         ConfigError: there are no definitions or too few concepts.
     """
-    store = keep_texts(run, lambda: concept_entries(iter(concepts())))
-    before = fingerprint_of(transformer(start))
-    _, said = teach(run, store, recipe, teacher, recipe.dimension, start=before)
-    facts = {"texts": len(store), "concepts": store.rows, "SHA-256 of the texts": f"`{store.digest}`", **said}
-    made = [run.folder / f"encoder-{number + 1}" for number in range(recipe.runs)]
-    fitted = fit_head(run, transformer(start), store, recipe.max_tokens) if recipe.head_start == "ridge" else None
+    store = store_texts(run, lambda: concept_entries(iter(concepts())))
+    before = compute_fingerprint(load_transformer(start))
+    _, teacher_facts = compute_teacher_targets(run, store, recipe, teacher, recipe.dimension, start=before)
+    facts = {"texts": len(store), "concepts": store.rows, "SHA-256 of the texts": f"`{store.digest}`", **teacher_facts}
+    folders = [run.folder / f"encoder-{number + 1}" for number in range(recipe.runs)]
+    head = fit_head(run, load_transformer(start), store, recipe.max_tokens) if recipe.head_start == "ridge" else None
     measure = run.evaluate
-    for number, folder in enumerate(made):
+    for number, folder in enumerate(folders):
         if not folder.exists():
-            one = recipe.replace(seed=recipe.seed + number)
-            run.progress(f"run {number + 1} of {recipe.runs}, seed {one.seed}")
-            model, trunk = with_head(start, recipe.dimension, one.seed, fitted)
-            # the head is left out of what is measured
-            run.evaluate = None if measure is None else partial(_of_trunk, measure, trunk)
-            figures = regress(run, model, store, one, f"run-{number + 1}")
-            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=one, figures=figures.facts())
-            if run.first:
+            seeded = recipe.replace(seed=recipe.seed + number)
+            run.progress(f"run {number + 1} of {recipe.runs}, seed {seeded.seed}")
+            model, trunk = with_head(start, recipe.dimension, seeded.seed, head)
+            run.evaluate = None if measure is None else partial(_measure_trunk, measure, trunk)
+            figures = fit_to_targets(run, model, store, seeded, f"run-{number + 1}")
+            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures.facts())
+            if run.is_main:
                 remove(run.folder / f"run-{number + 1}")
-    if run.first:
+    if run.is_main:
         with new_folder(run.out, "the encoders") as draft:
-            for number, folder in enumerate(made):
-                # a copy: were this cut short, nothing would have to be trained again
+            for number, folder in enumerate(folders):
+                # copied, not moved: a kill here must not lose a training
                 shutil.copytree(folder, draft / f"run-{number + 1}")
             write_json(draft / RUNS, {"data": store.digest, "start": before, "recipe": recipe.to_dict()})
     run.wait()
 
 
-def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
-    """The texts of self-distillation: a row for each concept, half of it from its names, half from its definitions.
+def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[TextEntry]:
+    """Entries of self-distillation: a row for each concept, half of it from its names, half from its definitions.
 
     BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Of several names or definitions each has an even share of the half; where
-    a concept has only one kind, that makes the whole.
+    contrastive model's embeddings of the two. Several names or definitions share their half evenly; if a concept lacks
+    one kind, the other makes the whole.
 
     Raises:
         ConfigError: no concept has a definition, or none has a name.
@@ -108,7 +108,7 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
         kinds = [texts for texts in (concept.names, concept.definitions) if texts]
         for texts in kinds:
             for text in texts:
-                yield Entry(text, row, 1 / len(kinds) / len(texts))
+                yield TextEntry(text, row, 1 / len(kinds) / len(texts))
         names, definitions = names + len(concept.names), definitions + len(concept.definitions)
     if not names:
         raise ConfigError("no concept has a name", remedy="name a knowledge base that has names")
@@ -117,26 +117,26 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
         raise ConfigError("no concept has a definition", remedy=remedy)
 
 
-def _of_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> float:
+def _measure_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> float:
     return measure(trunk)
 
 
 def with_head(
-    base: str | Path, dimension: int, seed: int, fitted: tuple[Tensor, Tensor] | None = None
+    base: str | Path, dimension: int, seed: int, initial: tuple[Tensor, Tensor] | None = None
 ) -> tuple[SentenceTransformer, SentenceTransformer]:
-    """A transformer below a linear head, and the same without it; the two share their weights.
+    """Return a transformer with a linear head, and without it; the two share their weights.
 
-    BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so that several processes keep
-    it alike and checkpoints hold it. Its weights are drawn from ``seed`` as torch draws those of a linear layer, as the
-    paper's are random, unless ``fitted`` has weights ``(dimension, d)`` and bias ``(dimension,)``. Larger random ones,
-    that spread as the targets do, teach the base less in as many steps (``docs/explanation/training-biolord.md``).
+    BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so all processes have the same
+    one and checkpoints include it. ``initial`` are its weights ``(dimension, d)`` and bias ``(dimension,)``. By default
+    they are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger ones, of the
+    variance of the targets, the base learns less in as many steps (``docs/explanation/training-biolord.md``).
     """
-    trunk = transformer(base)
+    trunk = load_transformer(base)
     torch.manual_seed(seed)
     head = Dense(int(trunk.get_embedding_dimension() or 0), dimension, activation_function=torch.nn.Identity())
-    if fitted is not None:
-        head.linear.load_state_dict(dict(zip(("weight", "bias"), fitted, strict=True)))
-    # by its name a rate of its own finds it among the linear layers that the base may have
+    if initial is not None:
+        head.linear.load_state_dict(dict(zip(("weight", "bias"), initial, strict=True)))
+    # `head_rate` finds the head by this name; the base may have linear layers too
     modules = OrderedDict([*trunk.named_children(), ("head", head)])
     model = SentenceTransformer(modules=modules, device=str(trunk.device))  # type: ignore[arg-type]  # it takes names too
     return model, trunk

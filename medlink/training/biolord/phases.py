@@ -1,4 +1,4 @@
-"""The phases from what a user names: from knowledge base, tables and recipe to an encoder's folder."""
+"""The phases of BioLORD as functions of paths and recipes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medlink.files.streams import LineFile
 from medlink.kb import KnowledgeBase
 from medlink.language.tags import language_tag
 from medlink.training.biolord.trainer import BioLordTrainer
-from medlink.training.data.rated import RatedPair, read_pairs
+from medlink.training.data.rated_pairs import RatedPair, read_pairs
 from medlink.training.data.selection import Selection
 from medlink.training.recipes import (
     ContrastiveRecipe,
@@ -28,7 +28,7 @@ from medlink.training.recipes import (
 if TYPE_CHECKING:
     from medlink.models.encoders import Encoder
     from medlink.records import Definition
-    from medlink.training.common.fit import Measure
+    from medlink.training.common.resumable_trainer import Measure
     from medlink.training.data.text_store import ConceptTexts
     from medlink.training.static.student import StaticStudent
 
@@ -37,11 +37,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """What of a knowledge base is trained on, by one rule whichever the phase.
+    """The part of a knowledge base to train on, the same for all phases.
 
-    ``definitions`` are tables of further definitions, whose ids are codes of ``system`` where that is named;
-    ``languages`` those of names and definitions, all if there is none; ``without`` a file of ids to leave out;
-    ``progress`` is told what is not used.
+    ``definitions`` are tables of further definitions; their ids are codes of ``system`` if that is set. ``languages``
+    are those of names and definitions, all by default. ``without`` is a file of ids to exclude. ``progress`` is called
+    with counts of unused input.
     """
 
     kb: Path
@@ -52,59 +52,59 @@ class TrainingData:
     progress: Progress = lambda _: None
 
     def selection(self) -> Selection:
-        """What of the names and definitions is trained on; says how many ids to leave out are no concepts."""
+        """Select names and definitions; reports the number of ids to exclude that are no concepts."""
         with KnowledgeBase(self.kb) as kb:
-            selection = Selection(kb, languages=self.languages or None, without=self._held_out())
+            selection = Selection(kb, languages=self.languages or None, without=self._excluded_ids())
         if selection.unmatched:
             self.progress(f"ids to leave out that are no concepts: {selection.unmatched} in {self.without}")
         return selection
 
-    def further(self, selection: Selection) -> list[Definition]:
-        """The definitions of the tables that are trained on, by concept; says how many are not."""
+    def added_definitions(self, selection: Selection) -> list[Definition]:
+        """Read the selected definitions of the tables, sorted by concept; reports the number of the others."""
         from medlink.training.data.selection import definitions_by_code, read_definitions
 
         problems = Problems(adjustable=False)
-        read: Iterable[Definition] = (
-            one for path in self.definitions for one in read_definitions(path, problems=problems)
+        rows: Iterable[Definition] = (
+            definition for path in self.definitions for definition in read_definitions(path, problems=problems)
         )
         with KnowledgeBase(self.kb) as kb:
-            coded = definitions_by_code(kb, read, self.system) if self.system else read
-            found = sorted(selection.added(coded, problems), key=lambda one: (one.concept_id, one.text))
-        _say(problems, self.progress)
-        return found
+            definitions = definitions_by_code(kb, rows, self.system) if self.system else rows
+            selected = selection.filter_definitions(definitions, problems)
+            added = sorted(selected, key=lambda definition: (definition.concept_id, definition.text))
+        _report(problems, self.progress)
+        return added
 
     def concepts(self, descriptions: int, seed: int) -> Callable[[], Iterable[ConceptTexts]]:
-        """What gives the names and definitions of each concept, one pass after the other.
+        """Return a function that iterates over names and definitions of each concept, once in each call.
 
-        Concepts without a definition have up to so many ``descriptions``, which :func:`described` draws by ``seed``.
+        A concept without a definition has up to ``descriptions`` descriptions, drawn by ``seed``
+        (:func:`~medlink.training.data.pairs.iter_descriptions`).
         """
-        from medlink.training.data.pairs import described
-        from medlink.training.data.text_store import concept_texts
+        from medlink.training.data.pairs import iter_descriptions
+        from medlink.training.data.text_store import group_by_concept
         from medlink.training.data.view import TrainingView
 
         selection = self.selection()
-        further = self.further(selection)
+        added = self.added_definitions(selection)
 
-        def made() -> Iterator[Definition]:
+        def generated() -> Iterator[Definition]:
             if descriptions:
                 with KnowledgeBase(self.kb) as kb:
-                    left_out = selection.left_out
-                    view = TrainingView(kb, languages=selection.languages, without=left_out, definitions=further)
-                yield from described(view, descriptions, seed)
+                    languages, without = selection.languages, selection.excluded
+                    view = TrainingView(kb, languages=languages, without=without, definitions=added)
+                yield from iter_descriptions(view, descriptions, seed)
 
         def read() -> Iterable[ConceptTexts]:
-            """One pass over the concepts that have names."""
-            texts = concept_texts(selection.names(), selection.definitions(), further, made())
-            # a definition of no concept has no name to go with
-            return (one for one in texts if one.names)
+            concepts = group_by_concept(selection.names(), selection.definitions(), added, generated())
+            # a definition whose concept has no name is of no use
+            return (concept for concept in concepts if concept.names)
 
         return read
 
-    def _held_out(self) -> frozenset[str]:
-        """Ids of the concepts that are not to be trained on."""
+    def _excluded_ids(self) -> frozenset[str]:
         if self.without is None:
             return frozenset()
-        # not one line may be lost: what it names would be trained on
+        # a bad line is an error: its concept would be trained on
         lines = LineFile(self.without, Problems(0, adjustable=False))
         ids = frozenset(text.strip() for _, text in lines if text.strip())
         if not ids:
@@ -112,19 +112,19 @@ class TrainingData:
         return ids
 
 
-def rated_pairs(path: Path, progress: Progress, extra: Sequence[str] = ()) -> list[RatedPair]:
-    """Rated pairs of a table, with the cells of ``extra`` columns; says which of its rows are not used."""
+def load_rated_pairs(path: Path, progress: Progress, extra: Sequence[str] = ()) -> list[RatedPair]:
+    """Read rated pairs with the cells of ``extra`` columns; reports unused rows."""
     problems = Problems(adjustable=False)
     pairs = read_pairs(path, problems, extra)
-    _say(problems, progress)
+    _report(problems, progress)
     return pairs
 
 
-def rated_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
-    """Tables by their names as they were given, relative to a folder: two of one name in two folders are two.
+def resolve_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Resolve names of tables, relative to a folder, to paths.
 
     Raises:
-        ConfigError: a file is given twice, and its pairs would count twice.
+        ConfigError: a file is given twice: its pairs would count twice.
     """
     tables: dict[str, Path] = {}
     for name in names:
@@ -135,38 +135,42 @@ def rated_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
 
 
 def development_measure(path: Path | None, progress: Progress) -> Measure | None:
-    """Spearman correlation of cosines with the ratings of a table, as ``medlink evaluate similarity`` has it.
+    """Spearman correlation of cosines with the ratings of a table, as in ``medlink evaluate similarity``.
 
     Raises:
         ConfigError: the ratings do not differ.
     """
     if path is None:
         return None
-    pairs = rated_pairs(path, progress)
+    pairs = load_rated_pairs(path, progress)
     if len({pair.rating for pair in pairs}) < 2:
         raise ConfigError("the ratings do not differ", path=path, remedy="measure on pairs with different ratings")
-    return correlation_of_cosines(pairs, "spearman")
+    return cosine_correlation(pairs, "spearman")
 
 
-def correlation_of_cosines(pairs: Sequence[RatedPair], kind: str) -> Measure:
+def cosine_correlation(pairs: Sequence[RatedPair], kind: str) -> Measure:
     """The ``"pearson"`` or ``"spearman"`` correlation of the cosines of pairs with their ratings."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
-    ones, others, ratings = zip(*((pair.one, pair.other, float(pair.rating)) for pair in pairs), strict=True)
-    options: dict[str, Any] = {"batch_size": 32, "similarity_fn_names": ["cosine"], "write_csv": False}
-    evaluator = EmbeddingSimilarityEvaluator(list(ones), list(others), list(ratings), **options)
+    evaluator = EmbeddingSimilarityEvaluator(
+        [pair.text_1 for pair in pairs],
+        [pair.text_2 for pair in pairs],
+        [float(pair.rating) for pair in pairs],
+        batch_size=32,
+        similarity_fn_names=["cosine"],
+        write_csv=False,
+    )
     return lambda model: float(evaluator(model)[f"{kind}_cosine"])
 
 
-def _say(problems: Problems, progress: Progress) -> None:
-    """Say what was noted of a table, and which of its rows are not used."""
-    for line in (*problems.notes, *problems.left_out()):
+def _report(problems: Problems, progress: Progress) -> None:
+    for line in (*problems.notes, *problems.summary_lines()):
         progress(line)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Where an encoder goes, how the run goes, and the table of rated pairs that it is measured by."""
+    """Output folder, options of the run, and the table of rated pairs for the development measure."""
 
     out: Path
     options: RunOptions
@@ -179,36 +183,36 @@ class Job:
         return trainer.train(self.out, **dict(self.options), progress=self.progress, evaluate=measure)
 
 
+# Each function runs a phase and returns one line about its result.
+
+
 def run_sts(job: Job, tables: Mapping[str, Path], start: str, recipe: StsRecipe) -> str:
-    """Run the STS phase; says what was made."""
-    read = {name: rated_pairs(path, job.progress) for name, path in tables.items()}
-    encoder = job.train(BioLordTrainer(read, start, recipe))
-    return f"{job.out}: encoder {encoder.fingerprint}, trained on {sum(map(len, read.values())):,} rated pairs"
+    pairs = {name: load_rated_pairs(path, job.progress) for name, path in tables.items()}
+    encoder = job.train(BioLordTrainer(pairs, start, recipe))
+    return f"{job.out}: encoder {encoder.fingerprint}, trained on {sum(map(len, pairs.values())):,} rated pairs"
 
 
 def run_contrastive(
     job: Job, data: TrainingData, start: str, recipe: ContrastiveRecipe, pairs: PairRecipe, pair_workers: int = 0
 ) -> str:
-    """Run the contrastive phase; says what was made."""
     from medlink.training.data.pairs import KnowledgeBasePairs
     from medlink.training.data.view import TrainingView
 
     selection = data.selection()
-    further = data.further(selection)
+    added = data.added_definitions(selection)
     with KnowledgeBase(data.kb) as kb:
-        view = TrainingView(kb, languages=selection.languages, without=selection.left_out, definitions=further)
+        view = TrainingView(kb, languages=selection.languages, without=selection.excluded, definitions=added)
         about: dict[str, Any] = {"knowledge base": f"`{kb.content_hash}`"}
     if "seed" not in pairs.model_fields_set:
         pairs = pairs.replace(seed=recipe.seed)
     source = KnowledgeBasePairs(view, pairs, workers=pair_workers)
     about |= {name.replace("_", " "): count for name, count in source.counts().items()}
     about["pairs as asked for"] = f"`{source.recipe.to_dict()}`"
-    encoder = job.train(BioLordTrainer(source, start, recipe.suited(start), about=about))
+    encoder = job.train(BioLordTrainer(source, start, recipe.for_encoder(start), about=about))
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {source.pairs_per_epoch:,} pairs an epoch"
 
 
 def run_distill(job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str) -> str:
-    """Run the self-distillation; says what was made."""
     concepts = data.concepts(recipe.descriptions, recipe.seed)
     job.train(BioLordTrainer(concepts, start, recipe, teacher=teacher))
     return f"{job.out}: {recipe.runs} encoders, run-1 to run-{recipe.runs}; average them with 'soup'"
@@ -217,19 +221,17 @@ def run_distill(job: Job, data: TrainingData, start: str, recipe: DistillationRe
 def run_multilingual(
     job: Job, data: TrainingData, start: str, recipe: MultilingualRecipe, teacher: str, alignments: Path | None = None
 ) -> str:
-    """Run the cross-lingual distillation; says what was made."""
     with needs_extra("train", "training"):
         from medlink.training.biolord.multilingual import Alignments
 
-    # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
+    # all languages: English names are needed too, and Alignments reports a missing language
     names = replace(data, languages=()).selection().names
-    groups = Alignments([language_tag(one) or one for one in data.languages], names=names, table=alignments)
+    groups = Alignments([language_tag(name) or name for name in data.languages], names=names, table=alignments)
     encoder = job.train(BioLordTrainer(groups, start, recipe, teacher=teacher))
     return f"{job.out}: encoder {encoder.fingerprint} for en, {', '.join(groups.languages)}"
 
 
 def run_static(job: Job, data: TrainingData, start: str | None, recipe: StaticStudentRecipe, teacher: str) -> str:
-    """Distil into a static encoder; says what was made."""
     from medlink.training.static.student import StaticStudent
 
     encoder = job.train(StaticStudent(data.selection().names, start, recipe, teacher=teacher))
@@ -237,7 +239,7 @@ def run_static(job: Job, data: TrainingData, start: str | None, recipe: StaticSt
 
 
 def run_soup(folders: Sequence[Path], out: Path) -> str:
-    """Average encoders, or the encoders in folders that the self-distillation made; says what was made."""
+    """Average encoders, or those in output folders of the self-distillation."""
     from medlink.training.common.averaging import encoder_folders, soup
 
     return f"{out}: encoder {soup(folders, out).fingerprint}, the mean of {len(encoder_folders(folders))}"

@@ -1,6 +1,6 @@
 """BioLORD (Remy et al. 2022 and 2024): encoders from names, definitions and relations of a knowledge base.
 
-What is imported here needs neither torch nor sentence-transformers; training imports both.
+Importing this module needs neither torch nor sentence-transformers; training does.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ if TYPE_CHECKING:
     from medlink.training.biolord.multilingual import Alignments
     from medlink.training.common.run import Run
     from medlink.training.data.pairs import KnowledgeBasePairs
-    from medlink.training.data.rated import RatedPair
+    from medlink.training.data.rated_pairs import RatedPair
     from medlink.training.data.text_store import ConceptTexts
 
     Source = Mapping[str, Sequence[RatedPair]] | KnowledgeBasePairs | Callable[[], Iterable[ConceptTexts]] | Alignments
 
 
 class BioLordTrainer(Trainer):
-    """Train an encoder by a phase of BioLORD, which the recipe names; the next phase can start from what it wrote.
+    """Train an encoder by a phase of BioLORD, which the recipe chooses; the next phase can start from the result.
 
     ==========================  ===================================================================================
     recipe                      source
     ==========================  ===================================================================================
-    ``StsRecipe``               rated pairs by name of their table (:mod:`medlink.training.data.rated`)
+    ``StsRecipe``               rated pairs by name of their table (:mod:`medlink.training.data.rated_pairs`)
     ``ContrastiveRecipe``       pairs (:class:`medlink.training.data.pairs.KnowledgeBasePairs`)
-    ``DistillationRecipe``      gives concepts (:func:`medlink.training.data.text_store.concept_texts`); a teacher
-    ``MultilingualRecipe``      :class:`~medlink.training.biolord.multilingual.Alignments`; a teacher
+    ``DistillationRecipe``      a function that iterates over concepts
+                                (:func:`medlink.training.data.text_store.group_by_concept`); needs a teacher
+    ``MultilingualRecipe``      :class:`~medlink.training.biolord.multilingual.Alignments`; needs a teacher
     ==========================  ===================================================================================
 
     Args:
-        source: what is trained on.
-        start: the encoder that is trained further: a sentence-transformers folder, or ``hf:NAME``; for the contrastive
-            phase ``"builtin"`` or the folder of a static encoder as well.
-        recipe: the phase and how it trains; the default is the contrastive phase, as it suits the kind of encoder.
-        teacher: the encoder that is imitated.
+        source: training data, see the table.
+        start: the encoder to train further: a sentence-transformers folder, or ``hf:NAME``; for the contrastive phase
+            ``"builtin"`` or the folder of a static encoder as well.
+        recipe: phase and hyperparameters; the default is the contrastive phase, with defaults for the kind of encoder.
+        teacher: the encoder to imitate.
         about: facts about the pairs of the contrastive phase, for the card.
 
     Raises:
-        ConfigError: a teacher is missing, or given where none is imitated.
+        ConfigError: a teacher is missing, or given to a phase without one.
 
     Examples:
         >>> BioLordTrainer({}, "hf:sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
@@ -63,22 +64,21 @@ class BioLordTrainer(Trainer):
         teacher: str | Path | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        self.source, self.start, self.recipe = source, start, recipe or ContrastiveRecipe().suited(start)
-        taught = isinstance(self.recipe, DistillationRecipe | MultilingualRecipe)
-        if taught != (teacher is not None):
-            raise ConfigError(
-                "a teacher is missing" if taught else f"{type(self.recipe).__name__} has no use for a teacher",
-                remedy="name the encoder that is imitated" if taught else "leave it out",
-            )
-        self._more = {"teacher": teacher} if taught else {"about": about} if about else {}
+        self.source, self.start, self.recipe = source, start, recipe or ContrastiveRecipe().for_encoder(start)
+        needs_teacher = isinstance(self.recipe, DistillationRecipe | MultilingualRecipe)
+        if needs_teacher and teacher is None:
+            raise ConfigError("a teacher is missing", remedy="name the encoder that is imitated")
+        if not needs_teacher and teacher is not None:
+            raise ConfigError(f"{type(self.recipe).__name__} has no use for a teacher", remedy="leave it out")
+        self._options = {"teacher": teacher} if needs_teacher else {"about": about} if about else {}
         if isinstance(self.recipe, DistillationRecipe):
-            self._makes, self._first = {"holds": RUNS, "what": "encoders"}, "run-1"
+            self._output, self._first_encoder = {"marker": RUNS, "kind": "encoders"}, "run-1"
 
     def _run(self, run: Run) -> None:
-        _phase(self.recipe)(run, self.source, self.start, self.recipe, **self._more)
+        _find_phase(self.recipe)(run, self.source, self.start, self.recipe, **self._options)
 
 
-def _phase(recipe: PhaseRecipe) -> Callable[..., None]:
+def _find_phase(recipe: PhaseRecipe) -> Callable[..., None]:
     from medlink.training.biolord.contrastive import train_contrastive
     from medlink.training.biolord.distillation import distill
     from medlink.training.biolord.multilingual import train_multilingual

@@ -1,11 +1,10 @@
-"""Multi-similarity loss with its pair mining, as CODER++ trains with it.
+"""Multi-similarity loss with the pair mining of CODER++.
 
 Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", in the form of CODER++
-(Zeng et al. 2022, section 4.2, the display that defines N_i, P_i and L; it has no numbers). There m is the number of
-terms in the batch, c_i the concept of a term and S_ij a cosine. Where we differ: a term may belong to several concepts,
-so the sets are built from a relation "shares a concept" instead of from the equality of one label. A minimum over no
-pair is plus infinity and a maximum over no pair minus infinity, so a term without a positive or without a negative in
-the batch has no informative pair.
+(Zeng et al. 2022, section 4.2, the unnumbered equations of N_i, P_i and L). There m is the number of terms in the
+batch, c_i the concept of a term and S_ij a cosine. We differ in one point: a term may belong to several concepts, so
+positives share a concept instead of a label. The minimum over no pair is plus infinity and the maximum minus infinity,
+so a term without a positive or without a negative in the batch has no informative pair.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch.nn import functional
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
-    """Positive and negative pairs that still teach something: ``(n, n)`` bool masks of those of each row.
+    """Masks ``(n, n)`` of the informative positive and negative pairs of each row.
 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
     less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``. ``similarities
@@ -39,21 +38,21 @@ def pair_loss(
     beta: float = 50.0,
     threshold: float = 0.5,
 ) -> Tensor:
-    """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i, the mean over n terms.
+    """The loss L of Zeng et al. 2022, section 4.2, for given P_i and N_i, as a mean over n terms.
 
-    ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i, no pair is
-    in both; for the rest see :func:`multi_similarity`.
+    ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i and do not
+    overlap; for the rest see :func:`multi_similarity`.
     """
     n = len(similarities)
     if not n:
         return similarities.sum()
-    # Few pairs are informative once a model has learned anything: what follows touches these alone.
+    # compute only the informative pairs, which soon are few
     chosen = positive | negative
     is_negative = negative.masked_select(chosen)
     slope = torch.where(is_negative, beta, -alpha).to(similarities.dtype)
     exponents = slope * (similarities.masked_select(chosen) - threshold)
     row = chosen.nonzero()[:, 0] + n * is_negative
-    # log(1 + sum exp(x)) with the largest exponent taken out, the 0 of the 1 among them
+    # log(1 + sum exp(x)), minus the largest exponent for stability; 1 counts as exp(0)
     top = similarities.new_zeros(2 * n).scatter_reduce(0, row, exponents.detach(), "amax")
     sums = torch.exp(-top).index_add(0, row, torch.exp(exponents - top[row]))
     logs = torch.log(sums) + top
@@ -69,7 +68,7 @@ def multi_similarity(
     threshold: float = 0.5,
     epsilon: float = 0.1,
 ) -> Tensor:
-    """Multi-similarity loss of a batch of terms, mined as Zeng et al. 2022, section 4.2, say.
+    """Multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
 
     Defaults: alpha 2, beta 50 and epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in
     GanjinZero/CODER), which leaves lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same
@@ -78,8 +77,7 @@ def multi_similarity(
 
     Args:
         embeddings: ``(n, d)`` vectors of any length above 0; a zero vector has cosine 0 with all others.
-        same: ``(n, n)`` bool, symmetric: whether two terms share a concept. A term of several concepts shares one with
-            every term of any of them and is a negative of none of these. The diagonal does not count.
+        same: ``(n, n)`` bool, symmetric: whether two terms share a concept; the diagonal is ignored.
         alpha: sharpness of the positive part, per unit of cosine.
         beta: sharpness of the negative part, per unit of cosine.
         threshold: the lambda of the paper, a cosine.
@@ -97,17 +95,17 @@ def multi_similarity(
     n = len(embeddings)
     if same.shape != (n, n):
         raise ValueError(f"a relation of shape {tuple(same.shape)}, {(n, n)} expected")
-    return pair_loss(*_mined(embeddings, same, epsilon), alpha, beta, threshold)
+    return pair_loss(*_mine(embeddings, same, epsilon), alpha, beta, threshold)
 
 
-def _mined(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def _mine(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     unit = functional.normalize(embeddings, dim=-1)
     similarities = unit @ unit.T
     return similarities, *informative_pairs(similarities.detach(), same, epsilon)
 
 
 class MultiSimilarityLoss(torch.nn.Module):
-    """:func:`multi_similarity` as a loss of one column of terms, the relation as the label; it counts the pairs."""
+    """:func:`multi_similarity` of one column of terms, with the relation as label; counts informative pairs."""
 
     def __init__(self, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
         super().__init__()
@@ -117,7 +115,7 @@ class MultiSimilarityLoss(torch.nn.Module):
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss of the ``(n, d)`` embeddings of the one column."""
-        similarities, positive, negative = _mined(embeddings[0], labels, self.epsilon)
+        similarities, positive, negative = _mine(embeddings[0], labels, self.epsilon)
         n = len(labels)
         self._informative = self._informative.to(positive.device) + (positive | negative).sum()
         self._pairs += n * (n - 1)
@@ -125,8 +123,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
 
     def take_counts(self) -> tuple[float, int]:
-        """Share of informative pairs among all, and terms seen, since the last call."""
-        share = float(self._informative) / max(1, self._pairs)
-        terms = self._terms
+        """Share of informative pairs among all pairs, and number of terms, since the last call."""
+        share, terms = float(self._informative) / max(1, self._pairs), self._terms
         self._informative, self._pairs, self._terms = torch.zeros_like(self._informative), 0, 0
         return share, terms

@@ -1,6 +1,6 @@
 """CODER++ (Zeng et al. 2022): fine-grained term embeddings from hard positives and hard negatives.
 
-What is imported here needs neither torch nor sentence-transformers; training imports both.
+Importing this module needs neither torch nor sentence-transformers; training does.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 
 class CoderPlusPlusTrainer(Trainer):
-    """Train any encoder by CODER++, starting from one that exists.
+    """Train an encoder further by CODER++.
 
     Args:
-        names: names with their concepts; at least two concepts, one of them with two names that differ in more than
-            case and accents.
+        names: names of at least two concepts, one of them with two names that differ in more than case and accents.
         start: the encoder to start from: ``"builtin"``, a model folder, or ``hf:NAME``.
-        recipe: how to train; the default is the paper's for a transformer and
+        recipe: the default is the paper's for a transformer and
             :meth:`~medlink.training.recipes.CoderPlusPlusRecipe.static` for a static encoder.
 
     Raises:
@@ -50,14 +49,14 @@ class CoderPlusPlusTrainer(Trainer):
 
     def _run(self, run: Run) -> None:
         from medlink.training.coderpp.loop import CoderPlusPlusLoop
-        from medlink.training.common.fit import newest
+        from medlink.training.common.resumable_trainer import find_newest_checkpoint
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")
         loop = CoderPlusPlusLoop(load_encoder(self._start), self.terms, self.recipe, run)
         run.bind(self.recipe, names=self.terms.digest, start=self._start_fingerprint)
-        loop.run(newest(run.folder))
-        last = loop.last("informative")
+        loop.run(find_newest_checkpoint(run.folder))
+        last = loop.last_log("informative")
         run.write(
             loop.part.save,
             title="Encoder trained by CODER++",

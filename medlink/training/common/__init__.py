@@ -1,1 +1,1 @@
-"""The common run: loop, checkpoints, recipe, record and card of every trainer."""
+"""Shared by all trainers: loop, checkpoints, record of the run, losses and card."""

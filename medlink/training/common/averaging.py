@@ -1,7 +1,7 @@
-"""Averaging the weights of encoders trained from one start: better than any of them, at the cost of one.
+"""Weight averaging of encoders trained from one start: better than any of them, at the cost of one.
 
-Model soup (Wortsman et al. 2022, section 2, uniform soup), as BioLORD-2023, section "Weight-averaging phase", uses it
-on runs that differ in their seed. It works because the runs share their first weights.
+Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase", on
+runs that differ in their seed. It works because the runs share their first weights.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ import numpy as np
 from medlink.errors import EncoderError, needs_extra
 from medlink.files.json import read_json
 from medlink.models.encoders import Encoder, check_folder, load_encoder
-from medlink.models.sealed import SEAL, seal
+from medlink.models.file_hashes import HASHES_FILE, write_hashes
 from medlink.models.static.encoder import StaticEncoder, is_static, quantise
 from medlink.training.common.card import write_card
 
 _SETTINGS = {".json", ".txt", ".model"}
-# what the libraries note of the way a folder was made, and what a tokenizer keeps of its last call
-_PROVENANCE = {"_name_or_path", "transformers_version", "__version__", "dtype", "torch_dtype", "truncation", "padding"}
-_AGAIN = "train or fetch the encoder again"
-_REMEDY = "average runs of one start and recipe"
+# notes of the libraries on the origin of a folder, and the state of a tokenizer after its last call
+_IGNORED_KEYS = {
+    "_name_or_path", "transformers_version", "__version__", "dtype", "torch_dtype", "truncation", "padding",
+}  # fmt: skip
+_RETRAIN = "train or fetch the encoder again"
+_SAME_RECIPE = "average runs of one start and recipe"
 
 
 def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
-    """Mean of the weights of static encoders, quantised anew; EncoderError: there is none, or their shapes differ."""
+    """Average the weights of static encoders; EncoderError: there is none, or their shapes differ."""
     if not encoders:
         raise EncoderError("no encoders to average", remedy="name two or more")
     first = encoders[0]
-    for other in encoders[1:]:
-        if other.config != first.config or (other.forms and other.forms.digest) != (first.forms and first.forms.digest):
-            problem = f"encoders of different shapes cannot be averaged: {first.config} and {other.config}"
-            raise EncoderError(problem, path=other.folder, remedy="average runs of one configuration")
+    for encoder in encoders[1:]:
+        digests = [each.forms and each.forms.digest for each in (encoder, first)]
+        if encoder.config != first.config or digests[0] != digests[1]:
+            problem = f"encoders of different shapes cannot be averaged: {first.config} and {encoder.config}"
+            raise EncoderError(problem, path=encoder.folder, remedy="average runs of one configuration")
     tables = [e.tensors["table"].astype(np.float32) * e.tensors["scale"].astype(np.float32)[:, None] for e in encoders]
-    table = np.mean(tables, axis=0)
-    codes, scale = quantise(table.astype(np.float32))
+    codes, scale = quantise(np.mean(tables, axis=0).astype(np.float32))
     others = {
         name: np.mean([e.tensors[name] for e in encoders], axis=0).astype(np.float32)
         for name in first.tensors
@@ -52,15 +54,15 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
 def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     """Write the mean of the weights of encoders, all static or all transformers.
 
-    Memory does not grow with their number.
+    Memory for transformers does not grow with their number.
 
     Args:
-        folders: model folders of one configuration, tokenizer and shape; one that self-distillation made stands for all
-            encoders in it.
-        out: folder of the mean, which appears whole.
+        folders: model folders of one configuration, tokenizer and shape; an output folder of self-distillation stands
+            for all encoders in it.
+        out: folder of the mean, written atomically.
 
     Raises:
-        ConfigError: ``out`` is in use for something else.
+        ConfigError: ``out`` holds something else.
         EncoderError: a folder holds no encoder, two do not match, a weight is NaN or infinite, or the disk is full.
     """
     with needs_extra("train", "training"):
@@ -72,15 +74,15 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
             raise EncoderError("no encoder folder", path=path, remedy="name folders that hold a modules.json")
     kinds = [is_static(path) for path in paths]
     if any(kinds) and not all(kinds):
-        problem, other = "a static encoder and a transformer cannot be averaged", paths[kinds.index(not kinds[0])]
-        raise EncoderError(problem, path=other, remedy="average encoders of one kind")
+        problem, path = "a static encoder and a transformer cannot be averaged", paths[kinds.index(not kinds[0])]
+        raise EncoderError(problem, path=path, remedy="average encoders of one kind")
     check_folder(out)
     with new_folder(out, "the mean") as draft:
         if all(kinds):
             average([StaticEncoder.load(path) for path in paths]).save(draft)
         else:
             _average_folders(paths, draft)
-            seal(draft)
+            write_hashes(draft)
         data = {f"SHA-256 of the weights of encoder {i + 1}": f"`{_digest(path)}`" for i, path in enumerate(paths)}
         write_card(
             draft,
@@ -95,11 +97,11 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
 
 
 def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
-    """Folders of encoders, those in a folder that self-distillation made one by one."""
+    """Encoder folders, with each output folder of self-distillation replaced by the encoders in it."""
     return [
-        one
+        encoder
         for folder in map(Path, folders)
-        for one in ([folder] if (folder / "modules.json").exists() else sorted(folder.glob("run-*")) or [folder])
+        for encoder in ([folder] if (folder / "modules.json").exists() else sorted(folder.glob("run-*")) or [folder])
     ]
 
 
@@ -109,7 +111,7 @@ def _average_folders(paths: list[Path], out: Path) -> None:
         others = _settings(path)
         for name in sorted(settings.keys() | others.keys()):
             if settings.get(name) != others.get(name):
-                raise EncoderError(f"{name} differs from that of {paths[0]}", path=path, remedy=_REMEDY)
+                raise EncoderError(f"{name} differs from that of {paths[0]}", path=path, remedy=_SAME_RECIPE)
         if _weights(path) != weights:
             remedy = "save both with the same version of sentence-transformers"
             raise EncoderError(f"its files of weights are not those of {paths[0]}", path=path, remedy=remedy)
@@ -121,37 +123,36 @@ def _average_folders(paths: list[Path], out: Path) -> None:
         _average_file([path / name for path in paths], out / name)
 
 
-def _parts(folder: Path) -> list[Path]:
+def _files(folder: Path) -> list[Path]:
+    """Files of the folder and of its modules."""
     try:
-        return sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
+        modules = sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EncoderError(f"modules.json cannot be read: {error}", path=folder, remedy=_AGAIN) from error
+        raise EncoderError(f"modules.json cannot be read: {error}", path=folder, remedy=_RETRAIN) from error
+    return [path for module in modules for path in sorted(module.iterdir())]
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for path in (
-        path
-        for part in _parts(folder)
-        for path in sorted(part.iterdir())
-        if path.suffix in _SETTINGS and path.name != SEAL
-    ):
+    settings: dict[str, Any] = {}
+    for path in _files(folder):
+        if path.suffix not in _SETTINGS or path.name == HASHES_FILE:
+            continue
         try:
             content = read_json(path) if path.suffix == ".json" else path.read_bytes()
         except ValueError as error:
-            raise EncoderError(f"no JSON: {error}", path=path, remedy=_AGAIN) from error
+            raise EncoderError(f"no JSON: {error}", path=path, remedy=_RETRAIN) from error
         if isinstance(content, dict):
-            content = {key: value for key, value in content.items() if key not in _PROVENANCE}
-        found[path.relative_to(folder).as_posix()] = content
-    return found
+            content = {key: value for key, value in content.items() if key not in _IGNORED_KEYS}
+        settings[path.relative_to(folder).as_posix()] = content
+    return settings
 
 
 def _weights(folder: Path) -> list[str]:
-    found = [path for part in _parts(folder) for path in sorted(part.glob("*.safetensors"))]
-    if not found:
+    names = [path.relative_to(folder).as_posix() for path in _files(folder) if path.suffix == ".safetensors"]
+    if not names:
         remedy = "open it with sentence-transformers and save it again"
         raise EncoderError("no weights in safetensors", path=folder, remedy=remedy)
-    return [path.relative_to(folder).as_posix() for path in found]
+    return names
 
 
 def _digest(folder: Path) -> str:
@@ -170,33 +171,33 @@ def _average_file(paths: list[Path], out: Path) -> None:
     mean: dict[str, Any] = {}
     try:
         with ExitStack() as stack:
-            opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-            metadata = opened[0].metadata()
-            for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # a file, no dictionary
+            files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
+            metadata = files[0].metadata()
+            for name in sorted({name for file in files for name in file.keys()}):  # noqa: SIM118  # not a dictionary
                 tensors: list[Any] = [
-                    one.get_tensor(name) if name in one.keys() else None  # noqa: SIM118  # a file, no dictionary
-                    for one in opened
+                    file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118  # not a dictionary
+                    for file in files
                 ]
                 first = tensors[0]
                 for path, tensor in zip(paths, tensors, strict=True):
-                    message = ""
-                    if _words(tensor) != _words(first):
-                        message = f"is {_words(tensor)}, {_words(first)} in {paths[0]}"
+                    problem = ""
+                    if _describe(tensor) != _describe(first):
+                        problem = f"is {_describe(tensor)}, {_describe(first)} in {paths[0]}"
                     elif tensor is None:
                         continue
                     elif not tensor.is_floating_point() and not torch.equal(tensor, first):
-                        message = f"holds other whole numbers than in {paths[0]}"
+                        problem = f"holds other whole numbers than in {paths[0]}"
                     elif not bool(torch.isfinite(tensor).all()):
-                        message = "holds NaN or infinite weights"
-                    if message:
-                        raise EncoderError(f"{name} {message}", path=path, remedy=_REMEDY)
+                        problem = "holds NaN or infinite weights"
+                    if problem:
+                        raise EncoderError(f"{name} {problem}", path=path, remedy=_SAME_RECIPE)
                 mean[name] = first
                 if first.is_floating_point():
                     mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(first.dtype)
     except SafetensorError as error:
-        raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent, remedy=_AGAIN) from error
+        raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent, remedy=_RETRAIN) from error
     save_file(mean, out, metadata=metadata)
 
 
-def _words(tensor: Any) -> str:
+def _describe(tensor: Any) -> str:
     return "missing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

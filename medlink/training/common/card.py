@@ -1,4 +1,4 @@
-"""The model card that goes with every encoder that is trained."""
+"""The model card of a trained encoder."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 `{command}`: {summary}.{recipe}
 """
-# by whether the last module scales the embeddings, which medlink does in any case
+# by whether the last module normalises the embeddings; medlink always does
 _LENGTH = {
     True: "as unit vectors",
     False: "as unit vectors where `medlink.load_encoder` opens it; `SentenceTransformer.encode` gives other lengths "
     "unless it is called with `normalize_embeddings=True`",
 }
-_UNIT = (".Normalize", ".StaticEmbedding")
+_NORMALISING = (".Normalize", ".StaticEmbedding")
 
 
 def write_card(
@@ -48,19 +48,19 @@ def write_card(
     recipe: Settings | None = None,
     figures: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the card into the folder of an encoder, beside all that sentence-transformers writes.
+    """Write the card into the folder of an encoder.
 
     Args:
-        summary: the method and where it is from, without a full stop.
-        command: what makes such an encoder, such as ``medlink train coderpp``.
-        data, figures: what it was trained on, and what came of it: facts by name; those that are ``None`` are left out.
-        start: fingerprint of the encoder that it started from; empty if there was none.
+        summary: the method and its source, without a full stop.
+        command: the command that makes such an encoder, such as ``medlink train coderpp``.
+        data, figures: facts about training data and results by name; ``None`` leaves a fact out.
+        start: fingerprint of the encoder that training started from; empty if there was none.
     """
     last = str(read_json(folder / "modules.json")[-1]["type"])
     card = _CARD.format(
         title=title,
         dimension=encoder.dimension,
-        length=_LENGTH[last.endswith(_UNIT)],
+        length=_LENGTH[last.endswith(_NORMALISING)],
         fingerprint=encoder.fingerprint,
         start=f"\nTrained from the encoder with fingerprint `{start}`." if start else "",
         data=_list(data),

@@ -1,7 +1,7 @@
-"""The one road of every trainer: a folder to work in, a record of what made the run, an encoder with its card.
+"""A run of a trainer: its folder of checkpoints, a record of its inputs, and the encoder with its card.
 
-A trainer is data, a loss and a recipe. It opens :func:`training_run`, says with :meth:`Run.bind` what the run is made
-of, trains with :meth:`Run.fit`, and writes with :meth:`Run.write`.
+A trainer supplies data, a loss and a recipe. It opens :func:`training_run`, states the inputs of the run with
+:meth:`Run.bind`, trains with :meth:`Run.fit`, and writes with :meth:`Run.write`.
 """
 
 from __future__ import annotations
@@ -18,36 +18,45 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
-from medlink.files.atomic import whole_file
-from medlink.files.folders import locked, made_folder, remove, scratch_folder, whole_folder
+from medlink.files.atomic import atomic_writer
+from medlink.files.folders import atomic_folder, ensure_folder, locked, remove, scratch_folder
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
-from medlink.models.sealed import seal
-from medlink.training.common import fit
+from medlink.models.file_hashes import write_hashes
 from medlink.training.common.card import write_card
-from medlink.training.common.fit import BatchTrainer, Figures, Measure, precision_here, processes_here, reading, writing
-from medlink.training.common.trainable import Trainable, cut_at
+from medlink.training.common.resumable_trainer import (
+    STATE,
+    BatchTrainer,
+    Measure,
+    RunSummary,
+    find_newest_checkpoint,
+    process_state,
+    read_errors,
+    resolve_precision,
+    write_errors,
+)
+from medlink.training.common.trainable import Trainable, limit_tokens
 from medlink.training.data.batches import Batches
 from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
 
 RECORD, LOCK = "run.json", "lock"
-# what training is not begun anew over
-_KEPT = ("checkpoint-*", "*/checkpoint-*", "encoder-*", "targets")
-_DATA = {"data": "other data", "names": "other names"}
+# results that a new run may not overwrite
+_PROGRESS = ("checkpoint-*", "*/checkpoint-*", "encoder-*", "targets")
+_CHANGED_DATA = {"data": "other data", "names": "other names"}
 
 
 @contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """:func:`medlink.files.folders.whole_folder`; what a full disk leads to says how to go on with the run."""
-    with whole_folder(path, what) as draft, writing(path, what):
+    """Like :func:`medlink.files.folders.atomic_folder`, with errors that tell how to resume the run."""
+    with atomic_folder(path, what) as draft, write_errors(path, what):
         yield draft
 
 
 class Run:
-    """A run of a trainer, from :func:`training_run`. Of several processes the first one writes, the others wait for it.
+    """A run of a trainer, from :func:`training_run`. Of several processes only the main one writes.
 
-    ``folder`` holds what is kept until the run is complete, ``out`` is what it makes.
+    ``folder`` holds checkpoints until the run is complete, ``out`` is the result.
     """
 
     def __init__(
@@ -59,47 +68,47 @@ class Run:
         evaluate: Measure | None = None,
     ) -> None:
         self.folder, self.out, self.options, self.evaluate = folder, out, options, evaluate
-        self.first: bool = processes_here().is_main_process
-        self.progress = progress if progress is not None and self.first else lambda _: None
+        self.is_main: bool = process_state().is_main_process
+        self.progress = progress if progress is not None and self.is_main else lambda _: None
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
-        processes_here().wait_for_everyone()
+        """Wait for all processes."""
+        process_state().wait_for_everyone()
 
     def bind(self, recipe: Recipe, **facts: Any) -> None:
-        """Write down what the run is made of; one that is resumed must have begun with the same.
+        """Record the inputs of the run, which a resumed run must share.
 
-        ``facts`` are hashes of ``data`` and of encoders by name. Numbers of another precision would not lead to the
-        same weights.
+        ``facts`` are hashes of ``data`` and of encoders by name. The record includes the precision, which affects the
+        weights.
 
         Raises:
-            ConfigError: the run began with something else.
+            ConfigError: the run began with other inputs.
             EncoderError: the record is damaged.
         """
-        how = {**recipe.to_dict(), "precision": precision_here(recipe.precision)}
-        how["measured"] = self.evaluate is not None
-        now = {**facts, "recipe": how, "processes": processes_here().num_processes}
+        settings = {**recipe.to_dict(), "precision": resolve_precision(recipe.precision)}
+        settings["measured"] = self.evaluate is not None
+        now = {**facts, "recipe": settings, "processes": process_state().num_processes}
         record = self.folder / RECORD
-        if self.first and _is_begun(self.folder):
-            with reading(record):
+        if self.is_main and _has_progress(self.folder):
+            with read_errors(record):
                 changed = _changes(read_json(record), json.loads(json.dumps(now)))
             if changed:
                 remedy = "resume with the data, options and number of processes it began with, or delete the folder"
                 raise ConfigError(f"the unfinished run has {', '.join(changed)}", path=self.folder, remedy=remedy)
-        elif self.first:
-            for left in self.folder.glob("neighbours-*"):
-                remove(left)
+        elif self.is_main:
+            for old in self.folder.glob("neighbours-*"):
+                remove(old)
             write_json(record, now, "the record of the run")
         self.wait()
 
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
-    ) -> Figures:
-        """Train a model in place, to the weights of the end or the best by the development measure.
+    ) -> RunSummary:
+        """Train a model in place, to the last weights or the best by the development measure.
 
-        Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints lie in the folder
-        ``name`` within that of the run.
+        Same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed and
+        resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder ``name``
+        of the run.
 
         Raises:
             ConfigError: the data do not fill a batch.
@@ -109,18 +118,18 @@ class Run:
         if not batches.batches_per_epoch():
             remedy = "train on more data, or with a smaller batch_size"
             raise ConfigError("the data do not fill one batch", remedy=remedy)
-        # weights kept in 16 bits would not feel small steps
+        # small steps would round to nothing in 16 bits
         model.float()
-        cut_at(model, recipe.max_tokens)
-        work = self.folder / name
-        found = fit.newest(work)
+        limit_tokens(model, recipe.max_tokens)
+        folder = self.folder / name
+        checkpoint = find_newest_checkpoint(folder)
         self.wait()
-        if self.first:
-            work.mkdir(exist_ok=True)
-        trainer = BatchTrainer(model, batches, loss, recipe, self, work)
-        trainer.run(found)
+        if self.is_main:
+            folder.mkdir(exist_ok=True)
+        trainer = BatchTrainer(model, batches, loss, recipe, self, folder)
+        trainer.run(checkpoint)
         self.wait()
-        return trainer.reached()
+        return trainer.summary()
 
     def train(
         self,
@@ -131,10 +140,7 @@ class Run:
         data: Mapping[str, Any],
         **card: Any,
     ) -> None:
-        """Train a model on batches from beginning to end: :meth:`bind`, :meth:`fit` and :meth:`write`.
-
-        ``data`` is what the card says of the data.
-        """
+        """A whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
         self.bind(recipe, data=batches.digest, start=part.fingerprint)
         figures = self.fit(part.model, batches, loss, recipe).facts()
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
@@ -143,16 +149,16 @@ class Run:
     def write(
         self, save: SentenceTransformer | Callable[[Path], Any], folder: Path | None = None, /, **card: Any
     ) -> None:
-        """Write an encoder with its card (see :func:`write_card`) to a folder that appears whole; the default is
-        ``out``.
+        """Write an encoder with its card (see :func:`write_card`), atomically, to ``folder`` or ``out``.
 
-        ``save`` is the trained transformer, or what writes the encoder into a folder. EncoderError: the disk is full.
+        ``save`` is the trained transformer, or a function that writes the encoder into a folder. EncoderError: the disk
+        is full.
         """
-        if self.first:
+        if self.is_main:
             with new_folder(folder or self.out, "the encoder") as draft:
                 if isinstance(save, SentenceTransformer):
                     save.save(str(draft), create_model_card=False, safe_serialization=True)
-                    seal(draft)
+                    write_hashes(draft)
                 else:
                     save(draft)
                 write_card(draft, load_encoder(draft, device="cpu"), **card)
@@ -167,36 +173,38 @@ def training_run(
     progress: Callable[[str], None] | None = None,
     evaluate: Measure | None = None,
     *,
-    holds: str = "modules.json",
-    what: str = "encoder",
+    marker: str = "modules.json",
+    kind: str = "encoder",
 ) -> Iterator[Run]:
-    """A run that makes a folder; its own, with ``.checkpoints`` after the name, is deleted when the block ends well.
+    """Open a run that writes the folder ``out``.
+
+    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error.
 
     Args:
-        out, recipe, options: the folder to make, how to train, and how the run goes.
-        progress: called with one line now and then, in the first process.
+        out, recipe, options: output folder, recipe, and options of the run.
+        progress: called with lines of progress, in the main process.
         evaluate: development measure, higher is better.
-        holds, what: a file by which a folder is known that may be replaced, and what such a folder is.
+        marker, kind: the file that marks a folder as a replaceable output, and the name of such outputs in errors.
 
     Raises:
-        ConfigError: a folder is in use, there is an unfinished run that is not to be resumed, or this machine lacks the
+        ConfigError: a folder is in use, there is an unfinished run and ``resume`` is off, or this machine lacks the
             precision.
     """
     out = Path(out).resolve()
-    check_folder(out, holds, what)
-    precision_here(recipe.precision)
+    check_folder(out, marker, kind)
+    resolve_precision(recipe.precision)
     folder = out.with_name(f"{out.name}.checkpoints")
-    with work_folder(folder, options, progress, evaluate, out=out) as run:
+    with open_run_folder(folder, options, progress, evaluate, out=out) as run:
         yield run
-    if run.first:
-        # in one step: a part of it would be no run to go on from
-        with scratch_folder(folder, "the checkpoints") as gone:
-            folder.rename(gone / folder.name)
+    if run.is_main:
+        # by a rename: half a folder could not be resumed
+        with scratch_folder(folder, "the checkpoints") as scratch:
+            folder.rename(scratch / folder.name)
     run.wait()
 
 
 @contextmanager
-def work_folder(
+def open_run_folder(
     folder: Path,
     options: RunOptions,
     progress: Callable[[str], None] | None = None,
@@ -204,56 +212,55 @@ def work_folder(
     *,
     out: Path | None = None,
 ) -> Iterator[Run]:
-    """The folder of a run, this run's alone as long as it lasts; see :func:`training_run`."""
+    """Lock the folder of a run; see :func:`training_run`."""
     run = Run(folder, out or folder, options, progress, evaluate)
-    if run.first:
+    if run.is_main:
         _check(folder, resume=options.resume)
     run.wait()
-    with _own(folder) if run.first else nullcontext():
+    with _locked_folder(folder) if run.is_main else nullcontext():
         run.wait()
         yield run
         run.wait()
 
 
 def _check(folder: Path, *, resume: bool) -> None:
-    """Refuse a folder in which a run may not begin or go on."""
+    """Raise ConfigError if no run may begin or resume in a folder."""
     remedy = "name another folder"
     if not folder.is_dir():
         if folder.exists():
             raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
         return
     others = [path for path in folder.iterdir() if path.name != LOCK and not path.name.startswith(".writing-")]
-    if others and not (folder / RECORD).exists() and not _is_begun(folder):
+    if others and not (folder / RECORD).exists() and not _has_progress(folder):
         raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
-    if not resume and _is_begun(folder):
+    if not resume and _has_progress(folder):
         remedy = "resume it with resume=..., or delete the folder"
         raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 
 @contextmanager
-def _own(folder: Path) -> Iterator[None]:
-    with made_folder(folder), locked(folder / LOCK, "the checkpoints"):
-        unfinished = [path for path in folder.rglob("checkpoint-*") if not (path / fit.STATE).exists()]
-        for left in (*folder.rglob(".writing-*"), *unfinished):
-            remove(left)
-        if not (folder / RECORD).exists() and not _is_begun(folder):
+def _locked_folder(folder: Path) -> Iterator[None]:
+    with ensure_folder(folder), locked(folder / LOCK, "the checkpoints"):
+        unfinished = [path for path in folder.rglob("checkpoint-*") if not (path / STATE).exists()]
+        for path in (*folder.rglob(".writing-*"), *unfinished):
+            remove(path)
+        if not (folder / RECORD).exists() and not _has_progress(folder):
             write_json(folder / RECORD, {}, "the record of the run")
         try:
             yield
         except BaseException:
-            # nothing is lost that a run could go on from
-            if not _is_begun(folder):
+            if not _has_progress(folder):
                 remove(folder)
             raise
 
 
-def _is_begun(folder: Path) -> bool:
-    return any(True for pattern in _KEPT for _ in folder.glob(pattern))
+def _has_progress(folder: Path) -> bool:
+    return any(True for pattern in _PROGRESS for _ in folder.glob(pattern))
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     facts = now.keys() - {"recipe", "processes"}
-    changed = [_DATA.get(key, f"another {key}") for key in now if key in facts and before[key] != now[key]]
+    changed = [_CHANGED_DATA.get(key, f"another {key}") for key in now if key in facts and before[key] != now[key]]
     old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, now))
     return changed + [
         f"{key} {old.get(key)} (now {new.get(key)})"
@@ -262,22 +269,22 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def neighbours(work: Path, number: int) -> Path:
-    """The file of the lists of neighbours of a round, which all processes map."""
-    return work / f"neighbours-{number}.npy"
+def neighbours_path(folder: Path, number: int) -> Path:
+    """The file with the neighbour lists of a round, which all processes map."""
+    return folder / f"neighbours-{number}.npy"
 
 
-def write_neighbours(work: Path, number: int, lists: NDArray[np.int32]) -> None:
-    """Write the lists of a round; an :class:`EncoderError` says that there is no room for them."""
-    path = neighbours(work, number)
-    with whole_file(path, "the neighbours") as file, writing(path, "the neighbours"):
+def write_neighbours(folder: Path, number: int, lists: NDArray[np.int32]) -> None:
+    """Write the neighbour lists of a round; EncoderError: the disk is full."""
+    path = neighbours_path(folder, number)
+    with atomic_writer(path, "the neighbours") as file, write_errors(path, "the neighbours"):
         np.save(file, lists, allow_pickle=False)
 
 
-def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
-    """Map the lists of a round: a row of numbers of terms, or -1, for each of so many terms."""
-    path = neighbours(work, number)
-    with reading(path):
+def read_neighbours(folder: Path, number: int, terms: int) -> NDArray[np.int32]:
+    """Map the neighbour lists of a round: ``(terms, k)`` numbers of terms, or -1."""
+    path = neighbours_path(folder, number)
+    with read_errors(path):
         lists: NDArray[np.int32] = np.load(path, mmap_mode="r", allow_pickle=False)
         if lists.ndim != 2 or len(lists) != terms or lists.dtype != np.int32:
             raise ValueError(f"{lists.shape} {lists.dtype}, lists of {terms} terms expected")

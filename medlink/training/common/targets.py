@@ -1,8 +1,7 @@
-"""Regression on a teacher: texts and their targets, kept in the folder of the run, and the loss.
+"""Regression on a teacher: texts and target vectors in the folder of the run, and the loss.
 
-Three phases of BioLORD are of this kind: self-distillation, cross-lingual distillation and the static student. Targets
-are sums of a teacher's embeddings, or principal components of them, in ``.npy`` files that are mapped, so that memory
-holds a few thousand at a time.
+Self-distillation, cross-lingual distillation and the static student use it. Targets are sums of a teacher's embeddings,
+or their principal components, in mapped ``.npy`` files: memory holds a few thousand at a time.
 """
 
 from __future__ import annotations
@@ -21,154 +20,155 @@ from torch import Tensor
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
-from medlink.training.common.fit import Figures, reading
+from medlink.training.common.resumable_trainer import RunSummary, read_errors
 from medlink.training.common.run import Run, new_folder
-from medlink.training.common.trainable import cut_at
-from medlink.training.data.text_store import Entry, TargetBatches, TextStore, read_targets
+from medlink.training.common.trainable import limit_tokens
+from medlink.training.data.text_store import TargetBatches, TextEntry, TextStore, read_targets
 from medlink.training.recipes import PhaseRecipe, Recipe
 
-_ENCODED = 4096  # texts at a time
-_ROWS = 8192
-_PENALTY = 0.01  # of the head that is fitted: it learns on, and need not fit the last of the embeddings' directions
+_TEXTS = 4096  # embedded at a time
+_ROWS = 8192  # read at a time
+_HEAD_PENALTY = 0.01  # training continues on the head: at first it need not fit every direction of the embeddings
 _VECTORS, _FACTS = "vectors.npy", "facts.json"
 
 
-def keep_texts(run: Run, entries: Callable[[], Iterable[Entry]]) -> TextStore:
-    """Write the texts; anew when a run is resumed, to see that they are still the same."""
-    if run.first:
+def store_texts(run: Run, entries: Callable[[], Iterable[TextEntry]]) -> TextStore:
+    """Write the texts; a resumed run writes them again, to check that they are the same."""
+    if run.is_main:
         TextStore.build(run.folder / "texts", entries())
     run.wait()
     return TextStore(run.folder / "texts")
 
 
-def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
-    """Make the targets, or keep those that the run, bound to all that they are made of, made before.
+def store_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
+    """Compute target vectors, unless the run did so before; return facts about them.
 
-    ``make`` writes the vectors into an ``.npy`` file in the folder ``name``; what it says of them is returned.
+    ``make`` writes the vectors to an ``.npy`` file in the folder ``name`` and returns the facts.
     """
     folder = run.folder / name
-    if run.first and not folder.exists():
+    if run.is_main and not folder.exists():
         with new_folder(folder, f"the {name}") as draft:
             write_json(draft / _FACTS, dict(make(draft / _VECTORS)))
     run.wait()
-    with reading(folder / _FACTS):
-        said: dict[str, Any] = read_json(folder / _FACTS)
-    return said
+    with read_errors(folder / _FACTS):
+        facts: dict[str, Any] = read_json(folder / _FACTS)
+    return facts
 
 
-def teach(
-    run: Run, store: TextStore, recipe: Recipe, name: str | Path, components: int | None = None, **facts: Any
+def compute_teacher_targets(
+    run: Run, store: TextStore, recipe: Recipe, name: str | Path, components: int | None = None, **bound: Any
 ) -> tuple[int, dict[str, Any]]:
-    """Embed the texts by a teacher, which is then let go; gives its width and facts for the card.
+    """Embed the texts with a teacher, and free it; return its dimension and facts for the card.
 
-    The run is bound to recipe, texts, teacher and ``facts``. The targets are reduced to so many principal
-    ``components``.
+    The run is bound to recipe, texts, teacher and ``bound``. The targets are reduced to ``components`` principal
+    components.
 
     Raises:
-        ConfigError: there are fewer dimensions or rows than components, or the run began with something else.
-        EncoderError: an embedding is NaN or infinite, the disk is full, or what was kept is damaged.
+        ConfigError: there are fewer dimensions or rows than components, or the run began with other inputs.
+        EncoderError: an embedding is NaN or infinite, the disk is full, or stored targets are damaged.
     """
-    teacher = load_encoder(name) if run.first else None
+    teacher = load_encoder(name) if run.is_main else None
     if teacher is not None and components is not None:
         check_components(components, store.rows, teacher.dimension)
-    run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **facts)
+    run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **bound)
 
     def make(path: Path) -> dict[str, Any]:
         assert teacher is not None
         run.progress(f"embedding the texts of {store.rows} targets by the teacher")
-        said = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
+        facts = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
         if components is None:
             sum_embeddings(store, teacher.encode, teacher.dimension, path)
-            return said
-        whole = path.with_name("whole.npy")
-        rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
+            return facts
+        full = path.with_name("whole.npy")
+        rows = sum_embeddings(store, teacher.encode, teacher.dimension, full)
         projection = principal_components(rows, components)
-        project(rows, projection, path)
+        write_projection(rows, projection, path)
         del rows
-        whole.unlink()
-        return {**said, "variance kept by the targets": f"{projection.kept:.4f}"}
+        full.unlink()
+        return {**facts, "variance kept by the targets": f"{projection.explained_variance:.4f}"}
 
-    said = keep_targets(run, make)
-    return said.pop("width"), said
+    facts = store_targets(run, make)
+    return facts.pop("width"), facts
 
 
 def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens: int) -> tuple[Tensor, Tensor]:
-    """The linear map from the embeddings of a model to the targets, by :func:`ridge`.
+    """Fit the linear map from the embeddings of a model to the targets by :func:`fit_ridge`.
 
-    Gives weights ``(k, d)`` and bias ``(k,)``. ``max_tokens`` are those that training reads.
+    Returns weights ``(k, d)`` and bias ``(k,)``. ``max_tokens`` is the limit in training.
     """
 
     def make(path: Path) -> dict[str, Any]:
         run.progress("fitting the head to the targets")
         targets = read_targets(run.folder / "targets" / _VECTORS)
-        cut_at(model, max_tokens)
-        parts = store.batches(np.arange(len(store), dtype=np.int32), _ENCODED)
-        weights, bias = ridge(((model.encode(texts), targets[rows]) for texts, rows, _ in parts), _PENALTY)
+        limit_tokens(model, max_tokens)
+        batches = store.batches(np.arange(len(store), dtype=np.int32), _TEXTS)
+        weights, bias = fit_ridge(((model.encode(texts), targets[rows]) for texts, rows, _ in batches), _HEAD_PENALTY)
         np.save(path, np.column_stack([weights, bias]).astype(np.float32))
         return {}
 
-    keep_targets(run, make, "head")
-    kept = torch.from_numpy(np.array(read_targets(run.folder / "head" / _VECTORS)))
-    return kept[:, :-1], kept[:, -1]
+    store_targets(run, make, "head")
+    head = torch.from_numpy(np.array(read_targets(run.folder / "head" / _VECTORS)))
+    return head[:, :-1], head[:, -1]
 
 
-def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run") -> Figures:
-    """Train a model in place to embed the texts by their targets; the checkpoints lie in a folder ``name``."""
+def fit_to_targets(
+    run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run"
+) -> RunSummary:
+    """Train a model in place to embed the texts by their targets; checkpoints are in the folder ``name``."""
     targets = run.folder / "targets" / _VECTORS
     batches = TargetBatches(store, targets, batch_size=recipe.batch_size, seed=recipe.seed)
-    return run.fit(model, batches, TargetLoss(), recipe, name)
+    return run.fit(model, batches, WeightedMSELoss(), recipe, name)
 
 
-class TargetLoss(torch.nn.Module):
+class WeightedMSELoss(torch.nn.Module):
     """Mean squared error with a weight for each row, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
 
     BioLORD-2023, section "Self-distillation phase" (all weights 1) and section "Cross-lingual distillation", after
-    Reimers and Gurevych 2020. The paper leaves unaligned pairs out beforehand; here the error of a pair counts as much
-    as its sense aligns. The sum is divided by n and not by the sum of the weights, so that a batch of doubtful pairs
-    makes a small step.
+    Reimers and Gurevych 2020. The paper removes unaligned pairs beforehand; here the weight of a pair is the degree of
+    its alignment. The sum is divided by n, not by the sum of the weights, so uncertain pairs make a small step.
 
     Inputs: one column of n texts; labels ``(n, d + 1)``, the target and then the weight, from 0 to 1, of each text.
 
     >>> e, labels = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.5]])
-    >>> float(TargetLoss().compute_loss_from_embeddings([e], labels))  # (4 + 16 / 2) / 4
+    >>> float(WeightedMSELoss().compute_loss_from_embeddings([e], labels))  # (4 + 16 / 2) / 4
     3.0
     """
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss of the embeddings of the one column."""
-        (found,) = embeddings
-        return ((found - labels[:, :-1]).square() * labels[:, -1:]).mean()
+        (rows,) = embeddings
+        return ((rows - labels[:, :-1]).square() * labels[:, -1:]).mean()
 
 
 def sum_embeddings(
     store: TextStore, encode: Callable[[Sequence[str]], NDArray[np.float32]], dimension: int, path: Path
 ) -> NDArray[np.float32]:
-    """Write the vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
+    """Write the target vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The ``(n, d)`` float32 that are
-    returned are mapped from the ``.npy`` file ``path``. EncoderError: an embedding is NaN or infinite.
+    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The result ``(n, d)`` float32
+    is mapped from the ``.npy`` file ``path``. EncoderError: an embedding is NaN or infinite.
     """
-    rows = _new_rows(path, store.rows, dimension)
-    for texts, numbers, of_row, share in store.taught(_ENCODED):
+    rows = _create_rows(path, store.rows, dimension)
+    for texts, text_index, row, share in store.iter_teacher_texts(_TEXTS):
         vectors = encode(texts)
         if not np.isfinite(vectors).all():
             raise EncoderError("an embedding of the teacher is NaN or infinite", remedy="name another teacher")
-        np.add.at(rows, of_row, (share[:, None] * vectors[numbers]).astype(np.float32))
+        np.add.at(rows, row, (share[:, None] * vectors[text_index]).astype(np.float32))
     rows.flush()
     del rows
     return read_targets(path)
 
 
 class Projection(NamedTuple):
-    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; ``axes`` ``(k, d)`` are orthonormal.
+    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; the rows of ``axes`` ``(k, d)`` are orthonormal.
 
-    ``mean`` is ``(d,)``, ``kept`` the share of the variance that the axes keep.
+    ``mean`` is ``(d,)``, ``explained_variance`` the share of the variance along the axes.
     """
 
     mean: NDArray[np.float64]
     axes: NDArray[np.float64]
-    kept: float
+    explained_variance: float
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """``(n, d)`` to ``(n, k)`` float32."""
@@ -176,18 +176,17 @@ class Projection(NamedTuple):
 
 
 def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True) -> Projection:
-    """The directions in which ``(n, d)`` rows differ most (principal component analysis, Pearson 1901).
+    """Principal component analysis (Pearson 1901) of ``(n, d)`` rows.
 
-    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. Exact, as the
-    eigenvectors of the covariance, which is summed in double precision over a few thousand rows at a time. (Of
-    scikit-learn's classes one takes all rows at once, and the other, which takes parts, is not exact.) The sign of an
-    axis is such that its largest entry by absolute value, the first of several, is above 0; the axes come in descending
-    order of what they keep.
+    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. Exact, by eigenvectors
+    of the covariance, which is summed in double precision over a few thousand rows at a time. (In scikit-learn ``PCA``
+    takes all rows at once, and ``IncrementalPCA`` is not exact.) Of each axis the first entry with the largest absolute
+    value is positive; axes descend by variance.
 
     Args:
         count: k, at most d; with ``centre`` at most n - 1, else at most n.
-        centre: take the mean off first. Without it the axes keep most of the inner products instead of most of the
-            variance (truncated singular value decomposition), and ``mean`` is 0.
+        centre: subtract the mean first. Without it the axes preserve inner products instead of variance (truncated
+            singular value decomposition), and ``mean`` is 0.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than ``count`` needs.
@@ -208,22 +207,18 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
     axes = np.ascontiguousarray(vectors[:, ::-1].T)
     largest = axes[np.arange(count), np.abs(axes).argmax(axis=1)]
     axes *= np.sign(largest)[:, None]
-    whole = float(np.trace(scatter))
-    return Projection(mean, axes, float(values.sum()) / whole if whole > 0 else 1.0)
+    total = float(np.trace(scatter))
+    return Projection(mean, axes, float(values.sum()) / total if total > 0 else 1.0)
 
 
-def ridge(
+def fit_ridge(
     batches: Iterable[tuple[NDArray[Any], NDArray[Any]]], penalty: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The linear map of least squared error with a penalty on its weights (ridge regression, Hoerl and Kennard 1970).
+    """Ridge regression (Hoerl and Kennard 1970) in one pass over batches of inputs ``(n, d)`` and outputs ``(n, k)``.
 
-    ``W = Y'X (X'X + c I)^-1`` of rows whose mean was taken off, in double precision, from sums over the batches. The
-    bias ``mean(y) - W mean(x)`` is not penalised. The factor ``c`` is ``penalty`` times the mean of the diagonal of
-    ``X'X``, so that it means the same for rows of any number and length.
-
-    Args:
-        batches: inputs ``(n, d)`` and what they are to be mapped to, ``(n, k)``.
-        penalty: above 0.
+    ``W = Y'X (X'X + c I)^-1`` of centred rows, in double precision. The bias ``mean(y) - W mean(x)`` is not penalised.
+    ``c`` is ``penalty``, above 0, times the mean of the diagonal of ``X'X``: number and length of the rows do not
+    matter.
 
     Returns:
         Weights ``(k, d)`` and bias ``(k,)``.
@@ -244,32 +239,34 @@ def ridge(
     d, n = len(sums) - 1, sums[0, 0]
     means = sums[0, 1:] / n
     centred = sums[1:, 1:] - n * np.outer(means[:d], means)
-    spread = np.trace(centred[:, :d]) / d
-    # what rounding leaves of embeddings that are all the same
-    if spread <= 1e-12 * np.trace(sums[1:, 1 : d + 1]):
+    variance = np.trace(centred[:, :d]) / d
+    # rounding leaves some of it where all embeddings are the same
+    if variance <= 1e-12 * np.trace(sums[1:, 1 : d + 1]):
         raise unfit
-    inner = centred[:, :d] + penalty * spread * np.eye(d)
+    inner = centred[:, :d] + penalty * variance * np.eye(d)
     weights = solve(inner, centred[:, d:], assume_a="pos").T
     return weights, means[d:] - weights @ means[:d]
 
 
 def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None:
-    """Refuse (ConfigError) more principal components than n rows of d numbers have."""
+    """Raise ConfigError for more principal components than n rows of d numbers have."""
     most = min(d, n - 1 if centre else n)
     if not 1 <= count <= most:
         remedy = f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts"
         raise ConfigError(f"{count} dimensions from {n} targets of {d}", remedy=remedy)
 
 
-def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False) -> NDArray[np.float32]:
-    """Write ``(n, k)`` float32 rows, as a projection maps them, to an ``.npy`` file, which is mapped.
+def write_projection(
+    rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False
+) -> NDArray[np.float32]:
+    """Write projected rows ``(n, k)`` float32 to a mapped ``.npy`` file; ``unit`` scales them to length 1.
 
-    ``unit`` scales them to length 1. An :class:`OSError` says that the disk is full.
+    OSError: the disk is full.
     """
-    out = _new_rows(path, len(rows), len(projection.axes))
+    out = _create_rows(path, len(rows), len(projection.axes))
     for start in range(0, len(rows), _ROWS):
-        some = projection(rows[start : start + _ROWS])
-        out[start : start + _ROWS] = to_unit(some) if unit else some
+        projected = projection(rows[start : start + _ROWS])
+        out[start : start + _ROWS] = to_unit(projected) if unit else projected
     out.flush()
     del out
     return read_targets(path)
@@ -280,8 +277,8 @@ def to_unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), dtype=np.float32)
 
 
-def _new_rows(path: Path, rows: int, dimension: int) -> np.memmap[Any, np.dtype[np.float32]]:
-    """A mapped file of zeros. Its room is taken here: a disk that fills up under a mapping would end the process."""
+def _create_rows(path: Path, rows: int, dimension: int) -> np.memmap[Any, np.dtype[np.float32]]:
+    """Map a file of zeros, with its space allocated: a disk that fills up under a mapping kills the process."""
     mapped: np.memmap[Any, np.dtype[np.float32]] = np.lib.format.open_memmap(  # type: ignore[no-untyped-call]
         path, mode="w+", dtype=np.float32, shape=(rows, dimension)
     )

@@ -1,4 +1,4 @@
-"""An encoder of either kind as a model of sentence-transformers that can be trained."""
+"""Static encoders and transformers as trainable models of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _WEIGHTS, _SHAPE = "weights.safetensors", "shape.json"
 
 
 class TrainedEmbedding(StaticEmbedding):
-    """A static encoder whose checkpoints hold its table as it is, and not in eight bits."""
+    """A static encoder whose checkpoints hold its table in full precision, not in eight bits."""
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Write the weights."""
         save_file(self.state_dict(), Path(output_path, _WEIGHTS))
         write_json(Path(output_path, _SHAPE), self.shape.to_dict())
 
@@ -33,7 +32,7 @@ class TrainedEmbedding(StaticEmbedding):
     def load(  # type: ignore[override]  # it needs none of the hub's options
         cls, model_name_or_path: str, subfolder: str = "", **_: Any
     ) -> Self:
-        """Read the weights; it has no lexicon to read texts with."""
+        """Read the weights without the lexicon, so the module cannot read texts."""
         folder = Path(model_name_or_path, subfolder)
         module = cls(StaticConfig.from_dict(read_json(folder / _SHAPE)))
         module.load_state_dict(load_file(folder / _WEIGHTS))
@@ -42,20 +41,17 @@ class TrainedEmbedding(StaticEmbedding):
 
 @dataclass(frozen=True, slots=True)
 class Trainable:
-    """A model to be trained.
-
-    ``fingerprint`` is that of what it begins as, ``save`` what :meth:`~medlink.training.common.run.Run.write` takes.
-    """
+    """A model to train; ``fingerprint`` is of its first weights, ``save`` the first argument of :meth:`Run.write`."""
 
     model: SentenceTransformer
     fingerprint: str
     save: SentenceTransformer | Callable[[Path], Any]
 
 
-def trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
-    """Make an encoder ready to be trained: a static one is copied, a transformer is trained itself, in 32 bits.
+def make_trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
+    """Prepare an encoder for training: a copy of a static one, or the transformer itself, in 32 bits.
 
-    ConfigError: features are to drop out of the names that a transformer reads.
+    ConfigError: ``feature_dropout`` is above 0 for a transformer.
     """
     if isinstance(encoder, StaticEncoder):
         module = TrainedEmbedding.of(encoder, feature_dropout)
@@ -65,13 +61,13 @@ def trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
         remedy = "leave it at 0; a transformer has its own dropout"
         raise ConfigError("feature_dropout is for a static encoder", remedy=remedy)
     assert isinstance(encoder, TransformerEncoder)
-    # weights kept in 16 bits would not feel small steps
+    # small steps would round to nothing in 16 bits
     model = encoder.model.float()
     return Trainable(model, encoder.fingerprint, model)
 
 
-def transformer(name: str | Path) -> SentenceTransformer:
-    """Open a transformer to be trained, its weights in 32 bits; an :class:`EncoderError` for a static encoder."""
+def load_transformer(name: str | Path) -> SentenceTransformer:
+    """Load a transformer for training, its weights in 32 bits; EncoderError: it is a static encoder."""
     encoder = load_encoder(name)
     if not isinstance(encoder, TransformerEncoder):
         remedy = "name the folder of a transformer, or hf:ORG/NAME for one of the Hugging Face hub"
@@ -79,7 +75,7 @@ def transformer(name: str | Path) -> SentenceTransformer:
     return encoder.model.float()
 
 
-def cut_at(model: SentenceTransformer, max_tokens: int) -> None:
-    """Have a model read so many tokens of a text at most; 0 leaves it as it is."""
+def limit_tokens(model: SentenceTransformer, max_tokens: int) -> None:
+    """Lower the maximal number of tokens of a text; 0 leaves it as it is."""
     if max_tokens:
         model.max_seq_length = min(max_tokens, model.max_seq_length or max_tokens)

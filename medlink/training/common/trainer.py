@@ -1,4 +1,4 @@
-"""The call that all trainers share. What is imported here needs neither torch nor sentence-transformers."""
+"""Base class of the trainers. Importing it needs neither torch nor sentence-transformers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from medlink.models.encoders import Encoder, load_encoder
 from medlink.training.recipes import Recipe, RunOptions
 
 if TYPE_CHECKING:
-    from medlink.training.common.fit import Measure
+    from medlink.training.common.resumable_trainer import Measure
     from medlink.training.common.run import Run
 
 
 class Trainer(ABC):
-    """Base of the trainers: ``recipe`` says how to train, a subclass knows what and from where."""
+    """Base of the trainers; a subclass supplies data and model."""
 
     recipe: Recipe
-    # what is written where it is no encoder's folder, and the first encoder in it
-    _makes: Mapping[str, str] = {}
-    _first = ""
+    # arguments of `training_run` for an output that is not an encoder folder, and the first encoder in it
+    _output: Mapping[str, str] = {}
+    _first_encoder = ""
 
     def train(
         self,
@@ -36,22 +36,22 @@ class Trainer(ABC):
     ) -> Encoder:
         """Run the recipe and write the encoder.
 
-        Same data, start, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed. What is not finished lies in a folder of the encoder's name with ``.checkpoints``.
+        Same data, start, recipe and number of threads give the same weights on a CPU, even if the run was killed and
+        resumed. Checkpoints are in ``OUT.checkpoints``.
 
         Args:
-            out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
-                :func:`medlink.training.common.averaging.soup`.
+            out: folder of the encoder; for self-distillation of ``run-1``, ``run-2`` and so on, which
+                :func:`medlink.training.common.averaging.soup` averages.
             resume, checkpoint_steps, workers: see :class:`~medlink.training.recipes.RunOptions`.
-            progress: called with one line now and then.
-            evaluate: development measure of the model, higher is better; the weights with the best are kept.
+            progress: called with lines of progress.
+            evaluate: development measure of the model, higher is better; the weights with the best one are written.
 
         Returns:
             The trained encoder, opened from ``out``; the first one of self-distillation.
 
         Raises:
-            ConfigError: there is nothing to learn from the data, the recipe does not fit the encoder or this machine, a
-                library is missing, or a folder is in use or holds another run.
+            ConfigError: the data teach nothing, the recipe does not fit the encoder or this machine, a library is
+                missing, or a folder is in use or holds another run.
             EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
                 damaged, or the disk is full.
         """
@@ -59,10 +59,10 @@ class Trainer(ABC):
         with needs_extra("train", "training"):
             from medlink.training.common.run import training_run
 
-            with training_run(out, self.recipe, options, progress, evaluate, **self._makes) as run:
+            with training_run(out, self.recipe, options, progress, evaluate, **self._output) as run:
                 self._run(run)
-        return load_encoder(Path(out) / self._first)
+        return load_encoder(Path(out) / self._first_encoder)
 
     @abstractmethod
     def _run(self, run: Run) -> None:
-        """Train, and write what is made."""
+        """Train, and write the result."""

@@ -1,1 +1,1 @@
-"""What is trained on: pairs, texts with targets and rated sentences, from a knowledge base or tables."""
+"""Training data from a knowledge base or tables: pairs, texts with target vectors, and rated sentences."""

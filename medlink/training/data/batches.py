@@ -1,8 +1,4 @@
-"""What a trainer is fed with: batches of texts, the same whenever an epoch is asked for.
-
-In batches of pairs no pair is a false negative of another, and they are made a little ahead of their use in other
-processes.
-"""
+"""Reproducible batches of texts for a trainer, and their prefetching in other processes."""
 
 from __future__ import annotations
 
@@ -23,16 +19,16 @@ from medlink.errors import EncoderError
 
 T = TypeVar("T")
 
-_made_by: list[Callable[..., Any]] = []
-"""What a worker makes things with: inherited by the fork, as it may hold hundreds of megabytes."""
+# the function of a worker, inherited by the fork: it may hold hundreds of megabytes
+_worker_functions: list[Callable[..., Any]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows of one step, over all processes.
 
-    ``columns`` holds one list of n texts for each column of the loss; ``labels`` is what the loss takes as labels,
-    ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss that takes none.
+    ``columns`` holds one list of n texts for each column of the loss. ``labels`` are the labels of the loss, ``(n,)``
+    or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss without labels.
     """
 
     columns: tuple[list[str], ...]
@@ -45,33 +41,33 @@ class Batches(Protocol):
     digest: str
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number ``start`` on, the same whenever it is asked for."""
+        """Yield the batches of an epoch from number ``start`` on, the same ones in each call."""
 
     def batches_per_epoch(self) -> int:
-        """How many batches each epoch has."""
+        """Number of batches of each epoch."""
 
 
-def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items, the last of which may be shorter."""
+def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of ``size`` items; the last may be shorter."""
     source = iter(items)
     while part := list(islice(source, size)):
         yield part
 
 
 @lru_cache(maxsize=6)  # two cycles of each of three streams may be in use at a time
-def order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.int32]:
-    """The order in which one cycle goes through ``count`` things: another one for each seed, stream and cycle."""
+def cycle_order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.int32]:
+    """Return a random order of ``count`` items for a seed, stream and cycle."""
     return np.random.default_rng([seed, stream, cycle]).permutation(count).astype(np.int32)
 
 
 def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: int, count: int) -> Iterator[list[T]]:
-    """Batches of which no two items share a key; an item that does not fit waits for the next batch.
+    """Batches in which no two items share a key; an item that does not fit waits for the next batch.
 
     Args:
-        candidates: items with the keys that they take up: read only as far as batches need them.
+        candidates: keys and item; read no further than the batches need.
 
     Yields:
-        ``count`` batches of ``size`` items, in the order of the candidates; shorter ones where the candidates run out.
+        ``count`` batches of ``size`` items in the order of the candidates, shorter ones when the candidates run out.
         Items that still wait then are dropped.
     """
     coming, waiting = iter(candidates), list[tuple[frozenset[Hashable], T]]()
@@ -80,32 +76,32 @@ def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: 
         used: set[Hashable] = set()
         left: list[tuple[frozenset[Hashable], T]] = []
         queue = iter(waiting)
-        for candidate in chain(queue, coming):
-            if used.isdisjoint(candidate[0]):
-                used |= candidate[0]
-                batch.append(candidate[1])
+        for keys, item in chain(queue, coming):
+            if used.isdisjoint(keys):
+                used |= keys
+                batch.append(item)
                 if len(batch) == size:
                     break
             else:
-                left.append(candidate)
+                left.append((keys, item))
         waiting = left + list(queue)
         yield batch
 
 
-def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers: int) -> Iterator[T]:
-    """``make(*task)`` of each task in order, made in ``workers`` processes; 0 makes each when it is asked for.
+def prefetch(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers: int) -> Iterator[T]:
+    """Yield ``make(*task)`` of each task in order, computed ahead in ``workers`` processes; 0 computes it here.
 
-    The processes are forked, so ``make`` need not be one that can be pickled. No more than twice as many results as
-    workers wait, so that memory does not grow with the tasks. EncoderError: the system ended one of them.
+    The processes are forked, so ``make`` need not be picklable. At most twice as many results as workers wait, so
+    memory does not grow with the tasks. EncoderError: the system killed a process.
     """
     if not workers:
         yield from (make(*task) for task in tasks)
         return
     waiting: deque[Future[T]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("fork"), _made_by.append, (make,))
+    pool = ProcessPoolExecutor(workers, get_context("fork"), _worker_functions.append, (make,))
     try:
         for task in tasks:
-            waiting.append(pool.submit(_make, *task))
+            waiting.append(pool.submit(_call_worker_function, *task))
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -119,5 +115,5 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
         pool.shutdown(cancel_futures=True)
 
 
-def _make(*task: Any) -> Any:
-    return _made_by[-1](*task)
+def _call_worker_function(*task: Any) -> Any:
+    return _worker_functions[-1](*task)

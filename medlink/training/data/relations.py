@@ -1,8 +1,8 @@
 """Relations in words: the middle of "[more generic] which [relation] [related]" (Remy et al. 2022, section 3.1).
 
-Phrases and rules stand in ``resources/relations/en.json``, each with its source. Descriptions are made in English, the
-language of relation names in UMLS, SNOMED CT and the open ontologies, and of the models that the paper begins with. A
-German or Spanish relative clause would have to agree with the gender of a name, which no terminology gives.
+Phrases and rules are in ``resources/relations/en.json``, each with its source. Descriptions are English, the language
+of relation names in UMLS, SNOMED CT and the open ontologies, and of the paper's base models. A German or Spanish
+relative clause would have to agree with the gender of a name, which no terminology states.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class RelationWords:
-    """Template, phrases and rules, read from their data file."""
-
     template: str
     open: str
     hierarchy: frozenset[str]
@@ -35,7 +33,7 @@ class RelationWords:
 
 @cache
 def relation_words() -> RelationWords:
-    """What the data file says.
+    """Read the data file.
 
     >>> relation_words().open
     'something'
@@ -48,7 +46,7 @@ def relation_words() -> RelationWords:
 
 
 def relation_phrase(relation: str) -> str | None:
-    """A relation type as the verb of a clause; ``None`` where it says that two concepts have nothing in common.
+    """A relation type as the verb of a clause; ``None`` for one that denies a relation, such as UMLS ``XR``.
 
     Types are those of a knowledge base: UMLS RELA or REL, names of SNOMED CT attributes, OBO types.
     """
@@ -67,5 +65,5 @@ def relation_phrase(relation: str) -> str | None:
 
 
 def describe(generic: str, relation: str, related: str) -> str:
-    """A description from its three parts."""
+    """Put a description together from its three parts."""
     return relation_words().template.format(generic=generic, relation=relation, related=related)

@@ -1,7 +1,7 @@
-"""What of a knowledge base is trained on: its languages without held-out concepts, and tables of further definitions.
+"""Select names and definitions to train on from a knowledge base and from tables of definitions.
 
-Such as the Automatic Glossary of Clinical Terminology (Remy et al. 2023), whose ids are those of SNOMED CT: in a
-knowledge base made of UMLS, :func:`definitions_by_code` finds their concepts.
+A table may have ids of another system: the Automatic Glossary of Clinical Terminology (Remy et al. 2023) has those of
+SNOMED CT. :func:`definitions_by_code` finds their concepts in a knowledge base made of UMLS.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from sqlalchemy import bindparam, select
 
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
-from medlink.files.tables import Table, found_columns, open_table
+from medlink.files.tables import Table, describe_header, open_table
 from medlink.kb import schema
-from medlink.kb.connection import Reader
-from medlink.kb.queries import given
-from medlink.kb.readers.common import stem
+from medlink.kb.connection import SqliteReader
+from medlink.kb.queries import json_values
+from medlink.kb.readers.common import base_name
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import base, language_filter, language_tag, named_tag, wanted
 from medlink.records import FSN, Definition, Name
-from medlink.training.data.batches import in_parts
+from medlink.training.data.batches import chunked
 
 OTHER_LANGUAGE = "definition in another language"
 UNKNOWN = "definition of no concept here"
 _PART = 10_000
-_KNOWN = select(schema.concept.c.concept_id).where(schema.concept.c.concept_id.in_(given("concept_ids")))
 _COLUMNS = {"concept": ("concept_id", "id"), "text": ("definition", "text"), "language": ("language",)}
+_KNOWN = select(schema.concept.c.concept_id).where(schema.concept.c.concept_id.in_(json_values("concept_ids")))
+_MAPPING = schema.mapping.c
 _MAPPED = (
-    select(schema.mapping.c.code, schema.mapping.c.concept_id)
-    .where(schema.mapping.c.system == bindparam("system"), schema.mapping.c.code.in_(given("codes")))
+    select(_MAPPING.code, _MAPPING.concept_id)
+    .where(_MAPPING.system == bindparam("system"), _MAPPING.code.in_(json_values("codes")))
     .distinct()
-    .order_by(schema.mapping.c.code, schema.mapping.c.concept_id)
+    .order_by(_MAPPING.code, _MAPPING.concept_id)
 )
 
 
 class Selection:
-    """Names and definitions of some languages, without those of some concepts: what every phase of training reads.
+    """Names and definitions in some languages, without those of excluded concepts: the input of every trainer.
 
-    The file is opened again for each pass; ``kb`` may be closed afterwards. ``languages`` are taken with all regions,
-    and what has no language is always in; ``None`` takes all.
+    Each pass opens the file again, so ``kb`` may be closed. ``languages`` include their regions; texts without a
+    language are always included; ``None`` selects all.
 
     Attributes:
-        languages: the tags asked for, ``None`` for all.
-        left_out: those of ``without`` that are concepts; ``unmatched`` is how many are none.
+        languages: tags of the languages, ``None`` for all.
+        excluded: those ids of ``without`` that are concepts; ``unmatched`` is the number of the others.
 
     Raises:
         ConfigError: a language is unknown or missing, or no id of ``without`` is a concept.
@@ -60,66 +61,64 @@ class Selection:
         self.path = kb.path
         self.languages = language_filter(languages)
         self._check_languages(kb.languages())
-        held_out = frozenset(without)
-        with closing(Reader(self.path)) as reader:
-            self.left_out = _concepts(reader, held_out)
-        self.unmatched = len(held_out) - len(self.left_out)
-        if held_out and not self.left_out:
+        without = frozenset(without)
+        with closing(SqliteReader(self.path)) as reader:
+            self.excluded = _known_concepts(reader, without)
+        self.unmatched = len(without) - len(self.excluded)
+        if without and not self.excluded:
             raise ConfigError(
                 "none of the ids to leave out is a concept of the knowledge base",
                 path=self.path,
                 remedy="give ids as the knowledge base has them, such as HP:0001250",
             )
-        # what the knowledge base reads of it: each language with all its regions, and "" for none
+        # the filter of the knowledge base: each language with all its regions, and "" for none
         self._tags = None if self.languages is None else [*sorted({base(tag) for tag in self.languages}), ""]
 
-    def takes(self, record: Name | Definition) -> bool:
-        """Whether a name or a definition is trained on; fully specified names carry a tag that nobody writes."""
+    def includes(self, record: Name | Definition) -> bool:
+        """Whether a name or a definition is selected; fully specified names are not: nobody writes their tag."""
         if isinstance(record, Name) and record.type == FSN:
             return False
-        return record.concept_id not in self.left_out and wanted(record.language, self.languages)
+        return record.concept_id not in self.excluded and wanted(record.language, self.languages)
 
     def names(self) -> Iterator[Name]:
         """Names, in the order of :meth:`~medlink.kb.store.KnowledgeBase.iter_names`."""
         with KnowledgeBase(self.path) as kb:
-            yield from filter(self.takes, kb.iter_names(languages=self._tags))
+            yield from filter(self.includes, kb.iter_names(languages=self._tags))
 
     def definitions(self) -> Iterator[Definition]:
         """Definitions of the knowledge base, by concept."""
         with KnowledgeBase(self.path) as kb:
-            yield from filter(self.takes, kb.iter_definitions(languages=self._tags))
+            yield from filter(self.includes, kb.iter_definitions(languages=self._tags))
 
-    def added(self, definitions: Iterable[Definition], problems: Problems | None = None) -> Iterator[Definition]:
-        """Those of further definitions that are trained on, in their order.
+    def filter_definitions(
+        self, definitions: Iterable[Definition], problems: Problems | None = None
+    ) -> Iterator[Definition]:
+        """Filter further definitions, in their order.
 
-        Those in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``) are counted in ``problems``.
+        ``problems`` counts definitions in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``).
 
         Raises:
-            ConfigError: in the end, when there were some, and all of them in other languages or of no concept.
+            ConfigError: at the end, if all definitions were in other languages or of no concept.
         """
-        read = here = known = 0
-        with closing(Reader(self.path)) as reader:
-            for part in in_parts(definitions, _PART):
-                asked = [one for one in part if wanted(one.language, self.languages)]
-                concepts = _concepts(reader, {one.concept_id for one in asked})
-                found = [one for one in asked if one.concept_id in concepts]
-                read, here, known = read + len(part), here + len(asked), known + len(found)
-                yield from (one for one in found if one.concept_id not in self.left_out)
-        for kind, count in ((OTHER_LANGUAGE, read - here), (UNKNOWN, here - known)):
+        read = in_language = known = 0
+        with closing(SqliteReader(self.path)) as reader:
+            for part in chunked(definitions, _PART):
+                chosen = [definition for definition in part if wanted(definition.language, self.languages)]
+                concepts = _known_concepts(reader, {definition.concept_id for definition in chosen})
+                of_known = [definition for definition in chosen if definition.concept_id in concepts]
+                read, in_language, known = read + len(part), in_language + len(chosen), known + len(of_known)
+                yield from (definition for definition in of_known if definition.concept_id not in self.excluded)
+        for kind, count in ((OTHER_LANGUAGE, read - in_language), (UNKNOWN, in_language - known)):
             if count and problems is not None:
                 problems.skipped[kind] += count
-        if read and not here:
-            raise ConfigError(
-                f"none of the added definitions is in {', '.join(sorted(self.languages or ()))}",
-                path=self.path,
-                remedy="name their language as well, or leave the definitions out",
-            )
-        if read and not known:
-            raise ConfigError(
-                "none of the added definitions belongs to a concept of the knowledge base",
-                path=self.path,
-                remedy="give ids as the knowledge base has them, or name the system whose codes they are",
-            )
+        if not read or known:
+            return
+        problem = "belongs to a concept of the knowledge base"
+        remedy = "give ids as the knowledge base has them, or name the system whose codes they are"
+        if not in_language:
+            problem = f"is in {', '.join(sorted(self.languages or ()))}"
+            remedy = "name their language as well, or leave the definitions out"
+        raise ConfigError(f"none of the added definitions {problem}", path=self.path, remedy=remedy)
 
     def _check_languages(self, present: list[str]) -> None:
         for language in sorted(self.languages or ()):
@@ -132,10 +131,8 @@ class Selection:
                 )
 
 
-def _concepts(reader: Reader, ids: Iterable[str]) -> frozenset[str]:
-    """Those of some ids that are concepts."""
-    asked = json.dumps(sorted(ids))
-    return frozenset(row[0] for row in reader.rows(_KNOWN, concept_ids=asked))
+def _known_concepts(reader: SqliteReader, ids: Iterable[str]) -> frozenset[str]:
+    return frozenset(row[0] for row in reader.rows(_KNOWN, concept_ids=json.dumps(sorted(ids))))
 
 
 def read_definitions(
@@ -143,13 +140,13 @@ def read_definitions(
 ) -> Iterator[Definition]:
     """Read a table with one definition in each row.
 
-    Columns are found by their header: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally
-    ``language``; others are left out with a note. The source is the file's name without endings.
+    The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``.
+    Other columns are ignored with a note. The source is the file's name without endings.
 
     Args:
         path: TSV or CSV, plain or ``.gz``.
         language: language of rows that name none.
-        problems: where bad rows are counted.
+        problems: counts bad rows.
 
     Raises:
         InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
@@ -158,59 +155,57 @@ def read_definitions(
     problems = problems or Problems()
     default = named_tag(language)
     table = open_table(path, problems)
-    places = {kind: _place(table, names) for kind, names in _COLUMNS.items()}
-    concept_at, text_at, language_at = places.values()
+    columns = {kind: _find_column(table, names) for kind, names in _COLUMNS.items()}
+    concept_at, text_at, language_at = columns.values()
     if concept_at is None or text_at is None:
-        missing = [names[0] for kind, names in _COLUMNS.items() if kind != "language" and places[kind] is None]
+        missing = [names[0] for kind, names in _COLUMNS.items() if kind != "language" and columns[kind] is None]
         raise table.error(
-            f"looked for the columns concept_id (or id) and definition (or text); found {found_columns(table.first)}",
+            f"looked for the columns concept_id (or id) and definition (or text); found {describe_header(table.first)}",
             f"name the columns in the first line; {' and '.join(missing)} must be there",
         )
-    unused = [name for at, name in enumerate(table.header) if at not in places.values()]
+    unused = [name for at, name in enumerate(table.header) if at not in columns.values()]
     if unused:
         problems.notes.append(f"{table.lines.path}: columns left out: {', '.join(unused)[:300]}")
-    source = stem(path)
+    source = base_name(path)
     for line, cells in table.rows:
         concept_id, text = cells[concept_at].strip(), " ".join(cells[text_at].split())
         if not concept_id or not text:
-            table.lines.bad("empty id or definition", line)
+            table.lines.bad_row("empty id or definition", line)
             continue
         code = cells[language_at].strip() if language_at is not None else ""
         tag = language_tag(code) if code else default
         if tag is None:
-            table.lines.bad("unknown language", line, repr(code)[:40])
+            table.lines.bad_row("unknown language", line, repr(code)[:40])
         else:
             yield Definition(concept_id, text, tag, source)
 
 
 def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], system: str) -> Iterator[Definition]:
-    """The same definitions under the ids of the concepts to which their codes of another system lead.
+    """Replace codes of another system by the ids of the concepts that are mapped to them.
 
-    The system is one of the mappings of ``kb``, such as ``SNOMEDCT_US`` in a knowledge base made of UMLS. A code
-    without a mapping is given as it is.
+    ``system`` is one of the mappings of ``kb``, such as ``SNOMEDCT_US`` in a knowledge base made of UMLS. A code
+    without a mapping stays.
 
     Raises:
         ConfigError: the knowledge base has no code of that system.
     """
-    reader = Reader(kb.path)
-    some = select(schema.mapping.c.id).where(schema.mapping.c.system == bindparam("system")).limit(1)
-    if not reader.rows(some, system=system):
-        remedy = "name the system as the mappings of the knowledge base do, such as SNOMEDCT_US"
-        raise ConfigError(f"the knowledge base has no codes of the system {system!r}", path=kb.path, remedy=remedy)
-    for part in in_parts(definitions, _PART):
-        concepts: dict[str, list[str]] = defaultdict(list)
-        codes = json.dumps(sorted({record.concept_id for record in part}))
-        for code, concept_id in reader.rows(_MAPPED, system=system, codes=codes):
-            concepts[code].append(concept_id)
-        for record in part:
-            for concept_id in concepts.get(record.concept_id, [record.concept_id]):
-                yield replace(record, concept_id=concept_id)
-    reader.close()
+    with closing(SqliteReader(kb.path)) as reader:
+        some = select(_MAPPING.id).where(_MAPPING.system == bindparam("system")).limit(1)
+        if not reader.rows(some, system=system):
+            remedy = "name the system as the mappings of the knowledge base do, such as SNOMEDCT_US"
+            raise ConfigError(f"the knowledge base has no codes of the system {system!r}", path=kb.path, remedy=remedy)
+        for part in chunked(definitions, _PART):
+            concepts: dict[str, list[str]] = defaultdict(list)
+            codes = json.dumps(sorted({definition.concept_id for definition in part}))
+            for code, concept_id in reader.rows(_MAPPED, system=system, codes=codes):
+                concepts[code].append(concept_id)
+            for definition in part:
+                for concept_id in concepts.get(definition.concept_id, [definition.concept_id]):
+                    yield replace(definition, concept_id=concept_id)
 
 
-def _place(table: Table, names: Sequence[str]) -> int | None:
-    """Where the one column of these names stands, ``None`` where there is none."""
-    found = [name for name in names if table.has([name])]
-    if len(found) > 1:
+def _find_column(table: Table, names: Sequence[str]) -> int | None:
+    present = [name for name in names if table.has_columns([name])]
+    if len(present) > 1:
         raise table.error(f"a column for the {names[0]} is there twice", "rename or delete one of them")
-    return table.places(found)[0] if found else None
+    return table.column_indices(present)[0] if present else None

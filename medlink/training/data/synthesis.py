@@ -1,11 +1,12 @@
-"""Names in German, Spanish and English that are made from English ones, word by word, by the lexicon.
+"""Synthesis of German, Spanish and English names from English ones, word by word, by the lexicon.
 
-An English name is read as phrases of nouns and adjectives with words between them that connect (*of*, *with*, *and*).
-Each word becomes a member of its meaning in the other language: an adjective an adjective that agrees, a noun before
-a noun a part of a German compound or a Spanish *de*. What the lexicon lacks is spelt as the language spells Greek and
-Latin words, a proper name stays. The rules of a language are data: ``resources/synthesis``.
+An English name is parsed into phrases of nouns and adjectives, with connecting words (*of*, *with*, *and*) between
+them. Each word becomes a word of the same meaning in the other language. An adjective agrees with its noun; a noun
+before a noun becomes part of a German compound or a Spanish phrase with *de*. A word that the lexicon lacks is spelt as
+the language spells Greek and Latin words; a proper name stays. The rules of a language are data:
+``resources/synthesis``.
 
-A name that was made so need not be what a clinician would write. It teaches an encoder which words mean the same.
+The names need not be idiomatic: they show an encoder which words mean the same.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from medlink.files.json import read_json
-from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.lexicon import Lexicon
-from medlink.language.lexicon.reading import FamilyReader, Said
+from medlink.language.lexicon.name_analysis import AnalysedName as ParsedText
+from medlink.language.lexicon.name_analysis import LexicalAnalyser
 from medlink.language.lexicon.tables import FIRST, WHOLE, Member
 from medlink.language.tags import base
 from medlink.language.text import ROMAN, normalise
@@ -32,38 +34,38 @@ from medlink.records import Name
 
 _RULES = Path(str(resources.files("medlink"))) / "resources" / "synthesis"
 _NOUN, _ADJECTIVE, _NAME, _CONNECTOR = "", "a", "name", "connector"  # the first two are parts of speech of members
-_LEAST = 0.6  # share of the words with a meaning, or spelt by rule, that a name must have
-_MOST = 12  # words of the longest name
-_USUAL = 0.6  # how often the usual member of a meaning is taken
-_PIECES = re.compile(r"[,;()\[\]]|\s[-/]\s")
-_KIND = re.compile(r"\s*\((?:disease|disorder|finding|morphologic abnormality|procedure)\)")
+_MIN_KNOWN = 0.6  # least share of the words of a name that have a meaning or are spelt by rule
+_MAX_WORDS = 12
+_FIRST_MEMBER = 0.6  # probability of the first, usual word of a meaning
+_SEPARATORS = re.compile(r"[,;()\[\]]|\s[-/]\s")
+_SEMANTIC_TAG = re.compile(r"\s*\((?:disease|disorder|finding|morphologic abnormality|procedure)\)")
 _NUMBERED = frozenset(("type", "stage", "grade", "group", "subtype", "class", "form", "variant", "phase", "level"))
-_FORMS = 2  # forms of an abbreviation that are names
+_ABBREVIATION_FORMS = 2  # forms of an abbreviation that become names
 LEXICON = "LEXICON"
-"""Source of the names that are the lexicon's own."""
+"""Source of the lexicon's own names."""
 _SKIPPED = frozenset(("old", "lay", "abbr", "tm", "af", "lat"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A word or a phrase of an English name: what it means, its part of speech, whether it is plural, its letters."""
+    """A word or a phrase of an English name."""
 
     meaning: int | None
-    part: str
+    part_of_speech: str
     plural: bool
     text: str
 
     @property
-    def numbering(self) -> bool:
+    def is_number(self) -> bool:
         text = self.text.lower()
         roman = text in ROMAN or (text[-1:] in "abc" and text[:-1] in ROMAN)
         return len(text) == 1 or roman or any(letter.isdigit() for letter in text)
 
 
-def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
-    """Each meaning as a concept ``LEX:number``, its unambiguous words, expressions and safe abbreviations as names.
+def iter_lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
+    """Yield each meaning as a concept ``LEX:number`` with its unambiguous words, expressions and safe abbreviations.
 
-    Verbs and combining forms are left out; of irregular plurals the first counts.
+    Verbs and combining forms are left out; of irregular plurals only the first is a name.
     """
     rows: set[tuple[str, str, str]] = set()
     known: dict[str, str] = {}
@@ -75,76 +77,77 @@ def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
         for member in entry.members:
             if "amb" not in member.marks and member.place == WHOLE and member.part != "v":
                 rows.update((concept, form, member.language) for form in (member.form, *member.plurals[:1]))
-    for one in lexicon.abbreviations:
-        if one.safe:
-            found = lexicon.find(one.long, one.language) or lexicon.find(one.english or one.long, "en")
-            meant = [known[e.name] for e, member in found if e.name in known and "amb" not in member.marks]
-            concept = meant[0] if meant else f"LEX:{normalise(one.english or one.long).replace(' ', '_')}"
-            rows.add((concept, one.long, one.language))
-            rows.update((concept, form, one.language) for form in one.forms[:_FORMS])
-            if one.english:
-                rows.add((concept, one.english, "en"))
+    for short in lexicon.abbreviations:
+        if short.safe:
+            entries = lexicon.find(short.long, short.language) or lexicon.find(short.english or short.long, "en")
+            concepts = [known[e.name] for e, member in entries if e.name in known and "amb" not in member.marks]
+            concept = concepts[0] if concepts else f"LEX:{normalise(short.english or short.long).replace(' ', '_')}"
+            rows.add((concept, short.long, short.language))
+            rows.update((concept, form, short.language) for form in short.forms[:_ABBREVIATION_FORMS])
+            if short.english:
+                rows.add((concept, short.english, "en"))
     for concept, text, language in sorted(rows):
         yield Name(concept, text, language=language, source=LEXICON)
 
 
 class Synthesiser:
-    """Makes names in a ``language``, ``de``, ``es`` or ``en``, of the words of a lexicon."""
+    """Synthesise names in a ``language``, ``de``, ``es`` or ``en``, from the words of a lexicon."""
 
-    def __init__(self, lexicon: Lexicon, language: str, seed: int = 1, forms: Forms | None = None) -> None:
+    def __init__(self, lexicon: Lexicon, language: str, seed: int = 1, forms: LexiconForms | None = None) -> None:
         self.language = language
-        self._reader = FamilyReader(forms or Forms.of(lexicon))
+        self._reader = LexicalAnalyser(forms or LexiconForms.compile(lexicon))
         self._random = random.Random(seed)
         self._rules: dict[str, Any] = {} if language == "en" else read_json(_RULES / f"{language}.json")
+        self._connectors: dict[str, str] = self._rules.get("connectors", {})
         self._words: dict[tuple[int, str], list[Member]] = defaultdict(list)
-        self._first: dict[int, list[Member]] = defaultdict(list)
-        self._parts: dict[tuple[int, str], Member] = {}
+        self._compound_firsts: dict[int, list[Member]] = defaultdict(list)
+        self._english_members: dict[tuple[int, str], Member] = {}
         for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
             if meaning is None or entry.table == "affix":
                 continue
             for member in entry.members:
                 if member.language == "en" and member.place == WHOLE:
                     for form in (member.form, *member.plurals):
-                        self._parts.setdefault((meaning, normalise(form)), member)
-                loose = language == "en" and "amb" in member.marks
-                if loose or member.language != language or member.marks & _SKIPPED:
+                        self._english_members.setdefault((meaning, normalise(form)), member)
+                ambiguous = language == "en" and "amb" in member.marks
+                if ambiguous or member.language != language or member.marks & _SKIPPED:
                     continue
                 if member.place == FIRST:
-                    self._first[meaning].append(member)
+                    self._compound_firsts[meaning].append(member)
                 elif member.place == WHOLE:
                     self._words[meaning, member.part or _NOUN].append(member)
 
     def make(self, text: str) -> str | None:
-        """A name from an English one; ``None`` where too much of it is unknown."""
-        made: list[str] = []
-        meant = False
-        for piece in filter(None, map(str.strip, _PIECES.split(_KIND.sub("", text)))):
-            units = self._units(self._reader.read(piece, "en"), piece)
+        """Make a name from an English name; ``None`` if too many of its words are unknown."""
+        pieces: list[str] = []
+        has_meaning = False
+        for piece in filter(None, map(str.strip, _SEPARATORS.split(_SEMANTIC_TAG.sub("", text)))):
+            units = self._parse(self._reader.read(piece, "en"), piece)
             if units is None:
                 return None
-            made.append(self._said(units))
-            meant |= any(unit.meaning is not None for unit in units)
-        return ", ".join(" ".join(piece.split()) for piece in made) if meant else None
+            pieces.append(self._translate(units))
+            has_meaning |= any(unit.meaning is not None for unit in units)
+        return ", ".join(" ".join(piece.split()) for piece in pieces) if has_meaning else None
 
-    def _said(self, units: list[_Unit]) -> str:
+    def _translate(self, units: list[_Unit]) -> str:
         if self.language == "en":
-            return self._english(units)
+            return self._replace_synonym(units)
         at = len(units)
-        while at > 1 and units[at - 1].numbering:
+        while at > 1 and units[at - 1].is_number:
             at -= 1
         if at < len(units) and at > 1 and units[at - 1].text in _NUMBERED:
             at -= 1
-        said = self._german(units[:at]) if self.language == "de" else self._spanish(units[:at])
-        behind = [self._noun(unit)[0] if unit.text in _NUMBERED else unit.text for unit in units[at:]]
-        return " ".join([said, *behind])
+        name = self._german(units[:at]) if self.language == "de" else self._spanish(units[:at])
+        numbers = [self._noun(unit)[0] if unit.text in _NUMBERED else unit.text for unit in units[at:]]
+        return " ".join([name, *numbers])
 
-    def _units(self, said: Said, text: str) -> list[_Unit] | None:
-        words = said.words
-        if not 0 < len(words) <= _MOST:
+    def _parse(self, parsed: ParsedText, text: str) -> list[_Unit] | None:
+        words = parsed.words
+        if not 0 < len(words) <= _MAX_WORDS:
             return None
-        letters = _letters(text)
+        written = {normalise(word): word for word in re.split(r"[\s/,()-]+", text) if word}
         units: list[_Unit] = []
-        phrases = {start: (stop, meanings) for start, stop, meanings in said.phrases if len(meanings) == 1}
+        phrases = {start: (stop, meanings) for start, stop, meanings in parsed.phrases if len(meanings) == 1}
         known = at = 0
         while at < len(words):
             stop, meanings = phrases.get(at, (at + 1, words[at].meanings))
@@ -154,62 +157,55 @@ class Synthesiser:
             if words[at].function or span in self._connectors:
                 units.append(_Unit(None, _CONNECTOR, False, span))
             elif len(meanings) == 1:
-                member = self._parts.get((meanings[0], span))
+                member = self._english_members.get((meanings[0], span))
                 part = member.part if member is not None else _NOUN
                 plural = part == _NOUN and span.endswith("s") and (member is None or normalise(member.form) != span)
                 units.append(_Unit(meanings[0], part if part == _ADJECTIVE else _NOUN, plural, span))
                 known += stop - at
             elif meanings:
-                return None  # nobody knows which is meant
+                return None  # ambiguous
             else:
-                written = letters.get(span, span)
-                spelt = self._spell(written)
-                units.append(_Unit(None, *spelt))
-                known += spelt[2] != written
+                word = written.get(span, span)
+                unit = self._spell(word)
+                units.append(unit)
+                known += unit.text != word
             at = stop
-        content = sum(unit.part != _CONNECTOR and not unit.numbering for unit in units)
-        return units if known >= _LEAST * content else None
-
-    @property
-    def _connectors(self) -> dict[str, str]:
-        found: dict[str, str] = self._rules.get("connectors", {})
-        return found
+        content = sum(unit.part_of_speech != _CONNECTOR and not unit.is_number for unit in units)
+        return units if known >= _MIN_KNOWN * content else None
 
     @cached_property
     def _spelling(self) -> tuple[list[tuple[str, str]], list[tuple[re.Pattern[str], str]]]:
         endings = sorted(map(tuple, self._rules.get("endings", ())), key=lambda pair: -len(pair[0]))
         return endings, [(re.compile(pattern), to) for pattern, to in self._rules.get("letters", ())]
 
-    def _spell(self, word: str) -> tuple[str, bool, str]:
+    def _spell(self, word: str) -> _Unit:
         if len(word) < 6 or not word.isascii() or not word.isalpha() or not word.islower():
-            return _NAME, False, word
+            return _Unit(None, _NAME, False, word)
         endings, letters = self._spelling
         for ending, to in endings:
             if word.endswith(ending) and len(word) - len(ending) >= 3:
                 stem = word[: -len(ending)]
-                for pattern, with_ in letters:
-                    stem = pattern.sub(with_, stem)
-                part = _ADJECTIVE if to in self._rules["adjectives"] else _NAME
-                return part, False, stem + to if part == _ADJECTIVE else self._capital(stem + to)
-        return _NAME, False, word
+                for pattern, replacement in letters:
+                    stem = pattern.sub(replacement, stem)
+                if to in self._rules["adjectives"]:
+                    return _Unit(None, _ADJECTIVE, False, stem + to)
+                return _Unit(None, _NAME, False, (stem + to).capitalize() if self.language == "de" else stem + to)
+        return _Unit(None, _NAME, False, word)
 
-    def _capital(self, word: str) -> str:
-        return word.capitalize() if self.language == "de" else word
-
-    def _drawn(self, members: Sequence[Member]) -> Member:
-        return members[0] if self._random.random() < _USUAL else self._random.choice(members)
+    def _draw(self, members: Sequence[Member]) -> Member:
+        return members[0] if self._random.random() < _FIRST_MEMBER else self._random.choice(members)
 
     def _member(self, unit: _Unit, part: str) -> Member | None:
         if unit.meaning is None:
-            return Member(unit.text, self.language, part=part) if unit.part == part else None
-        found = self._words.get((unit.meaning, part))
-        return self._drawn(found) if found else None
+            return Member(unit.text, self.language, part=part) if unit.part_of_speech == part else None
+        members = self._words.get((unit.meaning, part))
+        return self._draw(members) if members else None
 
     def _noun(self, unit: _Unit) -> tuple[str, str]:
         member = self._member(unit, _NOUN)
         if member is None:
-            other = self._member(unit, _ADJECTIVE)
-            return (other.form if other else unit.text), "n"
+            adjective = self._member(unit, _ADJECTIVE)
+            return (adjective.form if adjective else unit.text), "n"
         gender = member.gender[0] if member.gender else "n"
         if unit.plural and gender != "pl":
             return (member.plurals[0] if member.plurals else self._plural(member.form)), f"{gender} pl"
@@ -224,23 +220,26 @@ class Synthesiser:
             return word[:-2] + "ones"
         return word + ("s" if word[-1] in "aeiouáéó" else "es")
 
-    def _english(self, units: list[_Unit]) -> str:
-        places = []
+    def _replace_synonym(self, units: list[_Unit]) -> str:
+        """Replace one word of an English name by a synonym, if a word has one."""
+        replaceable = []
         for at, unit in enumerate(units):
             if unit.meaning is not None and not unit.plural:
-                others = [m for m in self._words.get((unit.meaning, unit.part), ()) if normalise(m.form) != unit.text]
-                if others:
-                    places.append((at, others))
+                members = self._words.get((unit.meaning, unit.part_of_speech), ())
+                synonyms = [member for member in members if normalise(member.form) != unit.text]
+                if synonyms:
+                    replaceable.append((at, synonyms))
         texts = [unit.text for unit in units]
-        if places:
-            at, others = self._random.choice(places)
-            texts[at] = self._drawn(others).form
+        if replaceable:
+            at, synonyms = self._random.choice(replaceable)
+            texts[at] = self._draw(synonyms).form
         return " ".join(texts)
 
     def _phrases(self, units: list[_Unit]) -> Iterator[tuple[str, list[_Unit]]]:
+        """Yield phrases, each with the connector before it."""
         start, before = 0, ""
         for at, unit in enumerate([*units, _Unit(None, _CONNECTOR, False, "")]):
-            if unit.part == _CONNECTOR:
+            if unit.part_of_speech == _CONNECTOR:
                 if at > start:
                     yield before, units[start:at]
                     before = ""
@@ -251,37 +250,36 @@ class Synthesiser:
                 start = at + 1
 
     def _german(self, units: list[_Unit]) -> str:
-        made: list[str] = []
+        parts: list[str] = []
         for before, phrase in self._phrases(units):
-            case = {"of": "genitive", "mit": "dative", "nach": "dative", "bei": "dative", "von": "dative"}.get(
-                before, ""
-            )
-            if before == "of" and made and len(phrase) == 1 and self._random.random() < 0.5:
+            case = "genitive" if before == "of" else "dative" if before in ("mit", "nach", "bei", "von") else ""
+            if before == "of" and parts and len(phrase) == 1 and self._random.random() < 0.5:
                 # Zyste der Niere, Nierenzyste
-                first = self._first_of(phrase[0])
-                last = made[-1].rpartition(" ")
+                first = self._compound_first(phrase[0])
+                others, _, last = parts[-1].rpartition(" ")
                 if first is not None:
-                    made[-1] = f"{last[0]} {_joined(first, last[2])}".strip()
+                    parts[-1] = f"{others} {_compound(first, last)}".strip()
                     continue
-            made += ["" if before == "of" else before, self._german_phrase(phrase, case)]
-        return " ".join(made)
+            parts += ["" if before == "of" else before, self._german_phrase(phrase, case)]
+        return " ".join(parts)
 
     def _german_phrase(self, phrase: list[_Unit], case: str) -> str:
         noun, gender = self._noun(phrase[-1])
         adjectives: list[str] = []
-        joined = True  # whether what stands before belongs to the compound
+        in_compound = True  # until the first adjective, going backwards
         for unit in reversed(phrase[:-1]):
             adjective = self._member(unit, _ADJECTIVE)
-            first = self._first_of(unit) if joined else None
-            if first is not None and (adjective is None or unit.part == _NOUN or self._random.random() < 0.4):
-                if unit.part == _NOUN and adjective is not None and self._random.random() < 0.25:
+            first = self._compound_first(unit) if in_compound else None
+            is_noun = unit.part_of_speech == _NOUN
+            if first is not None and (adjective is None or is_noun or self._random.random() < 0.4):
+                if is_noun and adjective is not None and self._random.random() < 0.25:
                     adjectives.insert(0, adjective.form)
                 else:
-                    noun = _joined(first, noun)
+                    noun = _compound(first, noun)
             elif adjective is not None:
                 adjectives.insert(0, adjective.form)
-                joined = False
-            elif joined:
+                in_compound = False
+            elif in_compound:
                 noun = f"{self._noun(unit)[0] if unit.meaning is not None else unit.text}-{noun}"
             else:
                 adjectives.insert(0, unit.text if unit.meaning is None else self._noun(unit)[0])
@@ -295,53 +293,51 @@ class Synthesiser:
             ending = "en" if plural else {"m": "em", "f": "er", "n": "em"}[gender[0]]
         elif self._random.random() < 0.15:
             ending = "e" if not plural else "en"
-        words = [_declined(word, ending) if word[:1].islower() else word for word in adjectives]
+        words = [_decline(word, ending) if word[:1].islower() else word for word in adjectives]
         return " ".join(filter(None, (article, *words, noun)))
 
-    def _first_of(self, unit: _Unit) -> str | None:
-        found = self._first.get(unit.meaning) if unit.meaning is not None else None
-        native = [member for member in found or () if member.form[:1].isupper()]
-        if native:
-            return self._drawn(native).form
-        return None
+    def _compound_first(self, unit: _Unit) -> str | None:
+        members = self._compound_firsts.get(unit.meaning, ()) if unit.meaning is not None else ()
+        native = [member for member in members if member.form[:1].isupper()]
+        return self._draw(native).form if native else None
 
     def _spanish(self, units: list[_Unit]) -> str:
-        made: list[str] = []
+        parts: list[str] = []
         for before, phrase in self._phrases(units):
             text, gender = self._spanish_phrase(phrase)
             articles = {"m": "del", "f": "de la", "pl": "de los"} if self._random.random() < 0.5 else {}
-            made += [articles.get(gender, "de") if before == "of" else before, text]
-        return " ".join(made)
+            parts += [articles.get(gender, "de") if before == "of" else before, text]
+        return " ".join(parts)
 
     def _spanish_phrase(self, phrase: list[_Unit]) -> tuple[str, str]:
         noun, gender = self._noun(phrase[-1])
         words = [noun]
         for unit in reversed(phrase[:-1]):
             adjective = self._member(unit, _ADJECTIVE)
-            if adjective is not None and (unit.part == _ADJECTIVE or self._random.random() < 0.6):
-                words.append(_agreeing(adjective.form, gender))
-            elif unit.part == _NAME:
+            if adjective is not None and (unit.part_of_speech == _ADJECTIVE or self._random.random() < 0.6):
+                words.append(_agree(adjective.form, gender))
+            elif unit.part_of_speech == _NAME:
                 words.append(unit.text if not unit.text[:1].isupper() else f"de {unit.text}")
             else:
                 words.append(f"de {self._noun(unit)[0]}")
         return " ".join(words), "pl" if gender.endswith("pl") else gender
 
 
-def made_names(
+def iter_synthetic_names(
     names: Iterable[Name], lexicon: Lexicon, languages: Sequence[str], per_concept: int = 3, seed: int = 1
 ) -> Iterator[Name]:
-    """What an encoder is trained on beside the names of a knowledge base.
+    """Yield further names to train an encoder on.
 
     Args:
-        names: of a knowledge base, in ascending order of their concepts; the English ones are taken.
-        per_concept: English names of a concept that names are made of, drawn where it has more.
+        names: of a knowledge base, in ascending order of their concepts; only the English ones are used.
+        per_concept: English names of a concept to start from, drawn where it has more.
 
     Yields:
-        The words of the lexicon (:func:`lexicon_names`), then made names, each once in a language of a concept, and
-        none that is its English name to the letter.
+        The names of the lexicon (:func:`iter_lexicon_names`), then synthetic names, each form of a concept once and
+        none that equals an English name.
     """
-    yield from lexicon_names(lexicon)
-    forms = Forms.of(lexicon)
+    yield from iter_lexicon_names(lexicon)
+    forms = LexiconForms.compile(lexicon)
     makers = [Synthesiser(lexicon, language, seed, forms) for language in languages]
     draw = random.Random(seed)
     english = (name for name in names if base(name.language) == "en")
@@ -350,21 +346,17 @@ def made_names(
         seen = {normalise(text) for text in texts}
         for text in texts if len(texts) <= per_concept else draw.sample(texts, per_concept):
             for maker in makers:
-                made = maker.make(text)
-                if made and (form := normalise(made)) not in seen:
+                name = maker.make(text)
+                if name and (form := normalise(name)) not in seen:
                     seen.add(form)
-                    yield Name(concept, made, language=maker.language)
+                    yield Name(concept, name, language=maker.language)
 
 
-def _letters(text: str) -> dict[str, str]:
-    return {normalise(word): word for word in re.split(r"[\s/,()-]+", text) if word}
-
-
-def _joined(first: str, last: str) -> str:
+def _compound(first: str, last: str) -> str:
     return first + (last[:1].lower() + last[1:] if last[1:2].islower() else f"-{last}")
 
 
-def _declined(adjective: str, ending: str) -> str:
+def _decline(adjective: str, ending: str) -> str:
     return adjective + ending if not adjective.endswith("e") else adjective + ending[1:]
 
 
@@ -374,7 +366,7 @@ def _genitive(noun: str) -> str:
     return noun + ("es" if noun.endswith(("z", "ß", "tz")) else "s")
 
 
-def _agreeing(adjective: str, gender: str) -> str:
+def _agree(adjective: str, gender: str) -> str:
     if " " in adjective:
         return adjective
     if gender[0] == "f":

@@ -1,7 +1,7 @@
-"""Texts with the vectors they are to be embedded by: kept on disk in columns, drawn in batches.
+"""Texts and their target vectors: columns on disk, drawn in batches.
 
-Three phases of BioLORD regress texts on vectors of a teacher: self-distillation, cross-lingual distillation and the
-static student. What they differ in is which texts belong to which vector, and that is what an :class:`Entry` says.
+Self-distillation, cross-lingual distillation and the static student all regress texts on vectors of a teacher. They
+differ in the texts of a vector (:class:`TextEntry`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import whole_folder
+from medlink.files.folders import atomic_folder
 from medlink.records import Definition, Name
-from medlink.training.data.batches import Batch, in_parts
+from medlink.training.data.batches import Batch, chunked
 
 _ENTRIES, _DIGEST = "entries.arrow", "digest"
 _TYPES = ("large_string", "int32", "float64", "float32")  # of the columns, as Arrow names them
-_AT_ONCE = 16_384
-_AGAIN = "delete it and run the phase again"
+_ENTRIES_PER_WRITE = 16_384
+_DELETE = "delete it and run the phase again"
 
 
 class ConceptTexts(NamedTuple):
-    """The distinct names and definitions of one concept, in the order in which they were given."""
+    """The distinct names and definitions of one concept, in the order given."""
 
     concept_id: str
     names: tuple[str, ...]
     definitions: tuple[str, ...] = ()
 
 
-class Entry(NamedTuple):
-    """A text and the number of its vector, ``row``.
+class TextEntry(NamedTuple):
+    """A text and the number of its target vector, ``row``.
 
-    ``share`` is what the teacher's embedding of the text adds to the vector; ``weight`` is what its error counts.
+    The vector is the sum of ``share`` times the teacher's embedding over its texts. ``weight`` is the weight of the
+    text in the loss.
     """
 
     text: str
@@ -49,32 +50,32 @@ class Entry(NamedTuple):
     weight: float = 1.0
 
 
-def concept_texts(names: Iterable[Name], *definitions: Iterable[Definition]) -> Iterator[ConceptTexts]:
-    """Join names and definitions by concept, one concept at a time; all streams are in ascending order of concepts.
+def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) -> Iterator[ConceptTexts]:
+    """Join names and definitions by concept; all streams are in ascending order of concepts.
 
     Raises:
         ConfigError: a stream is out of order.
 
-    >>> next(concept_texts([Name("A", "cold")], [Definition("A", "An infection."), Definition("B", "A sudden loss.")]))
+    >>> next(group_by_concept([Name("A", "cold")], [Definition("A", "An infection."), Definition("B", "A loss.")]))
     ConceptTexts(concept_id='A', names=('cold',), definitions=('An infection.',))
     """
     streams: list[Iterable[Name | Definition]] = [names, *definitions]
-    seen: str | None = None
+    previous: str | None = None
     concept = attrgetter("concept_id")
     for concept_id, records in groupby(merge(*streams, key=concept), key=concept):
-        if seen is not None and concept_id < seen:
-            message = f"names or definitions are not in order of their concepts: {concept_id} after {seen}"
+        if previous is not None and concept_id < previous:
+            message = f"names or definitions are not in order of their concepts: {concept_id} after {previous}"
             raise ConfigError(message, remedy="sort each by concept_id")
-        seen = concept_id
-        given = [record for record in records if record.text.strip()]
-        texts = dict.fromkeys(r.text for r in given if isinstance(r, Name))
-        about = dict.fromkeys(r.text for r in given if isinstance(r, Definition))
-        if given:
+        previous = concept_id
+        filled = [record for record in records if record.text.strip()]
+        texts = dict.fromkeys(record.text for record in filled if isinstance(record, Name))
+        about = dict.fromkeys(record.text for record in filled if isinstance(record, Definition))
+        if filled:
             yield ConceptTexts(concept_id, tuple(texts), tuple(text for text in about if text not in texts))
 
 
 class TextStore:
-    """Entries in a folder that :meth:`build` wrote. Texts are read when they are needed, the rest is 16 bytes for each.
+    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes of each entry.
 
     Raises:
         EncoderError: the folder is missing or damaged.
@@ -88,14 +89,14 @@ class TextStore:
             table = arrow.ipc.open_file(arrow.memory_map(str(folder / _ENTRIES))).read_all()
             self.digest = (folder / _DIGEST).read_text("utf-8")
             self._texts = table["text"]
-            self._rows, self._shares, self._weights = (table[name].to_numpy() for name in Entry._fields[1:])
+            self._rows, self._shares, self._weights = (table[name].to_numpy() for name in TextEntry._fields[1:])
         except (OSError, ValueError, LookupError, arrow.ArrowException) as error:
-            raise EncoderError(f"the texts cannot be read: {error}", path=folder, remedy=_AGAIN) from error
+            raise EncoderError(f"the texts cannot be read: {error}", path=folder, remedy=_DELETE) from error
         self.rows = int(self._rows.max()) + 1
 
     @classmethod
-    def build(cls, folder: Path, entries: Iterable[Entry]) -> TextStore:
-        """Write entries, whose rows begin at 0 and leave none out, to a folder that appears whole and replaces another.
+    def build(cls, folder: Path, entries: Iterable[TextEntry]) -> TextStore:
+        """Write entries to a folder, atomically; their rows begin at 0 and leave none out.
 
         Raises:
             ConfigError: there are none, or the folder cannot be written.
@@ -103,15 +104,15 @@ class TextStore:
         """
         import pyarrow as arrow
 
-        digest, schema = hashlib.sha256(), arrow.schema(list(zip(Entry._fields, _TYPES, strict=True)))
-        with whole_folder(folder, "the texts") as draft:
+        digest, schema = hashlib.sha256(), arrow.schema(list(zip(TextEntry._fields, _TYPES, strict=True)))
+        with atomic_folder(folder, "the texts") as draft:
             try:
                 with arrow.ipc.new_file(str(draft / _ENTRIES), schema) as file:
                     count = 0
-                    for part in in_parts(entries, _AT_ONCE):
-                        columns = dict(zip(Entry._fields, zip(*part, strict=True), strict=True))
+                    for part in chunked(entries, _ENTRIES_PER_WRITE):
+                        columns = dict(zip(TextEntry._fields, zip(*part, strict=True), strict=True))
                         file.write(arrow.record_batch(columns, schema=schema))
-                        # a weight is a cosine of the filter, whose last digits differ from one machine to the other
+                        # a weight is a cosine of the filter, whose last digits differ between machines
                         digest.update("".join(json.dumps(list(entry[:3])) for entry in part).encode())
                         count += len(part)
                 (draft / _DIGEST).write_text(digest.hexdigest(), "utf-8")
@@ -125,13 +126,13 @@ class TextStore:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def taught(
+    def iter_teacher_texts(
         self, size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
-        """The texts that make the vectors, each once, shortest first, and what they add to which.
+        """Yield the texts that the teacher embeds, each once, shortest first, ``size`` at a time.
 
-        Yields up to ``size`` texts, and for each of m additions the number of its text among these, its row and its
-        share, each ``(m,)``.
+        Also yield the m summands of target vectors that these texts make: index of the text, row of the vector, and
+        share, ``(m,)`` each.
         """
         from pyarrow import compute, table
 
@@ -139,23 +140,23 @@ class TextStore:
         keys = [(name, "ascending") for name in columns]
         order = compute.sort_indices(table(columns), sort_keys=keys).to_numpy()
         order = order[self._shares[order] > 0]
-        of_texts = groupby(order.tolist(), key=lambda entry: self._texts[entry].as_py())
-        for part in in_parts(((text, list(of)) for text, of in of_texts), size):
-            numbers = np.repeat(np.arange(len(part)), [len(of) for _, of in part])
-            added = np.concatenate([of for _, of in part])
-            yield [text for text, _ in part], numbers, self._rows[added], self._shares[added]
+        by_text = groupby(order.tolist(), key=lambda entry: self._texts[entry].as_py())
+        for part in chunked(((text, list(entries)) for text, entries in by_text), size):
+            text_index = np.repeat(np.arange(len(part)), [len(entries) for _, entries in part])
+            terms = np.concatenate([entries for _, entries in part])
+            yield [text for text, _ in part], text_index, self._rows[terms], self._shares[terms]
 
     def batches(
         self, order: NDArray[np.int32], size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int32], NDArray[np.float32]]]:
         """Texts, rows and weights of entries in a given order, ``size`` at a time."""
         for start in range(0, len(order), size):
-            some = order[start : start + size]
-            yield [self._texts[entry].as_py() for entry in some.tolist()], self._rows[some], self._weights[some]
+            part = order[start : start + size]
+            yield [self._texts[entry].as_py() for entry in part.tolist()], self._rows[part], self._weights[part]
 
 
 class TargetBatches:
-    """Batches of texts with their vectors and weights as labels: each entry once per epoch.
+    """Batches of texts, their target vectors and weights as labels; an epoch has each entry once.
 
     ``targets`` is the ``.npy`` file of the ``(rows, d)`` float32 vectors.
 
@@ -173,11 +174,11 @@ class TargetBatches:
         self.digest = hashlib.sha256(settings.encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """How many there are, the last of which may be a small one."""
+        """Number of batches; the last may be smaller."""
         return -(-len(self._store) // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from one on: a column of n texts; labels ``(n, d + 1)``, vector and then weight."""
+        """Yield batches from number ``start`` on: a column of n texts; labels ``(n, d + 1)``, vector, then weight."""
         order = np.arange(len(self._store), dtype=np.int32)
         np.random.default_rng([self._seed, epoch]).shuffle(order)
         vectors = read_targets(self._path)
@@ -192,5 +193,5 @@ def read_targets(path: Path) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{vectors.shape} {vectors.dtype}, rows of float32 expected")
     except (OSError, ValueError, EOFError) as error:
-        raise EncoderError(f"the targets cannot be read: {error}", path=path, remedy=_AGAIN) from error
+        raise EncoderError(f"the targets cannot be read: {error}", path=path, remedy=_DELETE) from error
     return vectors

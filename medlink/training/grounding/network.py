@@ -1,4 +1,4 @@
-"""Conceptual grounding in torch: the linear map, the network above it, and what both are trained on and by."""
+"""Conceptual grounding in torch: the linear map, the network on top, their batches and losses."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ from medlink.index.knn_graph import nearest
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding
-from medlink.training.common.fit import Figures
-from medlink.training.common.run import Run, neighbours, read_neighbours, write_neighbours
+from medlink.training.common.resumable_trainer import RunSummary
+from medlink.training.common.run import Run, neighbours_path, read_neighbours, write_neighbours
 from medlink.training.common.targets import to_unit
-from medlink.training.common.trainable import trainable
-from medlink.training.data.batches import Batch, order
-from medlink.training.grounding.synonyms import Ids, Sets, digest, retrieve_synonyms
+from medlink.training.common.trainable import make_trainable
+from medlink.training.data.batches import Batch, cycle_order
+from medlink.training.grounding.synonyms import Ids, SynonymSets, hash_sets, retrieve_synonyms
 from medlink.training.recipes import GroundingRecipe
 
 Floats = NDArray[np.float64]
-_AT_ONCE = 1024  # names through the wide layer
-_LEAST = 1e-9  # cosine distance below which names count as one
-_RIDGE = 1e-3  # added to the variance of names in every direction, as a share of its mean: names may be few
+_NAMES = 1024  # encoded at a time by the wide layer
+_MIN_DISTANCE = 1e-9  # least cosine distance of names
+_RIDGE = 1e-3  # added to the variance in every direction, as a share of its mean: there may be few names
 ANCHOR, POSITIVE, NEGATIVE = -1, -2, -3
-"""What a row of a batch is, if not a name that a prototype is the mean of: such a row has the number of its concept."""
+"""Labels of the rows of a batch; a name that contributes to a prototype has the number of its concept instead."""
 
 
 class ConceptMap(NamedTuple):
-    """Maps ``(x - mean) @ names`` of names and ``(u - mean) @ concepts`` of concepts, d numbers to d.
+    """Linear maps ``(x - mean) @ names`` of names and ``(u - mean) @ concepts`` of concepts, from d to d numbers.
 
-    ``mean`` is ``(d,)``, the matrices are ``(d, d)`` with a column for each variate, and ``correlations`` ``(d,)``
-    descend.
+    ``mean`` is ``(d,)``, the matrices are ``(d, d)`` with a column for each variate; ``correlations`` ``(d,)`` descend.
     """
 
     mean: Floats
@@ -63,11 +62,12 @@ def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Flo
 def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float = _RIDGE) -> ConceptMap:
     """CCA of names ``(n, d)`` and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and 5.3).
 
-    The map keeps the full dimension, as the paper's does. The paper names neither the algorithm nor the scale of the
-    variates. As the second variable is the mean of the first within each concept, the covariance of both is that of the
-    second, and the axes are the eigenvectors of one symmetric problem: ``between a = s^2 total a``. Both variates of a
-    pair, ``a x`` and ``a u / s``, have unit variance, and each is weighted here by its correlation s, so that what
-    names share with their concept counts most. ``owner (n,)`` numbers the concept of each, from 0, none left out.
+    As in the paper, the map has the full dimension. The paper names neither the algorithm nor the scale of the
+    variates. The second variable is the mean of the first within each concept. The covariance of both is therefore that
+    of the second, and the axes are the eigenvectors of one symmetric problem: ``between a = s^2 total a``. Both
+    variates of a pair, ``a x`` and ``a u / s``, have unit variance. Here each is weighted by its correlation s, so that
+    directions that names share with their concept count most. ``owner (n,)`` is the concept of each name, numbered from
+    0 without gaps.
 
     Raises:
         ConfigError: there is one concept, or all are embedded alike.
@@ -81,7 +81,7 @@ def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float
     total, between = names.T @ names / n, (concepts.T * np.bincount(owner)) @ concepts / n
     spread = float(np.trace(total)) / len(total)
     if float(np.trace(between)) <= 1e-12:
-        remedy = "train on several concepts, from an encoder that tells them apart"
+        remedy = "train on several concepts, from an encoder that distinguishes them"
         raise ConfigError("all concepts are embedded alike", remedy=remedy)
     values, axes = eigh(between, total + ridge * spread * np.eye(len(total)))
     values, axes = values[::-1], axes[:, ::-1]
@@ -101,10 +101,10 @@ def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: 
 def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
     """Mean cosine distance of prototypes, each the mean of encoded names, to their concepts (equation 4).
 
-    ``members (m, d)`` are encoded names, ``owner (m,)`` the row of the prototype of each, none left out; ``targets (b,
+    ``members (m, d)`` are encoded names, ``owner (m,)`` the row of the prototype of each, without gaps; ``targets (b,
     d)`` are CCA(u_p) of the concept of each prototype.
     """
-    # a sum points where the mean does
+    # the sum has the direction of the mean
     sums = torch.zeros_like(targets).index_add(0, owner, members)
     return (1 - cosine_similarity(sums, targets)).mean()
 
@@ -112,8 +112,8 @@ def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
 class GroundingLoss(torch.nn.Module):
     """Plain sum of :func:`synonym_loss` and :func:`prototype_loss` (equation 5).
 
-    Inputs: a column of n names; labels ``(n,)``, what each row is. ``targets`` are ``(concepts, d)``. Each concept of a
-    batch has one prototype. (In the authors' code each anchor has one of its own.)
+    Inputs: a column of n names; labels ``(n,)``, see :data:`ANCHOR`. ``targets`` are ``(concepts, d)``. Each concept of
+    a batch has one prototype. (In the authors' code each anchor has one of its own.)
     """
 
     targets: Tensor
@@ -121,45 +121,48 @@ class GroundingLoss(torch.nn.Module):
     def __init__(self, targets: Tensor, margin: float) -> None:
         super().__init__()
         self.margin = margin
-        self.register_buffer("targets", targets, persistent=False)  # made anew when a run is resumed
+        self.register_buffer("targets", targets, persistent=False)  # a resumed run computes them again
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss of the ``(n, d)`` embeddings of the one column."""
         (rows,) = embeddings
-        anchors, positives, negatives = (rows[labels == one] for one in (ANCHOR, POSITIVE, NEGATIVE))
+        anchors, positives, negatives = (rows[labels == kind] for kind in (ANCHOR, POSITIVE, NEGATIVE))
         concepts, owner = torch.unique(labels[labels >= 0], return_inverse=True)
-        grounded = prototype_loss(rows[labels >= 0], owner, self.targets.to(rows)[concepts])
-        return synonym_loss(anchors, positives, negatives, self.margin) + grounded
+        grounding = prototype_loss(rows[labels >= 0], owner, self.targets.to(rows)[concepts])
+        return synonym_loss(anchors, positives, negatives, self.margin) + grounding
 
 
 def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.random.Generator) -> Ids:
-    """A name of another concept for each of n names, near ones more often than far ones.
+    """Draw a name of another concept for each of n names, with a preference for near ones.
 
-    Fivez et al. 2021, section 3.2, names distance-weighted sampling (Wu et al. 2017) over all training names; as in the
-    authors' code the chance of a name is proportional to ``1 / (1 - cos)``, among the nearest of each. A name whose
-    nearest are all of its own concept meets any name of another, each as likely. ``rows`` and ``cosines (n, k)`` are
-    the nearest names of each, -1 where there are fewer, ``owner (n,)`` the concept of each name; there are two or more.
+    Fivez et al. 2021, section 3.2, names distance-weighted sampling (Wu et al. 2017) over all training names. As in the
+    authors' code the probability of a name is proportional to ``1 / (1 - cos)``, among the nearest of each. If these
+    are all of its own concept, the negative is a uniform draw from all other concepts.
+
+    Args:
+        rows, cosines: ``(n, k)`` nearest names of each, -1 for none.
+        owner: ``(n,)`` concept of each name; there are two or more.
     """
-    other = (rows >= 0) & (owner[rows] != owner[:, None])
-    sums = np.where(other, 1 / np.clip(1 - cosines.astype(np.float64), _LEAST, None), 0).cumsum(axis=1)
-    place = (sums <= rng.random((len(rows), 1)) * sums[:, -1:]).sum(axis=1)
-    drawn: Ids = rows[np.arange(len(rows)), np.minimum(place, rows.shape[1] - 1)]
-    for row in np.flatnonzero(~other.any(axis=1)):
+    is_other = (rows >= 0) & (owner[rows] != owner[:, None])
+    sums = np.where(is_other, 1 / np.clip(1 - cosines.astype(np.float64), _MIN_DISTANCE, None), 0).cumsum(axis=1)
+    column = (sums <= rng.random((len(rows), 1)) * sums[:, -1:]).sum(axis=1)
+    drawn: Ids = rows[np.arange(len(rows)), np.minimum(column, rows.shape[1] - 1)]
+    for row in np.flatnonzero(~is_other.any(axis=1)):
         drawn[row] = rng.choice(np.flatnonzero(owner != owner[row]))
     return drawn
 
 
 class GroundingBatches:
-    """Batches of synonym pairs; an epoch has each pair of names of one concept at most once, either as the anchor.
+    """Batches of synonym pairs; an epoch has each pair of names of one concept at most once, in either order.
 
-    A batch is one column of names: its anchors, positives and negatives, then the names of each of their concepts that
-    did not drop out (Fivez et al. 2021, sections 3.2 and 5.3; as many as the rate leaves, rounded up). The labels are
-    those of :class:`~medlink.training.grounding.losses.GroundingLoss`.
+    A batch is one column of names: its anchors, positives and negatives, then the names of their concepts after synonym
+    dropout (Fivez et al. 2021, sections 3.2 and 5.3; their number is rounded up). The labels are those of
+    :class:`GroundingLoss`.
 
     Attributes:
-        texts: all names, those of one concept one after the other.
+        texts: all names, by concept.
         owner, members: ``(n,)`` number of the concept of each, and the rows of each concept.
-        negatives: gives the ``(n,)`` rows of the negatives of all names in an epoch; to be set.
+        negatives: function from an epoch to the rows ``(n,)`` of the negatives of all names; to be set.
 
     Raises:
         ConfigError: no concept has two names.
@@ -167,53 +170,53 @@ class GroundingBatches:
 
     negatives: Callable[[int], Ids]
 
-    def __init__(self, sets: Sets, recipe: GroundingRecipe) -> None:
-        self._recipe, self.digest = recipe, digest(sets)
+    def __init__(self, sets: SynonymSets, recipe: GroundingRecipe) -> None:
+        self._recipe, self.digest = recipe, hash_sets(sets)
         self.texts = [text for names in sets.values() for text in names]
         self.owner: Ids = np.repeat(np.arange(len(sets)), [len(names) for names in sets.values()])
         self.members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
-        found = [rows[np.stack(np.triu_indices(len(rows), 1), axis=1)] for rows in self.members]
-        self.pairs = np.concatenate(found).astype(np.int32)
+        pairs = [rows[np.stack(np.triu_indices(len(rows), 1), axis=1)] for rows in self.members]
+        self.pairs = np.concatenate(pairs).astype(np.int32)
         if not len(self.pairs):
             remedy = "train on more synonyms, or with a smaller share for validation"
             raise ConfigError("no concept has two names to train on", remedy=remedy)
 
     def batches_per_epoch(self) -> int:
-        """How many there are; the last may be smaller."""
+        """Number of batches; the last may be smaller."""
         return math.ceil(min(len(self.pairs), self._recipe.pairs or len(self.pairs)) / self._recipe.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from one on; those before are not made."""
+        """Yield the batches of an epoch from number ``start`` on, without making earlier ones."""
         negatives, size, seed = self.negatives(epoch), self._recipe.batch_size, self._recipe.seed
-        places = order(seed, 0, epoch, len(self.pairs))
+        order = cycle_order(seed, 0, epoch, len(self.pairs))
         for number in range(start, self.batches_per_epoch()):
-            pairs = self.pairs[places[number * size : (number + 1) * size]]
+            pairs = self.pairs[order[number * size : (number + 1) * size]]
             yield self._batch(pairs, negatives, np.random.default_rng([seed, 1, epoch, number]))
 
     def _batch(self, pairs: NDArray[np.int32], negatives: Ids, rng: np.random.Generator) -> Batch:
         anchors, positives = rng.permuted(pairs, axis=1).T
         rate = 1 - self._recipe.synonym_dropout
-        of_concept = [self.members[concept] for concept in np.unique(self.owner[anchors]).tolist()]
-        members = [rng.choice(rows, math.ceil(len(rows) * rate), replace=False, shuffle=False) for rows in of_concept]
-        kept = np.concatenate(members)
-        rows = np.concatenate([anchors, positives, negatives[anchors], kept])
-        labels = np.concatenate([np.repeat([ANCHOR, POSITIVE, NEGATIVE], len(pairs)), self.owner[kept]])
+        of_concepts = [self.members[concept] for concept in np.unique(self.owner[anchors]).tolist()]
+        drawn = [rng.choice(rows, math.ceil(len(rows) * rate), replace=False, shuffle=False) for rows in of_concepts]
+        members = np.concatenate(drawn)
+        rows = np.concatenate([anchors, positives, negatives[anchors], members])
+        labels = np.concatenate([np.repeat([ANCHOR, POSITIVE, NEGATIVE], len(pairs)), self.owner[members]])
         return Batch(([self.texts[row] for row in rows],), labels)
 
 
 class KnownVectors(Module):
-    """Stands in for what lies below the network and is not trained: texts have the vectors that it gave them."""
+    """Precomputed vectors of texts, in place of the frozen modules below the network."""
 
     vectors: Tensor
 
     def __init__(self, rows: Mapping[str, int], vectors: NDArray[np.float32]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's Module is untyped
         self._rows = rows
-        # no weights: no checkpoint holds them
+        # not part of checkpoints
         self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Rows of texts."""
+        """Row numbers of texts."""
         return {"input_ids": torch.tensor([self._rows[text] for text in inputs])}
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
@@ -221,64 +224,62 @@ class KnownVectors(Module):
         return {**features, "sentence_embedding": self.vectors[features["input_ids"]]}
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Write nothing: the vectors are made anew when a run is resumed."""
+        """Write nothing: a resumed run computes the vectors again."""
 
     @classmethod
     def load(cls, *_: Any, **__: Any) -> KnownVectors:
-        """A module without vectors, of which a checkpoint only has the weights above."""
+        """A module without vectors: a checkpoint has only the weights above."""
         return cls({}, np.zeros((0, 1), dtype=np.float32))
 
 
 class GroundedEncoder:
-    """A frozen encoder, the map above it, and a network above both, trained on the vectors that these give to names.
+    """A frozen encoder, the linear map on top of it, and a network on top of both.
 
     Args:
-        encoder: what lies below.
-        sets, held_out: names of each concept, and (name, concept) pairs of these by which the network is validated.
+        encoder: the frozen encoder.
+        sets, held_out: names of each concept to train on, and (name, concept) pairs for validation.
 
     Attributes:
-        model: all of it.
-        fitted: the map; ``None`` where the recipe has none.
+        model: the three together.
+        concept_map: the linear map; ``None`` if the recipe has none.
     """
 
     def __init__(
-        self, encoder: Encoder, sets: Sets, held_out: Sequence[tuple[str, str]], recipe: GroundingRecipe
+        self, encoder: Encoder, sets: SynonymSets, held_out: Sequence[tuple[str, str]], recipe: GroundingRecipe
     ) -> None:
         self._recipe, self._batches = recipe, GroundingBatches(sets, recipe)
         texts, owner = [*self._batches.texts, *(text for text, _ in held_out)], self._batches.owner
         members = dict(zip(sets, self._batches.members, strict=True))
         self._names, self._synonyms = len(owner), [members[concept] for _, concept in held_out]
         vectors = encoder.encode(texts)
-        self._targets, self.fitted = concept_means(vectors[: self._names], owner), None
-        d, head = vectors.shape[1], list[torch.nn.Module]()
+        self._targets = concept_means(vectors[: self._names], owner)
+        self.concept_map: ConceptMap | None = None
+        d, linear, network = vectors.shape[1], list[torch.nn.Module](), list[torch.nn.Module]()
         if recipe.cca:
-            self.fitted = fit_map(vectors[: self._names], owner)
-            self._targets = (self._targets - self.fitted.mean) @ self.fitted.concepts
-            vectors = to_unit(((vectors - self.fitted.mean) @ self.fitted.names).astype(np.float32))
-            head = [_linear(self.fitted), Normalize()]
+            self.concept_map = fitted = fit_map(vectors[: self._names], owner)
+            self._targets = (self._targets - fitted.mean) @ fitted.concepts
+            vectors = to_unit(((vectors - fitted.mean) @ fitted.names).astype(np.float32))
+            linear = [_to_dense(fitted), Normalize()]
         torch.manual_seed(recipe.seed)
-        network: list[torch.nn.Module] = (
-            [
+        if recipe.hidden:
+            network = [
                 Dense(d, recipe.hidden, activation_function=torch.nn.ReLU()),
                 Dropout(recipe.dropout),
                 Dense(recipe.hidden, d, activation_function=torch.nn.Identity()),
                 Normalize(),
             ]
-            if recipe.hidden
-            else []
-        )
-        self._kept = KnownVectors({text: row for row, text in enumerate(texts)}, vectors)
-        self._network = SentenceTransformer(modules=[self._kept, *network])
-        read = [StaticEmbedding.of(encoder)] if isinstance(encoder, StaticEncoder) else trainable(encoder).model
-        below = [*read, Normalize()]
-        self.model = SentenceTransformer(modules=[*below, *head, *network], device=str(self._network.device))
+        self._inputs = KnownVectors({text: row for row, text in enumerate(texts)}, vectors)
+        self._network = SentenceTransformer(modules=[self._inputs, *network])
+        frozen = [StaticEmbedding.of(encoder)] if isinstance(encoder, StaticEncoder) else make_trainable(encoder).model
+        modules = [*frozen, Normalize(), *linear, *network]
+        self.model = SentenceTransformer(modules=modules, device=str(self._network.device))
 
-    def train(self, run: Run) -> Figures:
+    def train(self, run: Run) -> RunSummary:
         """Train the network, which ``model`` shares, to the best validation mAP, or to the last epoch without it."""
 
         def negatives(epoch: int) -> Ids:
-            """By the network as it stood when the epoch began: a run that is resumed has them again."""
-            if run.first and not neighbours(run.folder, epoch).exists():
+            """Negatives by the network at the start of the epoch, stored for a resumed run."""
+            if run.is_main and not neighbours_path(run.folder, epoch).exists():
                 rows, cosines = nearest(self._encoded()[: self._names], self._recipe.neighbours)
                 rng = np.random.default_rng([self._recipe.seed, 2, epoch])
                 drawn = draw_negatives(rows, cosines, self._batches.owner, rng)
@@ -289,7 +290,7 @@ class GroundedEncoder:
         self._batches.negatives = negatives
         run.evaluate = self._measure if self._synonyms else None
         loss = GroundingLoss(torch.from_numpy(self._targets.astype(np.float32)), self._recipe.margin)
-        # in a folder of its own: negatives are not among what is cleared beside checkpoints
+        # checkpoints have their own folder: beside them negatives would be deleted
         return run.fit(self._network, self._batches, loss, self._recipe, "network")
 
     def _measure(self, model: SentenceTransformer) -> float:
@@ -301,17 +302,17 @@ class GroundedEncoder:
         was_training = self._network.training
         self._network.eval()
         with torch.no_grad():
-            rows = torch.arange(len(self._kept.vectors), device=self._kept.vectors.device)
+            rows = torch.arange(len(self._inputs.vectors), device=self._inputs.vectors.device)
             parts = [
                 self._network({"input_ids": part})["sentence_embedding"].float().cpu()
-                for part in torch.split(rows, _AT_ONCE)
+                for part in torch.split(rows, _NAMES)
             ]
         self._network.train(was_training)
-        # numbers of 16 bits are not of unit length
+        # rounding to 16 bits changes the length
         return to_unit(torch.cat(parts).numpy())
 
 
-def _linear(fitted: ConceptMap) -> Dense:
+def _to_dense(fitted: ConceptMap) -> Dense:
     weight = torch.from_numpy(fitted.names.T.astype(np.float32).copy())
     bias = torch.from_numpy((-fitted.mean @ fitted.names).astype(np.float32))
     d = len(weight)

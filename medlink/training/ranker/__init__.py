@@ -1,1 +1,1 @@
-"""Cross-encoders that order the candidates of a linker anew."""
+"""Training of cross-encoders that re-rank the candidates of a linker."""

@@ -1,8 +1,8 @@
-"""The static student: a trained transformer distilled into the small encoder that runs on NumPy alone.
+"""The static student: a transformer distilled into the small encoder that runs on NumPy alone.
 
-Not in the papers. The student learns, as in BioLORD-2023, section "Self-distillation phase", to embed names where the
-teacher puts them; a teacher that is wider is reduced to the student's width by the axes that keep most of the inner
-products. What that costs is measured on names of the user's own knowledge base that were kept from training.
+Not in the papers. As in BioLORD-2023, section "Self-distillation phase", the student learns the teacher's embeddings of
+names. A wider teacher is reduced to the dimension of the student by the axes that preserve most of the inner products.
+The loss of accuracy is measured on names held out from the user's own knowledge base.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.common.fit import processes_here
+from medlink.training.common.resumable_trainer import process_state
 from medlink.training.common.run import Run
 from medlink.training.common.targets import (
-    keep_targets,
-    keep_texts,
+    fit_to_targets,
     principal_components,
-    project,
-    regress,
+    store_targets,
+    store_texts,
     sum_embeddings,
     to_unit,
+    write_projection,
 )
 from medlink.training.common.trainable import TrainedEmbedding
 from medlink.training.common.trainer import Trainer
-from medlink.training.data.text_store import Entry, TextStore
+from medlink.training.data.text_store import TextEntry, TextStore
 from medlink.training.recipes import StaticStudentRecipe
 
-_READ = 8192
+_ROWS = 8192  # read at a time
 CARD = {
     "title": "Static encoder distilled from a transformer",
     "summary": "the teacher's embeddings as targets, mean squared error",
@@ -49,8 +49,8 @@ CARD = {
 }
 
 
-class Accuracies(NamedTuple):
-    """Acc@1 on names kept from training: of the teacher, of the teacher reduced, and of the student."""
+class StudentAccuracy(NamedTuple):
+    """Acc@1 on held-out names: of the teacher, of its reduced embeddings, and of the student."""
 
     queries: int
     teacher: float
@@ -59,15 +59,15 @@ class Accuracies(NamedTuple):
 
 
 class StaticStudent(Trainer):
-    """Distil an encoder into a static one, and measure what was lost; ``accuracies`` says it too.
+    """Distil an encoder into a static one, and measure the loss; afterwards ``accuracy`` holds the figures.
 
-    Memory grows by 24 bytes for each name; the names and the teacher's embeddings of them lie on disk.
+    Memory grows by 24 bytes for each name; the names and the teacher's embeddings of them are on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
-        start: the static encoder that is trained (``"builtin"`` or a folder), or the shape of one with random weights;
-            by default a shape of the usual width, or of the teacher's if that is smaller.
-        recipe: how to train.
+        start: the static encoder to train (``"builtin"`` or a folder), or the shape of one with random weights; by
+            default of the usual dimension, or the teacher's if that is smaller.
+        recipe: hyperparameters.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
@@ -83,23 +83,23 @@ class StaticStudent(Trainer):
     ) -> None:
         self._names, self._teacher, self._start = names, teacher, start
         self.recipe = recipe or StaticStudentRecipe()
-        self.accuracies: Accuracies | None = None
+        self.accuracy: StudentAccuracy | None = None
 
     def _run(self, run: Run) -> None:
         recipe = self.recipe
-        if processes_here().num_processes > 1:
+        if process_state().num_processes > 1:
             raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
         module, start = self._module(load_encoder(self._teacher).dimension)
-        split = Split(self._names, recipe.held_out, recipe.seed)
-        store = keep_texts(run, split.entries)
+        split = HeldOutSplit(self._names, recipe.held_out, recipe.seed)
+        store = store_texts(run, split.entries)
         facts = self._targets(run, store, split, module.shape.dimension, start)
-        figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
+        figures = fit_to_targets(run, SentenceTransformer(modules=[module]), store, recipe)
         student = module.encoder()
-        read = store.batches(np.arange(len(store), dtype=np.int32), _READ)
-        dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in read)
+        batches = store.batches(np.arange(len(store), dtype=np.int32), _ROWS)
+        dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in batches)
         accuracy = accuracy_at_1(student.encode(split.texts), split.gold, dictionary)
         count = len(split.texts)
-        self.accuracies = Accuracies(count, facts["teacher"], facts["reduced"], accuracy)
+        self.accuracy = StudentAccuracy(count, facts["teacher"], facts["reduced"], accuracy)
         run.progress(f"Acc@1 on {count} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
         data = {
             "names": len(store),
@@ -107,14 +107,14 @@ class StaticStudent(Trainer):
             "SHA-256 of the names": f"`{store.digest}`",
             "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
         }
-        measured = {
+        results = {
+            **figures.facts(),
             "names kept from training, one of a concept, looked up among the others": count,
             "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
             f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
             "of this encoder": f"{accuracy:.4f}",
         }
-        figures_of_run = {**figures.facts(), **measured}
-        run.write(student.save, **CARD, start=start, data=data, recipe=recipe, figures=figures_of_run)
+        run.write(student.save, **CARD, start=start, data=data, recipe=recipe, figures=results)
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         dropout = self.recipe.feature_dropout
@@ -134,122 +134,122 @@ class StaticStudent(Trainer):
             )
         return module, fingerprint
 
-    def _targets(self, run: Run, store: TextStore, split: Split, dimension: int, start: str) -> dict[str, Any]:
+    def _targets(self, run: Run, store: TextStore, split: HeldOutSplit, dimension: int, start: str) -> dict[str, Any]:
         teacher = load_encoder(self._teacher)
         run.bind(self.recipe, data=store.digest, teacher=teacher.fingerprint, width=dimension, start=start)
 
         def make(path: Path) -> Mapping[str, Any]:
             run.progress(f"embedding {store.rows} names by the teacher")
-            whole = path.with_name("whole.npy")
-            rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
+            full = path.with_name("whole.npy")
+            rows = sum_embeddings(store, teacher.encode, teacher.dimension, full)
             queries = teacher.encode(split.texts)
             projection = principal_components(rows, dimension, centre=False)
-            reduced = project(rows, projection, path, unit=True)
-            figures = {
+            reduced = write_projection(rows, projection, path, unit=True)
+            facts = {
                 "fingerprint": teacher.fingerprint,
                 "width": teacher.dimension,
-                "teacher": accuracy_at_1(queries, split.gold, _parts(rows, split.owners)),
-                "reduced": accuracy_at_1(to_unit(projection(queries)), split.gold, _parts(reduced, split.owners)),
+                "teacher": accuracy_at_1(queries, split.gold, _in_parts(rows, split.owners)),
+                "reduced": accuracy_at_1(to_unit(projection(queries)), split.gold, _in_parts(reduced, split.owners)),
             }
             del rows
-            whole.unlink()
-            return figures
+            full.unlink()
+            return facts
 
-        return keep_targets(run, make)
+        return store_targets(run, make)
 
 
-class Split:
-    """The names to train on, and those that :func:`hold_out` kept from it, in ``texts``.
+class HeldOutSplit:
+    """Names to train on, and the texts that :func:`hold_out` drew.
 
-    When :meth:`entries` has been read, ``owners (n,)`` has the number of the concept of each name to train on, and
-    ``gold (q,)`` that of each name kept.
+    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` that
+    of each held-out name, as numbers.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
         self._names = names
-        self._held = hold_out(names, count, seed)
-        self.texts = [synonym.text for synonym in self._held]
+        self._held_out = hold_out(names, count, seed)
+        self.texts = [synonym.text for synonym in self._held_out]
         self.concepts = 0
         self.owners = np.empty(0, dtype=np.int32)
         self.gold = np.empty(0, dtype=np.int64)
 
-    def entries(self) -> Iterator[Entry]:
-        """The names to train on, each with a row of its own."""
-        held = dict.fromkeys(self._held, -1)
+    def entries(self) -> Iterator[TextEntry]:
+        """Yield the names to train on, each with its own row."""
+        gold = dict.fromkeys(self._held_out, -1)
         owners: array[int] = array("i")
         number = 0
-        for number, of_concept in enumerate(synonyms(self._names())):
-            for synonym in of_concept:
-                if synonym in held:
-                    held[synonym] = number
+        for number, synonyms in enumerate(iter_synonyms(self._names())):
+            for synonym in synonyms:
+                if synonym in gold:
+                    gold[synonym] = number
                     continue
-                yield Entry(synonym.text, len(owners))
+                yield TextEntry(synonym.text, len(owners))
                 owners.append(number)
         self.concepts = number + 1
         self.owners = np.frombuffer(owners, dtype=np.int32)
-        self.gold = np.array(list(held.values()), dtype=np.int64)
+        self.gold = np.array(list(gold.values()), dtype=np.int64)
 
 
 class Synonym(NamedTuple):
-    """A name of a concept; all names of one exact form (:func:`medlink.language.text.normalise`) are one."""
+    """A name of a concept, for all its names of one exact form (:func:`medlink.language.text.normalise`)."""
 
     concept_id: str
     text: str
 
 
-def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
-    """The different names of one concept after the other, the first spelling of each."""
-    for concept_id, of_concept in groupby(names, key=lambda name: name.concept_id):
+def iter_synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
+    """Yield the distinct names of each concept, with the first spelling of each."""
+    for concept_id, group in groupby(names, key=lambda name: name.concept_id):
         forms: dict[str, str] = {}
-        for name in of_concept:
+        for name in group:
             forms.setdefault(normalise(name.text), name.text)
         yield [Synonym(concept_id, text) for form, text in forms.items() if form]
 
 
 def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
-    """Draw up to ``count`` names that another name of their concept remains for, at most one of a concept.
+    """Draw up to ``count`` names, at most one of each concept with several names.
 
-    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone.
+    One pass over the concepts (Vitter 1985, algorithm R): memory grows only with ``count``.
 
     Raises:
         ConfigError: no concept has two names.
     """
     rng = np.random.default_rng(seed)
-    held: list[Synonym] = []
-    for seen, of_concept in enumerate(one for one in synonyms(names()) if len(one) > 1):
-        drawn = of_concept[int(rng.integers(len(of_concept)))]
-        place = int(rng.integers(seen + 1))
-        if len(held) < count:
-            held.append(drawn)
-        elif place < count:
-            held[place] = drawn
-    if not held:
+    drawn: list[Synonym] = []
+    for seen, synonyms in enumerate(group for group in iter_synonyms(names()) if len(group) > 1):
+        synonym = synonyms[int(rng.integers(len(synonyms)))]
+        position = int(rng.integers(seen + 1))
+        if len(drawn) < count:
+            drawn.append(synonym)
+        elif position < count:
+            drawn[position] = synonym
+    if not drawn:
         raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
-    return held
+    return drawn
 
 
 def accuracy_at_1(
     queries: NDArray[np.float32], gold: NDArray[np.int64], dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> float:
-    """Share of queries whose nearest name belongs to their concept.
+    """Share of queries whose nearest name, the first of several, belongs to their concept.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
-    Of names equally near the first counts. ``queries (q, d)`` are unit vectors, ``gold (q,)`` the concept of each; the
-    ``dictionary`` is read once, in parts: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
+    ``queries (q, d)`` are unit vectors, ``gold (q,)`` the concept of each. The ``dictionary`` is iterated once, in
+    parts: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
     """
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
-    found = np.full(len(queries), -1, dtype=np.int64)
+    predicted = np.full(len(queries), -1, dtype=np.int64)
     for vectors, concepts in dictionary:
         cosines = queries @ np.asarray(vectors, dtype=np.float32).T
         best = cosines.argmax(axis=1)
         values = cosines[np.arange(len(queries)), best]
         nearer = values > nearest
-        nearest[nearer], found[nearer] = values[nearer], concepts[best[nearer]]
-    return float((found == gold).mean())
+        nearest[nearer], predicted[nearer] = values[nearer], concepts[best[nearer]]
+    return float((predicted == gold).mean())
 
 
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
-    """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
+    """A student with random weights of the distribution in :class:`~medlink.training.static.trainer.StaticTrainer`."""
     torch.manual_seed(seed)
     module = TrainedEmbedding(config, dropout, shipped_forms() if config.families else None)
     with torch.no_grad():
@@ -260,7 +260,6 @@ def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmb
     return module
 
 
-def _parts(rows: NDArray[np.float32], owners: NDArray[np.int32]) -> Iterator[tuple[NDArray[Any], NDArray[np.int32]]]:
-    """Embeddings with the concepts they are of, a few thousand at a time."""
-    for start in range(0, len(rows), _READ):
-        yield rows[start : start + _READ], owners[start : start + _READ]
+def _in_parts(rows: NDArray[np.float32], owners: NDArray[np.int32]) -> Iterator[tuple[NDArray[Any], NDArray[np.int32]]]:
+    for start in range(0, len(rows), _ROWS):
+        yield rows[start : start + _ROWS], owners[start : start + _ROWS]

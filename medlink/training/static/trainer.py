@@ -1,12 +1,11 @@
-"""Training the static encoder on names of one concept against names of others.
+"""Training of the static encoder from random weights, on names of one concept against names of others.
 
 The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 4; in both directions, as BioLORD 2022,
-section 3.2 uses it on names and definitions): of a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
-``b_i`` among all ``b_j``. Names that share a concept are no negatives of each other, nor are names spelt like one that
-does (:func:`medlink.language.text.normalise`), as CODER++ has it (Zeng et al. 2022).
+section 3.2 uses it on names and definitions): in a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` has to find its
+``b_i`` among all ``b_j``. Names that share a concept are no negatives of each other, as in CODER++ (Zeng et al. 2022).
+Neither are names whose exact forms (:func:`medlink.language.text.normalise`) share a concept.
 
-Every batch touches some of the rows of the table. Gradients and steps are therefore of those rows alone, which is what
-makes two cores enough.
+A batch uses few rows of the table. Gradients and steps are restricted to these rows, so that two cores suffice.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import whole_folder
-from medlink.language.lexicon.forms import Forms, shipped_forms
-from medlink.language.lexicon.reading import with_own_words
+from medlink.files.folders import atomic_folder
+from medlink.language.lexicon.forms import LexiconForms, shipped_forms
+from medlink.language.lexicon.name_analysis import with_own_words
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.models.encoders import check_folder
@@ -39,66 +38,66 @@ from medlink.training.static.bags import Bags
 
 
 class RowAdam:
-    """The steps of torch's ``SparseAdam``: moments move only in rows that have a gradient.
+    """The steps of torch's ``SparseAdam``: moments change only in rows that have a gradient.
 
-    The rows are copied together, which is done by torch's dense kernel then, and copied back. On one core that takes
-    a third of the time of ``SparseAdam``, for whom a sparse gradient is searched row by row.
+    The rows are gathered, updated by torch's dense kernel, and copied back. On one core that takes a third of the time
+    of ``SparseAdam``, which searches a sparse gradient row by row.
 
     Args:
-        table: ``(rows, d)`` weights, stepped in place.
+        table: ``(rows, d)`` weights, updated in place.
     """
 
     def __init__(self, table: Tensor) -> None:
-        self._whole = [table.detach(), torch.zeros_like(table), torch.zeros_like(table)]
-        # taken once: fresh memory for each batch would cost as much as what is written there
-        self._parts = [torch.empty_like(table) for _ in self._whole]
+        self._full = [table.detach(), torch.zeros_like(table), torch.zeros_like(table)]
+        # allocated once: fresh memory for each batch would cost as much as filling it
+        self._buffers = [torch.empty_like(table) for _ in self._full]
         self._index = torch.zeros(0, dtype=torch.int64)
         self._steps = torch.zeros(())
 
     def rows(self, index: Tensor) -> Tensor:
-        """The rows of distinct numbers ``(n,)``, ``(n, d)``: a leaf whose gradient :meth:`step` uses up."""
+        """The rows ``(n, d)`` of distinct numbers ``(n,)``, as a leaf for whose gradient :meth:`step` is called."""
         self._index = index
-        return self._taken(0).requires_grad_()
+        return self._gather(0).requires_grad_()
 
     def step(self, gradient: Tensor, rate: float) -> None:
-        """Move the rows that :meth:`rows` gave last by their gradient."""
-        weights, mean, square = parts = self._parts[0][: len(gradient)], self._taken(1), self._taken(2)
+        """Update the rows of the last call of :meth:`rows` by their gradient."""
+        weights, mean, square = parts = self._buffers[0][: len(gradient)], self._gather(1), self._gather(2)
         adam(
             [weights], [gradient], [mean], [square], [], [self._steps], fused=True, amsgrad=False, beta1=0.9,
             beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
         )  # fmt: skip
-        for whole, part in zip(self._whole, parts, strict=True):
-            whole.index_copy_(0, self._index, part)
+        for full, part in zip(self._full, parts, strict=True):
+            full.index_copy_(0, self._index, part)
 
-    def _taken(self, part: int) -> Tensor:
-        return torch.index_select(self._whole[part], 0, self._index, out=self._parts[part][: len(self._index)])
+    def _gather(self, number: int) -> Tensor:
+        return torch.index_select(self._full[number], 0, self._index, out=self._buffers[number][: len(self._index)])
 
 
-class _Data:
-    """Names as features, in the order of their concepts, those of one concept in the order of their languages."""
+class _NameData:
+    """Features of names, ordered by concept and language."""
 
-    def __init__(self, names: Sequence[Name], config: StaticConfig, families: Forms | None) -> None:
+    def __init__(self, names: Sequence[Name], config: StaticConfig, forms: LexiconForms | None) -> None:
         from scipy.sparse import csr_matrix
 
         ordered = sorted({(n.concept_id, n.language, n.text) for n in names})
         ids = [concept for concept, _, _ in ordered]
         self.concept = np.unique(ids, return_inverse=True)[1]
         self.text = [text for _, _, text in ordered]
-        # regions are no languages of their own
+        # without region
         self.language = np.unique([base(tag) for _, tag, _ in ordered], return_inverse=True)[1]
-        self.bags = Bags(self.text, config, families)
+        self.bags = Bags(self.text, config, forms)
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
-        # A concept with one name has no positive of its own: its name only serves as a negative.
+        # the name of a concept with one name has no positive: it only serves as a negative
         self.sizes = np.diff(self.starts)
         # a run is all names of one concept in one language
-        begins = (np.diff(self.concept, prepend=-1) != 0) | (np.diff(self.language, prepend=-1) != 0)
-        self.run = np.cumsum(begins) - 1
-        self.run_starts = np.flatnonzero(begins)
+        is_first = (np.diff(self.concept, prepend=-1) != 0) | (np.diff(self.language, prepend=-1) != 0)
+        self.run = np.cumsum(is_first) - 1
+        self.run_starts = np.flatnonzero(is_first)
         self.run_sizes = np.diff(np.append(self.run_starts, len(ordered)))
-        forms = np.unique([normalise(text) for text in self.text], return_inverse=True)[1]
-        belongs = csr_matrix((np.ones(len(forms), np.int32), (forms, self.concept)))
-        # a row for each name: the concepts of all names that are spelt alike
-        self.concepts = belongs[forms]
+        form = np.unique([normalise(text) for text in self.text], return_inverse=True)[1]
+        concepts_of_form = csr_matrix((np.ones(len(form), np.int32), (form, self.concept)))
+        # a row for each name: the concepts of all names of its form
+        self.concepts = concepts_of_form[form]
         digest = hashlib.sha256("".join("\t".join(row) + "\n" for row in ordered).encode()).hexdigest()
         self.facts = {
             "names": len(ordered),
@@ -106,44 +105,44 @@ class _Data:
             "SHA-256 of the names with their concepts and languages": f"`{digest}`",
         }
 
-    def checked(self, what: str, remedy: str) -> Self:
+    def check(self, what: str, remedy: str) -> Self:
         if int((self.sizes > 1).sum()) < 2:
             raise ConfigError(f"fewer than two {what} have two names", remedy=remedy)
         return self
 
-    def partners(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
-        """For each anchor another name of its concept: by a chance, one in another language; else any.
+    def draw_positives(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw another name of its concept for each anchor, with probability ``foreign`` in another language.
 
-        An anchor whose concept has names in other languages draws one of the languages first, each as likely as the
-        others, then a name in it: the many names in one language do not crowd out the few in another.
+        A uniform draw chooses that language, so large languages do not crowd out small ones. Without another language,
+        any other name is drawn.
         """
         concept = self.concept[anchors]
-        found = self.starts[concept] + rng.integers(0, self.sizes[concept] - 1)
-        found += found >= anchors
-        first = self.run[self.starts[concept]]
-        others = self.run[self.starts[concept + 1] - 1] - first
-        chosen = np.flatnonzero((others > 0) & (rng.random(len(anchors)) < foreign))
-        run = first[chosen] + rng.integers(0, others[chosen])
+        positives = self.starts[concept] + rng.integers(0, self.sizes[concept] - 1)
+        positives += positives >= anchors
+        first_run = self.run[self.starts[concept]]
+        other_runs = self.run[self.starts[concept + 1] - 1] - first_run
+        chosen = np.flatnonzero((other_runs > 0) & (rng.random(len(anchors)) < foreign))
+        run = first_run[chosen] + rng.integers(0, other_runs[chosen])
         run += run >= self.run[anchors[chosen]]
-        found[chosen] = self.run_starts[run] + rng.integers(0, self.run_sizes[run])
-        return np.asarray(found)
+        positives[chosen] = self.run_starts[run] + rng.integers(0, self.run_sizes[run])
+        return np.asarray(positives)
 
-    def same(self, ones: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether two names share a concept: ``(n, m)``. Names that are spelt alike have all concepts of each other."""
-        return np.asarray((self.concepts[ones] @ self.concepts[others].T).toarray() > 0)
+    def share_concept(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether two names, or names of their forms, share a concept: ``(n, m)``."""
+        return np.asarray((self.concepts[rows] @ self.concepts[columns].T).toarray() > 0)
 
 
 class StaticTrainer:
-    """Train a :class:`StaticEncoder` from nothing; a run takes minutes and keeps no checkpoints.
+    """Train a :class:`StaticEncoder` from random weights; a run takes minutes and has no checkpoints.
 
     Args:
-        names: names with their concepts; at least two concepts with two different names each.
+        names: names of at least two concepts with two different names each.
         start: shape of the encoder.
-        recipe: how to train.
-        coarse: names of near meaning instead of one, such as all terms under one code, with the code as their concept.
-            They are drawn near each other, more weakly than synonyms. They are no negatives of each other: many of them
-            are synonyms, and what tells the rest apart is learned from ``names``.
-        forms: of the lexicon, where the shape has word families; those of the lexicon that ships when left out.
+        recipe: hyperparameters.
+        coarse: names of similar meaning, such as all terms under one code, with the code as their concept. Their pull
+            is weaker than that of synonyms. They are no negatives of each other: many are synonyms, and ``names``
+            distinguish the rest.
+        forms: of the lexicon, for a shape with word families; by default of the shipped lexicon.
 
     Raises:
         ConfigError: the names do not suffice.
@@ -155,7 +154,7 @@ class StaticTrainer:
         start: StaticConfig | None = None,
         recipe: StaticRecipe | None = None,
         coarse: Sequence[Name] = (),
-        forms: Forms | None = None,
+        forms: LexiconForms | None = None,
     ) -> None:
         self.config = config = start or StaticConfig()
         self.recipe = recipe or StaticRecipe()
@@ -164,9 +163,9 @@ class StaticTrainer:
         if config.families:
             forms = with_own_words(forms or shipped_forms(), sorted({name.text for name in (*names, *coarse)}))
         remedy = "train on a source that has synonyms or translations"
-        self.data = _Data(names, config, forms).checked("concepts", remedy)
+        self.data = _NameData(names, config, forms).check("concepts", remedy)
         remedy = "give each name the code that it shares with others as its concept, or leave coarse out"
-        self.coarse = _Data(coarse, config, forms).checked("coarse concepts", remedy) if coarse else None
+        self.coarse = _NameData(coarse, config, forms).check("coarse concepts", remedy) if coarse else None
         generator = torch.Generator().manual_seed(self.recipe.seed)
         self.module = module = StaticEmbedding(config, forms=forms)
         with torch.no_grad():
@@ -175,67 +174,67 @@ class StaticTrainer:
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
 
-    def _embed(self, found: Features, table: RowAdam, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Embeddings ``(n, d)``, and the table rows that they were made of, as a leaf."""
-        # by flags: a sort of the numbers takes seven times as long
-        place = np.zeros(self.config.rows, dtype=np.int64)
-        place[found.rows] = place[found.marker_rows] = place[found.family_rows] = 1
-        used = np.flatnonzero(place)
-        place[used] = np.arange(len(used))
+    def _embed(self, features: Features, table: RowAdam, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Embeddings ``(n, d)``, and the table rows that they were computed from, as a leaf."""
+        # by flags: to sort the numbers takes seven times as long
+        position = np.zeros(self.config.rows, dtype=np.int64)
+        position[features.rows] = position[features.marker_rows] = position[features.family_rows] = 1
+        used = np.flatnonzero(position)
+        position[used] = np.arange(len(used))
         vectors = table.rows(torch.from_numpy(used))
-        rows, marker_rows, family_rows = place[found.rows], place[found.marker_rows], place[found.family_rows]
+        rows, markers, families = (position[r] for r in (features.rows, features.marker_rows, features.family_rows))
         dropout = self.recipe.feature_dropout
-        # a name has but one or two markers: they drop out half as often
-        shares = ((rows, dropout), (marker_rows, dropout / 2), (family_rows, dropout))
-        weights = [self._kept(len(part), share, rng) for part, share in shares]
-        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows, family_rows=family_rows))
-        return self.module.compose(vectors, read, *weights), vectors
+        # a name has only one or two markers: they drop out half as often
+        shares = ((rows, dropout), (markers, dropout / 2), (families, dropout))
+        weights = [self._dropout_weights(len(part), share, rng) for part, share in shares]
+        inputs = as_tensors(features._replace(rows=rows, marker_rows=markers, family_rows=families))
+        return self.module.compose(vectors, inputs, *weights), vectors
 
-    def _kept(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
+    def _dropout_weights(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
         if not dropout:
             return torch.ones(count)
-        kept = rng.random(count // self.config.probes) >= dropout
-        return torch.from_numpy(np.repeat(kept, self.config.probes) / np.float32(1 - dropout))
+        remains = rng.random(count // self.config.probes) >= dropout
+        return torch.from_numpy(np.repeat(remains, self.config.probes) / np.float32(1 - dropout))
 
     def _anchors(self) -> NDArray[np.int64]:
-        """Names of concepts with several, those of small languages more than once."""
+        """Names of concepts with several names; names in small languages repeat."""
         data = self.data
         anchors = np.flatnonzero(data.sizes[data.concept] > 1)
         counts = np.bincount(data.language[anchors])
-        times = np.sqrt(counts.max() / np.maximum(counts, 1)).round().clip(1, self.recipe.language_boost)
-        return np.asarray(np.repeat(anchors, times.astype(np.int64)[data.language[anchors]]))
+        repeats = np.sqrt(counts.max() / np.maximum(counts, 1)).round().clip(1, self.recipe.language_boost)
+        return np.asarray(np.repeat(anchors, repeats.astype(np.int64)[data.language[anchors]]))
 
     def _coarse_batches(self, fine: int) -> int:
         return round(fine * self.recipe.coarse_share / (1 - self.recipe.coarse_share)) if self.coarse else 0
 
     def _epoch(
         self, epoch: int, rng: np.random.Generator
-    ) -> Iterator[tuple[_Data, NDArray[np.int64], NDArray[np.int64]]]:
-        """Batches of pairs of names: each name of a concept with several is an anchor once per epoch, unless coarse."""
+    ) -> Iterator[tuple[_NameData, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield batches of anchors and positives: each of :meth:`_anchors` once, and a share of coarse batches."""
         size = self.recipe.batch_size
         anchors = self._anchors()
         if epoch >= self.recipe.epochs - self.recipe.hard_epochs:
             order = self._neighbour_order(anchors, rng)
         else:
             order = rng.permutation(anchors)
-        partner = self.data.partners(order, self.recipe.foreign, rng)
-        batches = [(self.data, order[i : i + size], partner[i : i + size]) for i in range(0, len(order) - 1, size)]
+        positives = self.data.draw_positives(order, self.recipe.foreign, rng)
+        batches = [(self.data, order[i : i + size], positives[i : i + size]) for i in range(0, len(order) - 1, size)]
         if self.coarse:
-            siblings = np.flatnonzero(self.coarse.sizes[self.coarse.concept] > 1)
-            for drawn in rng.choice(siblings, (self._coarse_batches(len(batches)), size)):
-                batches.append((self.coarse, drawn, self.coarse.partners(drawn, self.recipe.foreign, rng)))
+            candidates = np.flatnonzero(self.coarse.sizes[self.coarse.concept] > 1)
+            for drawn in rng.choice(candidates, (self._coarse_batches(len(batches)), size)):
+                batches.append((self.coarse, drawn, self.coarse.draw_positives(drawn, self.recipe.foreign, rng)))
         for i in rng.permutation(len(batches)):
             yield batches[i]
 
     def _neighbour_order(self, anchors: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Anchors in runs of near neighbours, so that a batch holds hard negatives (ANCE, Xiong et al. 2021).
+        """Order anchors so that a batch holds near neighbours as hard negatives (ANCE, Xiong et al. 2021).
 
-        Anchors are taken at random; each takes its nearest names of other concepts, found by Faiss in the embeddings
-        of the moment, along with it.
+        In random order, each anchor is followed by its nearest names of other concepts, by Faiss on the present
+        embeddings.
         """
         import faiss
 
-        vectors = self.data.bags.embedded(self.module)[anchors]
+        vectors = self.data.bags.embed(self.module)[anchors]
         cells = max(1, int(len(anchors) ** 0.5))
         quantiser = faiss.IndexFlatIP(self.config.dimension)
         index = faiss.IndexIVFFlat(quantiser, self.config.dimension, cells, faiss.METRIC_INNER_PRODUCT)
@@ -246,23 +245,23 @@ class StaticTrainer:
         k = self.recipe.hard_neighbours
         near = np.concatenate([index.search(vectors[i : i + 8192], 4 * k)[1] for i in range(0, len(vectors), 8192)])
         concept = self.data.concept[anchors]
-        taken = np.zeros(len(anchors), dtype=bool)
+        placed = np.zeros(len(anchors), dtype=bool)
         order: list[int] = []
         for start in rng.permutation(len(anchors)):
-            seen: set[int] = set()
-            for j in (start, *near[start]) if not taken[start] else ():
-                if j >= 0 and not taken[j] and concept[j] not in seen:
-                    taken[j] = True
-                    seen.add(concept[j])
+            concepts: set[int] = set()
+            for j in (start, *near[start]) if not placed[start] else ():
+                if j >= 0 and not placed[j] and concept[j] not in concepts:
+                    placed[j] = True
+                    concepts.add(concept[j])
                     order.append(j)
-                    if len(seen) > k:
+                    if len(concepts) > k:
                         break
         return np.asarray(anchors[np.array(order)])
 
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
         """Run the recipe and write the encoder with its card into the folder ``out``.
 
-        Same names, recipe and number of threads give the same weights. ``progress`` is called with a line now and then.
+        Same names, recipe and number of threads give the same weights. ``progress`` is called with lines of progress.
 
         Raises:
             ConfigError: the folder cannot be written, or holds something else.
@@ -273,7 +272,7 @@ class StaticTrainer:
         figures = self._run(progress or (lambda _: None))
         encoder = self.module.encoder()
         coarse = self.coarse.facts if self.coarse else {}
-        with whole_folder(out, "the encoder") as draft:
+        with atomic_folder(out, "the encoder") as draft:
             encoder.save(draft)
             write_card(
                 draft,
@@ -298,12 +297,12 @@ class StaticTrainer:
         optimiser = torch.optim.AdamW(layers, weight_decay=0.01)
         step, running = 0, 0.0
         for epoch in range(recipe.epochs):
-            for data, anchors, partners in self._epoch(epoch, rng):
+            for data, anchors, positives in self._epoch(epoch, rng):
                 progress = step / total
                 rate = recipe.learning_rate * min(progress / recipe.warmup, (1 - progress) / (1 - recipe.warmup))
-                vectors, leaf = self._embed(data.bags.take(np.concatenate([anchors, partners])), table, rng)
+                vectors, leaf = self._embed(data.bags.take(np.concatenate([anchors, positives])), table, rng)
                 n = len(anchors)
-                same = torch.from_numpy(data.same(anchors, partners))
+                same = torch.from_numpy(data.share_concept(anchors, positives))
                 temperature = recipe.temperature if data is self.data else recipe.coarse_temperature
                 loss = info_nce(vectors[:n], vectors[n:], same, temperature, both_ways=True)
                 if not torch.isfinite(loss):

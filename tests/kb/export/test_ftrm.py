@@ -1,7 +1,6 @@
-"""The FTRM container as it is written: held against the rules of its specification, version 1.
+"""FTRM export, checked against the rules of its specification, version 1.
 
-The server that serves it, Hades, is a Clojure program that no registry of this project has. So the container is read as
-its specification tells a reader to.
+The server Hades is a Clojure program, which is not available here.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def rows(file: sqlite3.Connection, statement: str, *given: str) -> list[Any]:
     return file.execute(statement, given).fetchall()
 
 
-def test_the_file_says_what_it_is_and_is_sound(house_kb: Path, mapped: Path, tmp_path: Path) -> None:
+def test_header_and_integrity(house_kb: Path, mapped: Path, tmp_path: Path) -> None:
     for path in (house_kb, mapped):
         file = written(path, tmp_path / "out.ftrm")
         assert rows(file, "PRAGMA application_id") == [(int.from_bytes(b"FTRM", "big"),)]
@@ -58,12 +57,12 @@ def test_the_same_concepts_as_in_fhir(mapped: Path, tmp_path: Path) -> None:
                 file, "SELECT code, display, definition FROM concept WHERE cs_url = ? AND cs_version = ?", *address
             )
         } == {each["code"]: (each.get("display"), each.get("definition")) for each in one["concept"]}
-        said = rows(
+        designations = rows(
             file,
             "SELECT code, language, use_code, value FROM concept_designation WHERE cs_url = ? AND cs_version = ?",
             *address,
         )
-        assert set(said) == {
+        assert set(designations) == {
             (each["code"], named.get("language"), named["use"]["code"], named["value"])
             for each in one["concept"]
             for named in each.get("designation", ())

@@ -10,7 +10,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Concept, Mapping, Name, Record, Relation, Source
-from tests.kb.writers import read_alphaid, write_lines
+from tests.kb.writers import read_all, read_alphaid, write_lines
 
 ALPHA_ID_SE = [
     "1|I1|A17.0+|G01*|||3389|Tuberkulöse Meningitis",
@@ -75,8 +75,7 @@ def test_a_term_with_an_orpha_code_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_alphabet(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("".join(f"{line}\r\n" for line in ALPHABET).encode(encoding))
-    problems = Problems()
-    records = list(read_alphaid(tmp_path / "a.txt", problems=problems))
+    records, problems = read_all(read_alphaid, tmp_path / "a.txt")
     assert records == [
         Source("Alphabet", "", "a"),
         Concept("ALPHABET:5", "Alphabet"),
@@ -100,8 +99,7 @@ def test_alphabet(encoding: str, tmp_path: Path) -> None:
 def test_a_damaged_byte_is_no_other_encoding(tmp_path: Path) -> None:
     lines = [f"1|I{n}|I21.9|||||Übelkeit {n}\n".encode() for n in range(9)]
     (tmp_path / "a.txt").write_bytes(b"".join(lines).replace("Ü".encode(), b"\xff", 1))
-    problems = Problems()
-    records = list(read_alphaid(tmp_path / "a.txt", problems=problems))
+    records, problems = read_all(read_alphaid, tmp_path / "a.txt")
     assert problems.bad == {"bad bytes": 1}
     assert {one.text for one in records if isinstance(one, Name)} == {f"Übelkeit {n}" for n in range(1, 9)}
 
@@ -117,6 +115,7 @@ def test_bad_rows(tmp_path: Path) -> None:
         list(read_alphaid(path))
 
 
+@pytest.mark.slow
 def test_files_of_bfarm(shared: Path) -> None:
     """Counts are those of the cells of the files."""
     folder = shared / "data" / "terminologies" / "icd_de"

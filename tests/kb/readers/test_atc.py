@@ -10,7 +10,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
-from tests.kb.writers import read_atc, write_lines
+from tests.kb.writers import read_all, read_atc, write_lines
 
 HEADER = "ATC-Code\t\tATC-Bedeutung\t\tDDD-Info"
 
@@ -31,8 +31,7 @@ def test_everything(tmp_path: Path) -> None:
         "A01AA03\t\tOlaflur\t\t28 Tabletten; ",
         "21 Tabletten O A01AA04\t\tZinnfluorid\t\t",
     ]
-    problems = Problems()
-    records = list(read_atc(write_lines(tmp_path / "ATC_2026.csv", lines), problems=problems))
+    records, problems = read_all(read_atc, write_lines(tmp_path / "ATC_2026.csv", lines))
     assert records[0] == Source("ATC", "2026", "Anatomical Therapeutic Chemical")
     assert {one.concept_id: one.text for one in records if isinstance(one, Name)} == {
         "ATC:A": "ALIMENTÄRES SYSTEM",
@@ -54,21 +53,16 @@ def test_everything(tmp_path: Path) -> None:
     assert (problems.rows, problems.bad, problems.skipped) == (8, {}, {})
 
 
-def test_options_and_bad_rows(tmp_path: Path) -> None:
+def test_bad_rows(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", [HEADER, "A\t\ta\t\t", "A\t\tb\t\t", "A1\t\tc\t\t", "A01\t\t\t\t", "B\t\td"])
-    problems = Problems(1)
-    records = list(read_atc(path, source="S", version="1", language="en", problems=problems))
-    assert records[:3] == [
-        Source("S", "1", "Anatomical Therapeutic Chemical"),
-        Concept("ATC:A", "S"),
-        Name("ATC:A", "a", "en", "preferred", "S", True),
-    ]
+    _, problems = read_all(read_atc, path, share=1)
     assert problems.bad == {"no ATC code, or no name": 2, "column count": 1}
     assert problems.skipped == {"code given more than once": 1}
     with pytest.raises(InputError, match="looked for the columns ATC-Code and ATC-Bedeutung; found 1 column"):
         list(read_atc(write_lines(path, ["a"])))
 
 
+@pytest.mark.slow
 def test_german_edition(shared: Path) -> None:
     """Codes are those that a pattern finds in the text, also where a line runs into the next."""
     path = shared / "data" / "terminologies" / "atc_de" / "ATC_2026.csv"
@@ -87,6 +81,5 @@ def test_lines_that_belong_to_no_row(tmp_path: Path) -> None:
     """A table that lost its tabs is no cell of thousands of lines: each hundred of them is a bad row."""
     path = write_lines(tmp_path / "x.txt", [HEADER, *["A01AA01 Natriumfluorid 1,1 mg"] * 20_000])
     problems = Problems(1)
-
     assert len(list(read_atc(path, problems=problems))) == 1
     assert problems.bad == {"column count": 200}

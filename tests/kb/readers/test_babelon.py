@@ -9,7 +9,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Definition, Name, Source
-from tests.kb.writers import read_babelon, write_lines
+from tests.kb.writers import read_all, read_babelon, write_lines
 
 
 def test_babelon_columns_in_any_order(tmp_path: Path) -> None:
@@ -91,7 +91,6 @@ def test_what_is_deprecated(tmp_path: Path) -> None:
         "Cyst\tX:2\trdfs:label\tde\tobsolete Zyste",
         "Cyst\tX:3\trdfs:label\tde\tZyste",
     ]
-    problems = Problems()
-    records = list(read_babelon(write_lines(tmp_path / "x.tsv", [header, *rows]), problems=problems))
+    records, problems = read_all(read_babelon, write_lines(tmp_path / "x.tsv", [header, *rows]))
     assert [record.concept_id for record in records if isinstance(record, Name)] == ["X:1", "X:3"]
     assert problems.skipped == {"obsolete term": 1}

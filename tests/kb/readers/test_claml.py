@@ -10,10 +10,10 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import LONGEST_LINE
+from medlink.files.streams import MAX_LINE_BYTES
 from medlink.kb.readers.claml import read_claml
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
-from tests.kb.writers import names_of
+from tests.kb.writers import names_of, read_all
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE ClaML SYSTEM "ClaML.dtd">\n<ClaML version="2.0.0">\n'
 TITLE = '<Meta name="lang" value="de"/><Title name="ICD-10-GM" date="2023-09-15" version="2024">ICD der Tests</Title>\n'
@@ -54,8 +54,7 @@ def write(path: Path, classes: str = CLASSES, head: str = HEAD, title: str = TIT
 
 
 def test_everything(tmp_path: Path) -> None:
-    problems = Problems()
-    records = list(read_claml(write(tmp_path / "x.xml"), problems=problems))
+    records, problems = read_all(read_claml, write(tmp_path / "x.xml"))
     assert records[:4] == [
         Source("ICD-10-GM", "2024", "ICD der Tests"),
         Concept("ICD10GM:IV", "ICD-10-GM"),
@@ -123,8 +122,7 @@ def test_bad_classes(tmp_path: Path) -> None:
         f'<Class kind="category">{preferred("x")}</Class><Class code="F1"/><Class code="E10">{preferred("x")}</Class>'
     )
     more += f'<ModifierClass modifier="S4">{preferred("x")}</ModifierClass>'
-    problems = Problems()
-    list(read_claml(write(tmp_path / "x.xml", CLASSES + more), problems=problems))
+    _, problems = read_all(read_claml, write(tmp_path / "x.xml", CLASSES + more))
     assert problems.bad == {"class without a code or a title": 2, "modifier without a code or a title": 1}
     assert problems.skipped["class given more than once"] == 1
     assert problems.rows == 13
@@ -149,8 +147,7 @@ def test_modifiers_without_end(tmp_path: Path) -> None:
     many = (
         f'\n<Class code="E">{preferred("x")}{chr(60)}ModifiedBy code="M"/>' + 80 * '<ModifiedBy code="M"/>' + "</Class>"
     )
-    problems = Problems(1)
-    records = list(read_claml(write(tmp_path / "x.xml", codes + blank + many), problems=problems))
+    records, problems = read_all(read_claml, write(tmp_path / "x.xml", codes + blank + many), share=1)
     assert problems.bad == {"modifier without a code or a title": 1, "class with more than 10,000 modified codes": 1}
     assert str(problems.examples[-1]).startswith(f"{tmp_path / 'x.xml'}:6: ")
     # E, and what one to four digits behind it make
@@ -166,10 +163,13 @@ def test_modifiers_without_end(tmp_path: Path) -> None:
         (f'<!DOCTYPE ClaML [<!ENTITY a "aaaa">]><ClaML>{TITLE}</ClaML>', "has entities of its own"),
         (f'<!DOCTYPE ClaML [<!ENTITY a SYSTEM "/etc/passwd">]><ClaML>{TITLE}&a;</ClaML>', "has entities of its own"),
         (f"{HEAD}{TITLE}<Class>{'<a>' * 200}{'</a>' * 200}</Class></ClaML>", "is nested more than 100 deep"),
-        (f"{HEAD}{TITLE}<Class>{'a' * 2 * LONGEST_LINE}</Class></ClaML>", "an element is longer than 1,048,576 bytes"),
-        (f'{HEAD}{TITLE}<Class a="{"a" * 2 * LONGEST_LINE}"/></ClaML>', "an element is longer than 1,048,576 bytes"),
         (
-            f"{HEAD}{TITLE}<Class>{'<a/>' * (LONGEST_LINE // 3)}</Class></ClaML>",
+            f"{HEAD}{TITLE}<Class>{'a' * 2 * MAX_LINE_BYTES}</Class></ClaML>",
+            "an element is longer than 1,048,576 bytes",
+        ),
+        (f'{HEAD}{TITLE}<Class a="{"a" * 2 * MAX_LINE_BYTES}"/></ClaML>', "an element is longer than 1,048,576 bytes"),
+        (
+            f"{HEAD}{TITLE}<Class>" + ("<" + "a" * 60 + "/>") * (MAX_LINE_BYTES // 60) + "</Class></ClaML>",
             "an element is longer than 1,048,576 bytes",
         ),
         ('<?xml version="1.0" encoding="klingon"?><ClaML/>', "its encoding is not known|unknown encoding"),
@@ -194,11 +194,11 @@ def test_utf_16(encoding: str, packed: bool, tmp_path: Path) -> None:
     assert list(read_claml(path)) == expected
 
 
+@pytest.mark.slow
 def test_oncology_of_bfarm(shared: Path) -> None:
     """Counts are those of another parser."""
     path = shared / "data" / "terminologies" / "icd_de" / "icdo32019.xml"
-    problems = Problems()
-    records = list(read_claml(path, problems=problems))
+    records, problems = read_all(read_claml, path)
     tree = ElementTree.parse(path).getroot()
     classes = list(tree.iter("Class"))
     assert {one.concept_id for one in records if isinstance(one, Concept)} == {

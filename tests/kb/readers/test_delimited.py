@@ -21,7 +21,7 @@ def describe(folder: Path, text: str) -> Path:
     return folder / "mine.toml"
 
 
-def test_a_file_of_the_house(tmp_path: Path) -> None:
+def test_site_file(tmp_path: Path) -> None:
     description = describe(
         tmp_path,
         """
@@ -77,9 +77,14 @@ def test_a_file_of_the_house(tmp_path: Path) -> None:
         assert kb.preferred_name("1", "de") == "Grünholzbruch"
     source, *_ = read_delimited(description, path, source="S", version="1", title="T")
     assert source == Source("S", "1", "T")
-    assert {one.language for one in read_delimited(description, path, language="en") if isinstance(one, Name)} == {"en"}
+    assert {one.language for one in read_delimited(description, path, language="ENG") if isinstance(one, Name)} == {
+        "en"
+    }
+    with pytest.raises(ConfigError, match="unknown language 'deutsch'"):
+        list(read_delimited(description, path, language="deutsch"))
 
 
+@pytest.mark.slow
 def test_codes_without_a_header(tmp_path: Path, shared: Path) -> None:
     """The codes of ICD-10-CM, a quoted CSV file; a code is below the longest beginning of it that is there."""
     description = describe(

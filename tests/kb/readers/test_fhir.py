@@ -222,11 +222,6 @@ def test_a_system_has_one_name_in_a_bundle(first: bool, tmp_path: Path) -> None:
     assert {one.concept_id.partition(":")[0] for one in records if isinstance(one, (Concept, Mapping))} == {"OurCodes"}
 
 
-def test_a_type_with_blanks(tmp_path: Path) -> None:
-    records, _ = read(tmp_path / "x.json", {**CODE_SYSTEM, "resourceType": " CodeSystem "})
-    assert Concept("Ward:1", "Ward") in records
-
-
 def test_concept_map(tmp_path: Path) -> None:
     records, problems = read(tmp_path / "x.json", CONCEPT_MAP)
     assert records == [

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import ConfigError, InputError
-from medlink.files.problems import Problems
+from medlink.errors import InputError
 from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
-from tests.kb.writers import read_icd_metadata, write_lines
+from tests.kb.writers import read_all, read_icd_metadata, write_lines
 
 REST = ";;;V;V;1-002;2-001;3-003;4-002;001;9;9;9999;9999;9;J;J;J;J"
 KODES = [
@@ -31,8 +30,7 @@ def write(folder: Path, kodes: list[str] = KODES) -> Path:
 
 
 def test_everything(tmp_path: Path) -> None:
-    problems = Problems()
-    records = list(read_icd_metadata(write(tmp_path / "m"), problems=problems))
+    records, problems = read_all(read_icd_metadata, write(tmp_path / "m"))
     gm = "ICD-10-GM"
     assert records[:4] == [
         Source(gm, "2024", gm),
@@ -54,27 +52,15 @@ def test_everything(tmp_path: Path) -> None:
     assert (problems.rows, problems.bad, problems.skipped) == (6, {}, {})
 
 
-def test_who_edition_and_options(tmp_path: Path) -> None:
+def test_who_edition(tmp_path: Path) -> None:
     write_lines(tmp_path / "icd102019syst_codes.txt", ["3;N;X;01;A00;A00.-;A00;A00;Cholera;Cholera;;;001"])
-    problems = Problems()
-    records = list(read_icd_metadata(tmp_path, problems=problems))
+    records, problems = read_all(read_icd_metadata, tmp_path)
     assert records[:3] == [
         Source("ICD-10", "2019", "ICD-10"),
         Concept("ICD10:A00", "ICD-10"),
         Name("ICD10:A00", "Cholera", "en", "preferred", "ICD-10", True),
     ]
     assert problems.notes == ["there is no file of chapters", "there is no file of blocks"]
-    changed = list(read_icd_metadata(tmp_path, source="S", version="1", language="es"))
-    assert changed[0] == Source("S", "1", "ICD-10")
-    assert {one.language for one in changed if isinstance(one, Name)} == {"es"}
-
-
-def test_a_language_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="unknown language 'german'"):
-        list(read_icd_metadata(write(tmp_path / "m"), language="german"))
-    assert {one.language for one in read_icd_metadata(tmp_path / "m", language="GER") if isinstance(one, Name)} == {
-        "de"
-    }
 
 
 def test_blocks_in_blocks(tmp_path: Path) -> None:
@@ -89,8 +75,7 @@ def test_blocks_in_blocks(tmp_path: Path) -> None:
 
 def test_bad_rows(tmp_path: Path) -> None:
     bad = ["4;N;S;04;E10;x;E10;E100;title", "3;N;X;04;E10;x;E11;E11;", "3;N;X", KODES[0]]
-    problems = Problems(1)
-    list(read_icd_metadata(write(tmp_path / "m", [*KODES, *bad]), problems=problems))
+    _, problems = read_all(read_icd_metadata, write(tmp_path / "m", [*KODES, *bad]), share=1)
     assert problems.bad == {"column count": 1, "level that is not that of the code": 1, "no code, or no title": 1}
     assert problems.skipped == {"code given more than once": 1}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Concept, Mapping, Name, SemanticType, Source
-from tests.kb.writers import read_loinc
+from tests.kb.writers import read_all, read_loinc
 
 VARIANT = ["LOINC_NUM", "COMPONENT", "PROPERTY", "TIME_ASPCT", "SYSTEM", "SCALE_TYP", "METHOD_TYP", "CLASS"]
 VARIANT += ["SHORTNAME", "LONG_COMMON_NAME", "RELATEDNAMES2", "LinguisticVariantDisplayName"]
@@ -23,20 +23,8 @@ def write(path: Path, columns: list[str], *rows: list[str]) -> Path:
 
 
 def test_variant(tmp_path: Path) -> None:
-    row = [
-        "1-8",
-        "Glucose",
-        "MCnc",
-        "Zeitpunkt",
-        "Blut",
-        "Qn",
-        "",
-        "Chemie",
-        "Glu",
-        "Glucose in Blut",
-        "BZ; Zucker",
-        "BZ",
-    ]
+    row = ["1-8", "Glucose", "MCnc", "Zeitpunkt", "Blut", "Qn", "", "Chemie"]
+    row += ["Glu", "Glucose in Blut", "BZ; Zucker", "BZ"]
     path = write(tmp_path / "deDE15LinguisticVariant.csv", VARIANT, row)
     problems = Problems()
     assert list(read_loinc(path, problems=problems)) == [
@@ -50,11 +38,6 @@ def test_variant(tmp_path: Path) -> None:
         SemanticType("LOINC:1-8", "Chemie", "", "LOINC"),
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (1, {}, {})
-    source, *rest = read_loinc(path, source="LAB", version="2.78", language="es")
-    assert source == Source("LAB", "2.78", "Logical Observation Identifiers Names and Codes")
-    assert {one.language for one in rest if isinstance(one, Name)} == {"es"}
-    with pytest.raises(ConfigError, match="unknown language"):
-        list(read_loinc(path, language="klingon"))
 
 
 def test_main_table(tmp_path: Path) -> None:
@@ -65,8 +48,7 @@ def test_main_table(tmp_path: Path) -> None:
         ["", "x", "", "", "", "", "", "x", "", "ACTIVE"],
         ["3-4", "", "", "", "", "", "", "", "", "ACTIVE"],
     ]
-    problems = Problems(1)
-    records = list(read_loinc(write(tmp_path / "Loinc.csv", columns, *rows), problems=problems))
+    records, problems = read_all(read_loinc, write(tmp_path / "Loinc.csv", columns, *rows), share=1)
     assert [(one.text, one.language, one.type) for one in records if isinstance(one, Name)] == [
         ("Glucose in Blood", "en", "preferred"),
         ("Sugar", "en", "lay"),
@@ -78,6 +60,7 @@ def test_main_table(tmp_path: Path) -> None:
         list(read_loinc(write(tmp_path / "x.csv", ["a", "b"], ["1", "2"])))
 
 
+@pytest.mark.slow
 def test_german_variant(shared: Path) -> None:
     """Codes, names and components are those that another reader sees."""
     path = shared / "data" / "terminologies" / "loinc_de" / "deDE15LinguisticVariant.csv"

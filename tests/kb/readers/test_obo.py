@@ -10,7 +10,7 @@ import pytest
 from medlink.files.problems import Problems
 from medlink.kb.readers.obo import read_obo
 from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
-from tests.kb.writers import write_lines
+from tests.kb.writers import read_all, write_lines
 
 FILE = r"""format-version: 1.4
 data-version: demo/releases/2026-07-31/demo.obo
@@ -112,8 +112,7 @@ def test_what_is_deprecated(tmp_path: Path) -> None:
         *("[Term]", "id: BTO:4", "name: culture condition:acetate-grown cell"),
         *("[Term]", "id: BTO:5", "name: obsolescence"),
     ]
-    problems = Problems()
-    records = list(read_obo(write_lines(tmp_path / "bto.obo", lines), problems=problems))
+    records, problems = read_all(read_obo, write_lines(tmp_path / "bto.obo", lines))
     assert [record.text for record in records if isinstance(record, Name)] == ["liver", "hepar", "obsolescence"]
     assert [record.concept_id for record in records if isinstance(record, Concept)] == ["BTO:1", "BTO:5"]
     assert problems.skipped == {"obsolete term": 2, "culture condition": 1, "obsolete synonym": 3}

@@ -9,11 +9,11 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.format_detection import Recognised, recognise
+from medlink.kb import Input
+from medlink.kb.format_detection import DetectedInput, detect_formats
 from medlink.kb.readers.omop import read_omop
 from medlink.records import NOT_STANDARD, Concept, Mapping, Name, Relation, Retired, SemanticType, Source
-from tests.kb.writers import names_of
+from tests.kb.writers import names_of, opened_kb, read_all
 
 DATES = "19700101\t20991231"
 HEADS = {
@@ -76,8 +76,7 @@ def write(folder: Path, **changed: list[str]) -> Path:
 
 
 def test_everything(tmp_path: Path) -> None:
-    problems = Problems()
-    records = list(read_omop(write(tmp_path / "v"), problems=problems))
+    records, problems = read_all(read_omop, write(tmp_path / "v"))
     assert records[:5] == [
         Source("OMOP", "v5.0 31-AUG-23", "OMOP standardised vocabularies"),
         Concept("OMOP:1", "OMOP"),
@@ -136,8 +135,7 @@ def test_bad_rows(tmp_path: Path) -> None:
         "13\tshort",
     ]
     folder = write(tmp_path / "v", CONCEPT=[*ROWS["CONCEPT"], *bad, concept(1, "again")])
-    problems = Problems()
-    list(read_omop(folder, problems=problems))
+    _, problems = read_all(read_omop, folder)
     assert problems.bad == {
         "column count": 1,
         "invalid_reason is none of D and U, or a date is none": 2,
@@ -149,8 +147,7 @@ def test_bad_rows(tmp_path: Path) -> None:
         "CONCEPT_RELATIONSHIP": [f"x\t1\tIs a\t{DATES}\t"],
         "CONCEPT_ANCESTOR": ["1\t2\tone\t1"],
     }
-    problems = Problems(1)
-    list(read_omop(write(tmp_path / "v", **changed), problems=problems))
+    _, problems = read_all(read_omop, write(tmp_path / "v", **changed), share=1)
     assert problems.bad == {"no number, or no name": 2, "no number": 2}
 
 
@@ -160,8 +157,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         (folder / f"{name}.csv").unlink()
     (folder / "CONCEPT.csv.gz").write_bytes(gzip.compress((folder / "CONCEPT.csv").read_bytes()))
     (folder / "CONCEPT.csv").unlink()
-    problems = Problems()
-    records = list(read_omop(folder, problems=problems))
+    records, problems = read_all(read_omop, folder)
     assert [one.concept_id for one in records if isinstance(one, Concept)] == [f"OMOP:{n}" for n in (1, 2, 3, 4, 7, 8)]
     assert sorted(note.rpartition("/")[2] for note in problems.notes) == [
         "CONCEPT_ANCESTOR.csv: is not there",
@@ -185,15 +181,14 @@ def test_capitals_of_file_names_do_not_count(tmp_path: Path) -> None:
     records = list(read_omop(write(tmp_path / "v")))
     for path in (tmp_path / "v").iterdir():
         path.rename(path.with_name(path.name.capitalize()))
-    assert recognise(tmp_path / "v")[0] == [Recognised("omop", tmp_path / "v")]
+    assert detect_formats(tmp_path / "v")[0] == [DetectedInput("omop", tmp_path / "v")]
     problems = Problems()
     assert list(read_omop(tmp_path / "v", problems=problems)) == records
     assert problems.notes == []
 
 
 def test_codes_of_many_concepts_and_of_one_kind(tmp_path: Path) -> None:
-    build_kb(tmp_path / "kb", [Input("omop", write(tmp_path / "v"))])
-    with KnowledgeBase(tmp_path / "kb") as kb:
+    with opened_kb(tmp_path / "kb", Input("omop", write(tmp_path / "v"))) as kb:
         found = kb.mappings_of(["OMOP:2", "OMOP:7", "OMOP:2", "no such id"])
         assert found == {one: kb.mappings(one) for one in ("OMOP:2", "OMOP:7")}
         assert [one.concept_id for one in kb.iter_mappings(types=NOT_STANDARD)] == ["OMOP:7", "OMOP:8"]

@@ -25,6 +25,8 @@ from tests.kb.writers import (
     STATED,
     SYNONYM,
     TEXT,
+    opened_kb,
+    read_all,
     rf2,
     row,
 )
@@ -35,95 +37,60 @@ EXTENDED = SIMPLE.replace("mapTarget", "mapGroup mapPriority mapRule mapAdvice m
 
 
 def edition(folder: Path) -> Path:
-    """An international edition with one of everything."""
-    end = "INT_20260901.txt"
-    rf2(
-        folder / "Terminology",
-        f"sct2_Concept_Snapshot_{end}",
-        "definitionStatusId",
-        [row(1, "0"), row(2, "0"), row(3, "0", active="0"), row(363698007, "0"), row(777, "0")],
-    )
-    rf2(
-        folder / "Terminology",
-        f"sct2_Description_Snapshot-en_{end}",
-        DESCRIPTION,
-        [
-            row(11, "1", "en", FSN, "Oedema (of leg) (finding)", "0"),
-            row(12, "1", "en", SYNONYM, "Edema", "0"),
-            row(13, "1", "en", SYNONYM, "Oedema", "0"),
-            row(14, "1", "en", SYNONYM, "Dropsy", "0", active="0"),
-            row(15, "2", "en", FSN, "Leg (body structure)", "0"),
-            row(16, "2", "en", SYNONYM, "Leg", "0"),
-            row(17, "3", "en", FSN, "Old (finding)", "0"),
-            row(18, "363698007", "en", FSN, "Finding site (attribute)", "0"),
-            row(19, "777", "en", FSN, "House map (foundation metadata concept)", "0"),
-        ],
-    )
-    rf2(
-        folder / "Terminology",
-        f"sct2_Description_Snapshot-de_{end}",
-        DESCRIPTION,
-        [row(21, "1", "de", SYNONYM, "Ödem", "0")],
-    )
-    rf2(
-        folder / "Terminology",
-        f"sct2_TextDefinition_Snapshot-en_{end}",
-        DESCRIPTION,
-        [row(31, "1", "en", TEXT, "Swelling.", "0"), row(32, "3", "en", TEXT, "Old.", "0")],
-    )
-    rf2(
-        folder / "Terminology",
-        f"sct2_Relationship_Snapshot_{end}",
-        RELATIONSHIP,
-        [
-            row(41, "1", "777", "0", "116680003", INFERRED, "0"),
-            row(42, "1", "2", "1", "363698007", INFERRED, "0"),
-            row(43, "1", "2", "1", "999", INFERRED, "0"),
-            row(44, "1", "2", "1", "363698007", STATED, "0"),
-            row(45, "1", "3", "0", "116680003", INFERRED, "0"),
-            row(46, "2", "777", "0", "116680003", INFERRED, "0", active="0"),
-        ],
-    )
-    rf2(
-        folder / "Refset",
-        f"der2_cRefset_LanguageSnapshot-en_{end}",
-        LANGUAGE,
-        [
-            row("a", GB, "13", PREFERRED), row("b", US, "12", PREFERRED), row("c", US, "13", ACCEPTABLE),
-            row("d", US, "11", PREFERRED), row("e", US, "16", PREFERRED),
-        ],
+    """Write an international edition with all kinds of files."""
+
+    def write(part: str, name: str, header: str, *rows: list[str]) -> None:
+        rf2(folder / part, f"{name}_INT_20260901.txt", header, list(rows))
+
+    concepts = [row(number, "0", active="01"[number != 3]) for number in (1, 2, 3, 363698007, 777)]
+    write("Terminology", "sct2_Concept_Snapshot", "definitionStatusId", *concepts)
+    write(
+        "Terminology", "sct2_Description_Snapshot-en", DESCRIPTION,
+        row(11, "1", "en", FSN, "Oedema (of leg) (finding)", "0"),
+        row(12, "1", "en", SYNONYM, "Edema", "0"),
+        row(13, "1", "en", SYNONYM, "Oedema", "0"),
+        row(14, "1", "en", SYNONYM, "Dropsy", "0", active="0"),
+        row(15, "2", "en", FSN, "Leg (body structure)", "0"),
+        row(16, "2", "en", SYNONYM, "Leg", "0"),
+        row(17, "3", "en", FSN, "Old (finding)", "0"),
+        row(18, "363698007", "en", FSN, "Finding site (attribute)", "0"),
+        row(19, "777", "en", FSN, "House map (foundation metadata concept)", "0"),
     )  # fmt: skip
-    rf2(
-        folder / "Refset",
-        f"der2_sRefset_SimpleMapSnapshot_{end}",
-        SIMPLE,
-        [row("a", "446608001", "1", "T-1"), row("b", "777", "1", "h1"), row("c", "888", "3", "x")],
-    )
-    rf2(
-        folder / "Refset",
-        f"der2_iisssccRefset_ExtendedMapSnapshot_{end}",
-        EXTENDED,
-        [
-            row("a", "447562003", "1", "1", "1", "TRUE", "ALWAYS R60.0", "R60.0", "0", "0"),
-            row("b", "447562003", "1", "1", "2", "TRUE", "none", "", "0", "0"),
-            row("c", "447562003", "1", "2", "1", "IFA 3", "IF", "R60.9", "0", "0", active="0"),
-        ],
-    )
-    rf2(
-        folder / "Refset",
-        f"der2_iissscRefset_ComplexMapSnapshot_{end}",
-        EXTENDED.rsplit(" ", 1)[0],
-        [row("a", "6011000124106", "2", "1", "1", "TRUE", "x", "S88", "0")],
-    )
-    # Neither of these is content of the snapshot.
-    writers.write_lines(folder / "Terminology" / f"sct2_StatedRelationship_Snapshot_{end}", ["rubbish"])
-    writers.write_lines(folder / "Full" / f"sct2_Concept_Full_{end}", ["rubbish"])
+    write("Terminology", "sct2_Description_Snapshot-de", DESCRIPTION, row(21, "1", "de", SYNONYM, "Ödem", "0"))
+    definitions = [row(31, "1", "en", TEXT, "Swelling.", "0"), row(32, "3", "en", TEXT, "Old.", "0")]
+    write("Terminology", "sct2_TextDefinition_Snapshot-en", DESCRIPTION, *definitions)
+    write(
+        "Terminology", "sct2_Relationship_Snapshot", RELATIONSHIP,
+        row(41, "1", "777", "0", "116680003", INFERRED, "0"),
+        row(42, "1", "2", "1", "363698007", INFERRED, "0"),
+        row(43, "1", "2", "1", "999", INFERRED, "0"),
+        row(44, "1", "2", "1", "363698007", STATED, "0"),
+        row(45, "1", "3", "0", "116680003", INFERRED, "0"),
+        row(46, "2", "777", "0", "116680003", INFERRED, "0", active="0"),
+    )  # fmt: skip
+    write(
+        "Refset", "der2_cRefset_LanguageSnapshot-en", LANGUAGE,
+        row("a", GB, "13", PREFERRED), row("b", US, "12", PREFERRED), row("c", US, "13", ACCEPTABLE),
+        row("d", US, "11", PREFERRED), row("e", US, "16", PREFERRED),
+    )  # fmt: skip
+    simple = [row("a", "446608001", "1", "T-1"), row("b", "777", "1", "h1"), row("c", "888", "3", "x")]
+    write("Refset", "der2_sRefset_SimpleMapSnapshot", SIMPLE, *simple)
+    write(
+        "Refset", "der2_iisssccRefset_ExtendedMapSnapshot", EXTENDED,
+        row("a", "447562003", "1", "1", "1", "TRUE", "ALWAYS R60.0", "R60.0", "0", "0"),
+        row("b", "447562003", "1", "1", "2", "TRUE", "none", "", "0", "0"),
+        row("c", "447562003", "1", "2", "1", "IFA 3", "IF", "R60.9", "0", "0", active="0"),
+    )  # fmt: skip
+    complex_map = row("a", "6011000124106", "2", "1", "1", "TRUE", "x", "S88", "0")
+    write("Refset", "der2_iissscRefset_ComplexMapSnapshot", EXTENDED.rsplit(" ", 1)[0], complex_map)
+    # neither of these belongs to the snapshot
+    writers.write_lines(folder / "Terminology" / "sct2_StatedRelationship_Snapshot_INT_20260901.txt", ["rubbish"])
+    writers.write_lines(folder / "Full" / "sct2_Concept_Full_INT_20260901.txt", ["rubbish"])
     return folder
 
 
 def test_every_file(tmp_path: Path) -> None:
-    problems = Problems()
-    records = list(read_rf2(edition(tmp_path), problems=problems))
+    records, problems = read_all(read_rf2, edition(tmp_path))
 
     def of(kind: type[Any]) -> list[Any]:
         return [record for record in records if isinstance(record, kind)]
@@ -180,15 +147,10 @@ def test_language_refset_decides(refsets: tuple[str, ...], preferred: str, tmp_p
 
 def test_unranked_refsets_go_by_number(tmp_path: Path) -> None:
     folder = edition(tmp_path)
-    rf2(
-        folder,
-        "der2_cRefset_LanguageSnapshot-en_XX_20260901.txt",
-        LANGUAGE,
-        [row("x", "1000", "13", PREFERRED), row("y", "999", "12", PREFERRED)],
-    )
+    rows = [row("x", "1000", "13", PREFERRED), row("y", "999", "12", PREFERRED)]
+    rf2(folder, "der2_cRefset_LanguageSnapshot-en_XX_20260901.txt", LANGUAGE, rows)
     (folder / "Refset" / "der2_cRefset_LanguageSnapshot-en_INT_20260901.txt").unlink()
-    build_kb(tmp_path / "kb", [Input("rf2", folder)])
-    with KnowledgeBase(tmp_path / "kb") as kb:
+    with opened_kb(tmp_path / "kb", Input("rf2", folder)) as kb:
         assert kb.preferred_name("1") == "Edema"
 
 
@@ -196,29 +158,18 @@ def test_national_extension(tmp_path: Path) -> None:
     """An extension adds names, and a later inactive row of it withdraws what the edition has."""
     edition(tmp_path / "international")
     national = tmp_path / "national"
-    rf2(
-        national,
-        "sct2_Concept_GermanyExtensionSnapshot_DE1000274_20261115.txt",
-        "definitionStatusId",
-        [row(2, "0", active="0", time="20261115"), row(900, "0"), row(3, "0", time="20261115")],
-    )
-    rf2(
-        national,
-        "sct2_Description_GermanyExtensionSnapshot-de_DE1000274_20261115.txt",
-        DESCRIPTION,
-        [
-            row(51, "1", "de", SYNONYM, "Wassereinlagerung", "0"),
-            row(52, "900", "de", SYNONYM, "Neues", "0"),
-            row(21, "1", "de", SYNONYM, "Ödem", "0", active="0", time="20261115"),
-            row(12, "1", "en", SYNONYM, "Edema", "0", active="0", time="20250101"),
-        ],
-    )
-    rf2(
-        national,
-        "der2_cRefset_LanguageGermanyExtensionSnapshot-de_DE1000274_20261115.txt",
-        LANGUAGE,
-        [row("g", DE, "51", PREFERRED)],
-    )
+    end = "DE1000274_20261115.txt"
+    concepts = [row(2, "0", active="0", time="20261115"), row(900, "0"), row(3, "0", time="20261115")]
+    rf2(national, f"sct2_Concept_GermanyExtensionSnapshot_{end}", "definitionStatusId", concepts)
+    descriptions = [
+        row(51, "1", "de", SYNONYM, "Wassereinlagerung", "0"),
+        row(52, "900", "de", SYNONYM, "Neues", "0"),
+        row(21, "1", "de", SYNONYM, "Ödem", "0", active="0", time="20261115"),
+        row(12, "1", "en", SYNONYM, "Edema", "0", active="0", time="20250101"),
+    ]
+    rf2(national, f"sct2_Description_GermanyExtensionSnapshot-de_{end}", DESCRIPTION, descriptions)
+    language = [row("g", DE, "51", PREFERRED)]
+    rf2(national, f"der2_cRefset_LanguageGermanyExtensionSnapshot-de_{end}", LANGUAGE, language)
     for given in (
         Input("rf2", tmp_path / "international", {"extensions": [national]}),
         Input("rf2", tmp_path / "international", {"extensions": [tmp_path / "international", national]}),
@@ -236,8 +187,7 @@ def test_national_extension(tmp_path: Path) -> None:
 
 
 def test_languages(tmp_path: Path) -> None:
-    problems = Problems()
-    records = list(read_rf2(edition(tmp_path), languages=["de"], problems=problems))
+    records, problems = read_all(read_rf2, edition(tmp_path), languages=["de"])
     assert [record.text for record in records if isinstance(record, Name)] == ["Ödem"]
     assert not [record for record in records if isinstance(record, Definition)]
     # What the English terms tell of types stays.
@@ -251,8 +201,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     path = edition(tmp_path) / "Terminology" / "sct2_Description_Snapshot-de_INT_20260901.txt"
     with open(path, "a", encoding="utf-8") as handle:
         handle.write("\t".join(row(22, "1", "xx", SYNONYM, "?", "0")) + "\n23\t20260101\t1\n")
-    problems = Problems(1)
-    list(read_rf2(tmp_path, problems=problems))
+    _, problems = read_all(read_rf2, tmp_path, share=1)
     assert problems.bad == {"unknown language": 1, "column count": 1}
     assert [problem.line for problem in problems.examples] == [3, 4]
 
@@ -322,8 +271,7 @@ def test_what_is_missing_or_empty_is_said(tmp_path: Path) -> None:
     relationships = terms / "sct2_Relationship_Snapshot_INT_20260901.txt"
     relationships.write_text(relationships.read_text().split("\n")[0] + "\n")
     (terms / "sct2_TextDefinition_Snapshot-en_INT_20260901.txt").unlink()
-    problems = Problems()
-    list(read_rf2(tmp_path, problems=problems))
+    _, problems = read_all(read_rf2, tmp_path)
     assert problems.notes == ["there is no TextDefinition file", f"{relationships}: has no rows"]
 
 
@@ -331,15 +279,14 @@ def test_what_is_missing_or_empty_is_said(tmp_path: Path) -> None:
 def test_package_information(below: str, tmp_path: Path) -> None:
     edition(tmp_path / "release" / "Snapshot")
     path = tmp_path / "release" / "release_package_information.json"
-    said = {"effectiveTime": "2026-09-01", "languageRefsets": [{"id": US, "term": "US"}, {"id": int(GB)}]}
+    information = {"effectiveTime": "2026-09-01", "languageRefsets": [{"id": US, "term": "US"}, {"id": int(GB)}]}
 
     def notes(content: str) -> list[str]:
         path.write_text(content)
-        problems = Problems()
-        list(read_rf2(tmp_path / "release" / below, problems=problems))
+        _, problems = read_all(read_rf2, tmp_path / "release" / below)
         return problems.notes
 
-    assert notes(json.dumps(said)) == []
+    assert notes(json.dumps(information)) == []
     assert notes(json.dumps({"effectiveTime": "20260301", "languageRefsets": [{"id": "448879004"}, 3, {}]})) == [
         f"{path}: is of 20260301, the Concept files are of 20260901",
         f"{path}: lists the language refset 448879004, of which there is no active row",

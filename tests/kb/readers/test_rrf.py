@@ -16,9 +16,9 @@ from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers import formats
 from medlink.kb.readers.common import Batch
-from medlink.kb.readers.rrf import read_rrf, read_rrf_in_bulk
+from medlink.kb.readers.rrf import read_rrf, read_rrf_batches
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
-from tests.kb.writers import conso, rel, write_lines
+from tests.kb.writers import conso, opened_kb, read_all, rel, write_lines
 from tests.scripts import benchmark
 
 
@@ -29,16 +29,8 @@ def release(folder: Path, **files: list[str]) -> Path:
 
 
 def sab(name: str, version: str, first_in: str, current: str = "Y") -> str:
-    cells = [""] * 25
-    cells[2], cells[3], cells[4], cells[6], cells[9], cells[21] = (
-        name + version,
-        name,
-        name + " title",
-        version,
-        first_in,
-        current,
-    )
-    return "|".join(cells) + "|"
+    cells = {2: name + version, 3: name, 4: f"{name} title", 6: version, 9: first_in, 21: current}
+    return "|".join(cells.get(column, "") for column in range(25)) + "|"
 
 
 def names(folder: Path, **options: Any) -> list[tuple[str, str, str, bool]]:
@@ -78,13 +70,13 @@ def test_every_file(tmp_path: Path) -> None:
     assert types == [("PT", "HPO"), ("MH", "MSHGER"), ("SY", "HPO")]
 
 
-def test_a_pipe_in_place_of_a_file(tmp_path: Path) -> None:
+def test_fifo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "MRCONSO.RRF")
     with pytest.raises(InputError, match=r"MRCONSO\.RRF: is no regular file\. Remedy: save what it gives in a file"):
         list(read_rrf(tmp_path))
 
 
-def test_folder_above_meta_and_missing_files(tmp_path: Path) -> None:
+def test_parent_folder_and_missing_files(tmp_path: Path) -> None:
     release(tmp_path / "META", MRCONSO=[conso("C1", "a")])
     problems = Problems()
     assert len(list(read_rrf(tmp_path, problems=problems))) == 4
@@ -95,7 +87,7 @@ def test_folder_above_meta_and_missing_files(tmp_path: Path) -> None:
     ]
 
 
-def listed(folder: Path) -> Path:
+def write_mrfiles(folder: Path) -> Path:
     """MRFILES of what lies in a folder, as a release has it."""
     rows = []
     for path in sorted(set(folder.glob("*.RRF")) - {folder / "MRFILES.RRF"}):
@@ -114,11 +106,11 @@ def whole(folder: Path) -> Path:
         MRSTY=["C1|T047|B2.2|Disease or Syndrome|AT1|256|", "C2|T047|B2.2|Disease or Syndrome|AT1|256|"],
         MRRANK=[],
     )
-    listed(folder)
+    write_mrfiles(folder)
     return folder
 
 
-def test_a_release_that_is_whole(tmp_path: Path) -> None:
+def test_complete_release(tmp_path: Path) -> None:
     problems = Problems()
     assert len(list(read_rrf(whole(tmp_path), problems=problems))) == 2 + 4 + 2 + 100
     assert problems.bad == {}
@@ -129,7 +121,7 @@ def test_a_release_that_is_whole(tmp_path: Path) -> None:
     for path in tmp_path.glob("MR[CRS]*.RRF"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert len(list(read_rrf(tmp_path))) == 108
-    listed(tmp_path)
+    write_mrfiles(tmp_path)
     for path in tmp_path.glob("MR[CRS]*.RRF"):
         path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
     assert len(list(read_rrf(tmp_path))) == 108
@@ -137,11 +129,11 @@ def test_a_release_that_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
-    ("name", "keep", "found", "said"),
+    ("name", "keep", "found", "listed"),
     [("MRREL", 50, "50 rows", "100"), ("MRSTY", 0, "0 rows", "2"), ("MRCONSO", 1, "1 rows", "2")],
 )
-def test_a_file_that_was_cut_between_two_lines(
-    name: str, keep: int, found: str, said: str, packed: bool, tmp_path: Path
+def test_file_truncated_at_a_line_end(
+    name: str, keep: int, found: str, listed: str, packed: bool, tmp_path: Path
 ) -> None:
     path = whole(tmp_path) / f"{name}.RRF"
     before = path.stat().st_size
@@ -151,38 +143,35 @@ def test_a_file_that_was_cut_between_two_lines(
         path.with_name(f"{name}.RRF.gz").write_bytes(gzip.compress(cut))
         path.unlink()
     else:
-        found, said = f"{len(cut):,} bytes", f"{before:,}"
+        found, listed = f"{len(cut):,} bytes", f"{before:,}"
     with pytest.raises(InputError) as caught:
         list(read_rrf(tmp_path))
     assert str(caught.value) == (
-        f"{path}: has {found}, {said} are said of it in MRFILES.RRF. Remedy: unpack the release again; "
+        f"{path}: has {found}, {listed} are listed in MRFILES.RRF. Remedy: unpack the release again; "
         "where you cut files down yourself, take MRFILES.RRF away."
     )
-    problems = Problems(1.0)
-    list(read_rrf(tmp_path, problems=problems))
-    assert f"{path}: has {found}, {said} are said of it in MRFILES.RRF" in problems.notes
+    _, problems = read_all(read_rrf, tmp_path, share=1.0)
+    assert f"{path}: has {found}, {listed} are listed in MRFILES.RRF" in problems.notes
     (tmp_path / "MRFILES.RRF").unlink()
-    problems = Problems()
-    list(read_rrf(tmp_path, problems=problems))
+    _, problems = read_all(read_rrf, tmp_path)
     assert any("the length of the files is not checked" in note for note in problems.notes)
 
 
-def test_a_file_that_mrfiles_lists_is_not_there(tmp_path: Path) -> None:
+def test_listed_file_is_missing(tmp_path: Path) -> None:
     (whole(tmp_path) / "MRSTY.RRF").unlink()
-    with pytest.raises(InputError, match=r"MRSTY\.RRF: has 0 rows, 2 are said of it in MRFILES\.RRF"):
+    with pytest.raises(InputError, match=r"MRSTY\.RRF: has 0 rows, 2 are listed in MRFILES\.RRF"):
         list(read_rrf(tmp_path))
 
 
-def test_mrfiles_that_says_little(tmp_path: Path) -> None:
+def test_incomplete_mrfiles(tmp_path: Path) -> None:
     whole(tmp_path)
     rows = (tmp_path / "MRFILES.RRF").read_text().splitlines()
     write_lines(tmp_path / "MRFILES.RRF", [rows[0], "MRREL.RRF|x|A|16|many|1|", "MRX.RRF|x|A|1|1|1|"])
-    problems = Problems()
-    list(read_rrf(tmp_path, problems=problems))
+    _, problems = read_all(read_rrf, tmp_path)
     assert problems.bad == {"no number of columns, rows or bytes": 1}
     assert f"{tmp_path}/MRREL.RRF: MRFILES.RRF does not list it, its length is not checked" in problems.notes
     write_lines(tmp_path / "MRFILES.RRF", [rows[0].replace("|18|", "|19|")])
-    with pytest.raises(InputError, match=r"MRCONSO\.RRF: has 18 columns, 19 are said of it"):
+    with pytest.raises(InputError, match=r"MRCONSO\.RRF: has 18 columns, 19 are listed in"):
         list(read_rrf(tmp_path))
 
 
@@ -235,21 +224,10 @@ def test_preferred_by_rank(ranks: list[str], preferred: str, tmp_path: Path) -> 
     assert [text for _, text, _, chosen in names(tmp_path) if chosen] == [preferred]
 
 
-@pytest.mark.parametrize(
-    ("worse", "better"),
-    [({"TS": "S"}, {"STT": "VO", "ISPREF": "N"}), ({"STT": "VO"}, {"ISPREF": "N"}), ({"ISPREF": "N"}, {})],
-)
-def test_preferred_without_rank(worse: dict[str, str], better: dict[str, str], tmp_path: Path) -> None:
-    for rows in ([worse, better], [better, worse]):
-        release(tmp_path, MRCONSO=[conso("C1", "better" if row is better else "worse", **row) for row in rows])
-        assert [text for _, text, _, chosen in names(tmp_path) if chosen] == ["better"]
-
-
-def test_preferred_where_rows_are_not_together(tmp_path: Path) -> None:
+def test_preferred_in_unsorted_rows(tmp_path: Path) -> None:
     rows = [conso("C1", "second", STT="VO"), conso("C2", "other"), conso("C1", "first")]
     release(tmp_path, MRCONSO=rows)
-    build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
-    with KnowledgeBase(tmp_path / "kb") as kb:
+    with opened_kb(tmp_path / "kb", Input("rrf", tmp_path)) as kb:
         assert kb.preferred_names(["C1", "C2"]) == {"C1": "first", "C2": "other"}
 
 
@@ -340,20 +318,6 @@ def test_term_types(tmp_path: Path) -> None:
     assert [r.type for r in read_rrf(tmp_path, term_types=["FN"]) if isinstance(r, Name)] == ["fsn"] * 3
 
 
-def test_bad_rows(tmp_path: Path) -> None:
-    rows = [conso("C1", "a"), conso("C1", "b", LAT="XXX"), conso("", "c"), conso("C1", ""), "C1|ENG|short|"]
-    release(tmp_path, MRCONSO=rows)
-    problems = Problems(1)
-    assert names(tmp_path, problems=problems) == [("C1", "a", "en", True)]
-    assert problems.bad == {"unknown language": 1, "empty id or name": 2, "column count": 1}
-    assert str(problems.examples[-1]).endswith("MRCONSO.RRF:5: column count (3 columns, 18 expected)")
-
-
-def test_other_files_may_be_empty(tmp_path: Path) -> None:
-    release(tmp_path, MRCONSO=[conso("C1", "a")], MRDEF=[], MRREL=[], MRSTY=[], MRRANK=[], MRSAB=[])
-    assert names(tmp_path) == [("C1", "a", "en", True)]
-
-
 def test_wrong_folder(tmp_path: Path) -> None:
     for name in [f"f{number:02}" for number in range(12)]:
         (tmp_path / name).touch()
@@ -375,17 +339,8 @@ def test_nothing_left_after_the_filters(tmp_path: Path) -> None:
     assert any("no row is left after the filters" in note for note in problems.notes)
 
 
-def test_what_sources_add_to_names_is_counted(tmp_path: Path) -> None:
-    texts = (
-        "Fever",
-        "Fever (finding)",
-        "Fever, NOS",
-        "Pain NOS",
-        "[D]Fever",
-        "Fever, CTCAE 5.0",
-        "Grade 2 Fever",
-        "(x)",
-    )
+def test_marks_of_sources_are_counted(tmp_path: Path) -> None:
+    texts = ["Fever", "Fever (finding)", "Fever, NOS", "Pain NOS", "[D]Fever", "Fever, CTCAE 5.0", "Grade 2 Fever"]
     release(tmp_path, MRCONSO=[conso("C1", text) for text in texts])
     problems = Problems()
     assert len(names(tmp_path, problems=problems)) == len(texts)
@@ -396,9 +351,9 @@ def test_what_sources_add_to_names_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A made release of 150 concepts."""
-    folder = tmp_path_factory.mktemp("made")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A synthetic release of 150 concepts."""
+    folder = tmp_path_factory.mktemp("synthetic")
     benchmark("made_release").make_release(folder, 150)
     return folder
 
@@ -410,52 +365,42 @@ def built(folder: Path, out: Path, **given: Any) -> tuple[bytes, dict[str, int]]
     return out.read_bytes(), report.inputs[0].skipped
 
 
-def test_a_made_release_is_whole(made: Path) -> None:
-    problems = Problems(0)
-    found = list(read_rrf(made, problems=problems))
-    assert [note for note in problems.notes if "a source marks" not in note] == []
-    assert len({record.concept_id for record in found if isinstance(record, Name)}) > 100
-    assert {"suppressed row", "obsolete name"} < set(problems.skipped)
-
-
 @pytest.mark.parametrize("block", [50, 1000, 1 << 18])
-def test_where_a_block_ends_does_not_matter(
-    block: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = built(made, tmp_path / "kb")
-    monkeypatch.setattr(streams, "_BLOCK", block)
-    assert built(made, tmp_path / "kb") == whole
+def test_block_size(block: int, synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = built(synthetic, tmp_path / "kb")
+    monkeypatch.setattr(streams, "_BLOCK_BYTES", block)
+    assert built(synthetic, tmp_path / "kb") == whole
 
 
-def test_batches_give_what_single_records_give(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_bulk = built(made, tmp_path / "kb")
-    kinds = {record.kind.__name__ for record in read_rrf_in_bulk(made) if isinstance(record, Batch)}
+def test_batches_equal_single_records(synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = built(synthetic, tmp_path / "kb")
+    kinds = {record.kind.__name__ for record in read_rrf_batches(synthetic) if isinstance(record, Batch)}
     assert kinds == {"Concept", "RankedName", "Mapping", "SemanticType", "Relation"}
-    monkeypatch.setitem(formats(), "rrf", replace(formats()["rrf"], in_bulk=None))
-    assert built(made, tmp_path / "kb") == in_bulk
+    monkeypatch.setitem(formats(), "rrf", replace(formats()["rrf"], read_batches=None))
+    assert built(synthetic, tmp_path / "kb") == batches
 
 
-def test_preferred_names_as_looked_for_one_by_one(made: Path) -> None:
+def test_preferred_names_against_an_oracle(synthetic: Path) -> None:
     """Of each concept and language the name of the highest rank, by TS, STT and ISPREF where ranks are equal."""
     ranks = {}
-    for line in (made / "MRRANK.RRF").read_text("utf-8").splitlines():
+    for line in (synthetic / "MRRANK.RRF").read_text("utf-8").splitlines():
         rank, source, kind, *_ = line.split("|")
         ranks[source, kind] = int(rank)
     best: dict[tuple[str, str], tuple[tuple[int, bool, bool, bool], str]] = {}
     left_out = {"PM", "IS", "FN"}  # machines made the first, the second is obsolete, the third is fully specified
-    for line in (made / "MRCONSO.RRF").read_text("utf-8").splitlines():
+    for line in (synthetic / "MRCONSO.RRF").read_text("utf-8").splitlines():
         cui, lat, ts, _, stt, _, flag, _, _, _, _, source, kind, _, text, _, state, *_ = line.split("|")
         if state == "N" and kind not in left_out:
             order = (-ranks.get((source, kind), 0), ts != "P", stt != "PF", flag != "Y")
             known = best.setdefault((cui, lat), (order, text))
             best[cui, lat] = known if known[0] <= order else (order, text)
-    found = [name for name in read_rrf(made) if isinstance(name, Name) and name.preferred]
+    found = [name for name in read_rrf(synthetic) if isinstance(name, Name) and name.preferred]
     expected = sorted((cui, text) for (cui, _), (_, text) in best.items())
     assert sorted((name.concept_id, name.text) for name in found) == expected
     assert len(expected) > 200
 
 
-def test_bad_rows_are_told_in_their_order(tmp_path: Path) -> None:
+def test_bad_rows(tmp_path: Path) -> None:
     rows = [conso("C1", "a", LAT="XXX"), conso("", "c"), "C1|short|", conso("C1", "ok"), conso("C1", "", LAT="YYY")]
     problems = Problems(1)
     assert names(release(tmp_path, MRCONSO=rows), problems=problems) == [("C1", "ok", "en", True)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.delimited import read_table
 from medlink.records import Concept, Definition, Name, Relation, SemanticType, Source
-from tests.kb.writers import write_lines
+from tests.kb.writers import read_all, write_lines
 
 
 def test_every_column(tmp_path: Path) -> None:
@@ -52,21 +52,11 @@ def test_types_that_nobody_knows_are_counted(tmp_path: Path) -> None:
     assert note == (
         f"{path}:2: names of unknown types, which count as synonyms: prefered (2), PT (1), {'x' * 40} (1), "
         "a (1), b (1), others (3); known are preferred, synonym, fsn, lay, abbreviation, exact, broad, narrow, related"
-        ". Remedy: write preferred where prefered is meant so"
+        ". Remedy: write preferred if prefered means that"
     )
     write_lines(path, ["id\tname\ttype", "1\ta\tPT"])
     list(read_table(path, problems=problems))
     assert problems.notes[-1].endswith(" related. Remedy: write one of these, or leave them")
-
-
-def test_options(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.csv", ["concept_id,name", "1,eins"])
-    records = list(read_table(path, source="HOUSE", version="7", title="House list", language="GER"))
-    assert records == [
-        Source("HOUSE", "7", "House list"), Concept("1", "HOUSE"), Name("1", "eins", "de", "synonym", "HOUSE"),
-    ]  # fmt: skip
-    with pytest.raises(ConfigError, match="unknown language 'deutsch'"):
-        list(read_table(path, language="deutsch"))
 
 
 @pytest.mark.parametrize(
@@ -100,11 +90,11 @@ def test_missing_columns(first: str, found: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", [first, "1,one"])
     with pytest.raises(InputError) as caught:
         list(read_table(path))
-    said = str(caught.value)
-    assert said.startswith(f"{path}:1: looked for the columns concept_id (or id) and name; found {found}")
-    assert said.endswith(". Remedy: in the first line, name the columns concept_id (or id) and name.")
-    assert len(said) < 700
-    assert not re.search("Smith|fever", said)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:1: looked for the columns concept_id (or id) and name; found {found}")
+    assert message.endswith(". Remedy: in the first line, name the columns concept_id (or id) and name.")
+    assert len(message) < 700
+    assert not re.search("Smith|fever", message)
 
 
 def test_bad_and_unknown(tmp_path: Path) -> None:
@@ -112,8 +102,7 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
         tmp_path / "x.tsv",
         ["id\tname\tlanguage\tnote", "1\tone\ten\tn", "\ttwo\ten\t", "3\t\ten\t", "4\tfour\tklingon\t", "5\tfive"],
     )
-    problems = Problems(1)
-    records = list(read_table(path, problems=problems))
+    records, problems = read_all(read_table, path, share=1)
     assert [record.text for record in records if isinstance(record, Name)] == ["one"]
     assert problems.bad == {"empty id or name": 2, "unknown language": 1, "column count": 1}
     assert problems.notes == [f"{path}:1: columns left out: note"]
@@ -122,11 +111,10 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
 def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_path: Path) -> None:
     def note(*columns: str) -> str:
         path = write_lines(tmp_path / "x.csv", [",".join(("id", "name", *columns)), "1,one" + ",x" * len(columns)])
-        problems = Problems()
-        list(read_table(path, problems=problems))
-        [said] = problems.notes
-        assert said.startswith(f"{path}:1: columns left out: {', '.join(map(str.lower, columns))}")
-        return said.partition(" Remedy: ")[2]
+        _, problems = read_all(read_table, path)
+        [text] = problems.notes
+        assert text.startswith(f"{path}:1: columns left out: {', '.join(map(str.lower, columns))}")
+        return text.partition(" Remedy: ")[2]
 
     for given, known in (
         ("lang", "language"), ("LNG", "language"), ("Sprache", "language"), ("idioma", "language"),
@@ -145,22 +133,15 @@ def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_p
 
 
 def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
-    rows = [
-        "id,name",
-        "1,one",
-        "2,Fie\0ber",
-        "3,\u202efever",
-        "4,\x1b[31mred",
-        "5,soft\xadhyphen",
-        "6," + "wort " * 101,
-    ]
+    names = ["one", "Fie\0ber", "\u202efever", "\x1b[31mred", "soft\xadhyphen", "wort " * 101]
+    rows = ["id,name", *(f"{number},{name}" for number, name in enumerate(names))]
     problems = Problems()
     names = [
         one for one in read_table(write_lines(tmp_path / "x.csv", rows), problems=problems) if isinstance(one, Name)
     ]
     assert len(names) == 6
     assert problems.notes == [
-        f"{tmp_path}/x.csv:3: 3 names have a character inside that commands, is not seen or was lost. "
+        f"{tmp_path}/x.csv:3: 3 names have a control, invisible or replacement character inside. "
         "Remedy: write them anew",
         f"{tmp_path}/x.csv:7: 1 name has more than 500 characters. "
         "Remedy: give a text on the concept in the column 'definition'",
@@ -169,8 +150,7 @@ def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
 
 def test_a_header_that_is_repeated_is_no_row(tmp_path: Path) -> None:
     lines = ["ID,Name,Language", "1,one,en", "ID,Name,Language", "2,name,en", "3,Name,Language"]
-    problems = Problems(1)
-    records = list(read_table(write_lines(tmp_path / "x.csv", lines), problems=problems))
+    records, problems = read_all(read_table, write_lines(tmp_path / "x.csv", lines), share=1)
     assert [record.text for record in records if isinstance(record, Name)] == ["one", "name"]
     assert (problems.skipped, problems.bad) == ({"header repeated": 1}, {"unknown language": 1})
 

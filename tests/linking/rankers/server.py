@@ -1,4 +1,4 @@
-"""A server on this machine that speaks the protocol of chat completions, as well or as badly as a test has it."""
+"""A local server of the chat completions protocol, with arbitrary answers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Answer = Callable[[BaseHTTPRequestHandler, dict[str, Any]], None]
 
 
 class Server(ThreadingHTTPServer):
-    """What was asked, with its headers, and the one who answers."""
+    """Records requests: path, body and headers."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answer, self.asked = answer, list[tuple[str, dict[str, Any], dict[str, str]]]()
+        self.answer, self.requests = answer, list[tuple[str, dict[str, Any], dict[str, str]]]()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def questions(self) -> list[dict[str, Any]]:
-        """What was said of each mention."""
-        return [json.loads(body["messages"][1]["content"]) for _, body, _ in self.asked]
+        """The data of each request."""
+        return [json.loads(body["messages"][1]["content"]) for _, body, _ in self.requests]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,18 +36,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, body, dict(self.headers)))
+        self.server.requests.append((self.path, body, dict(self.headers)))
         try:
             self.server.answer(self, body)
         except OSError:
-            self.close_connection = True  # who asked is gone
+            self.close_connection = True  # the client is gone
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Silence."""
 
 
 def send(handler: BaseHTTPRequestHandler, data: bytes, status: int = 200, **headers: str) -> None:
-    """An answer of any bytes."""
+    """Send any bytes."""
     handler.send_response(status)
     for name, value in headers.items():
         handler.send_header(name, value)
@@ -57,13 +57,13 @@ def send(handler: BaseHTTPRequestHandler, data: bytes, status: int = 200, **head
 
 
 def says(content: object) -> Answer:
-    """One that always says the same."""
+    """Always the same content."""
     data = json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]}).encode()
     return lambda handler, _: send(handler, data)
 
 
 def chooses(choice: Callable[[dict[str, Any]], object]) -> Answer:
-    """One that chooses by the question."""
+    """Chooses a concept by the question."""
 
     def answer(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         question = json.loads(body["messages"][1]["content"])
@@ -74,7 +74,7 @@ def chooses(choice: Callable[[dict[str, Any]], object]) -> Answer:
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[Server]:
-    """The server, for as long as the block lasts."""
+    """Run the server during a block."""
     with Server(answer) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

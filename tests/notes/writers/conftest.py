@@ -1,4 +1,4 @@
-"""Tricky notes, linked once, and runs that take these links instead of linking anew."""
+"""Tricky notes, linked once, and runs that reuse these links."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ def linked(demo: Bundle) -> dict[str, LinkedNote]:
 
 @pytest.fixture
 def run(demo: Bundle, linked: dict[str, LinkedNote], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``link_notes`` on the tricky notes in a file, some times over, without the cost of linking."""
+    """``link_notes`` on the tricky notes in a file, with known links."""
 
-    def again(note: Note) -> LinkedNote:
-        held = linked[note.note_id[-1]]
-        return LinkedNote(note, held.language, held.mentions)
+    def lookup(note: Note) -> LinkedNote:
+        if note.problem:
+            return LinkedNote(note)
+        return replace(linked[note.note_id[-1]], note=note)
 
-    def known(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
-        begun = iter(notes)
-        for batch in iter(lambda: list(islice(begun, 32)), []):
-            yield [LinkedNote(note) if note.problem else again(note) for note in batch]
+    def link_known(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
+        source = iter(notes)
+        for batch in iter(lambda: list(islice(source, 32)), []):
+            yield [lookup(note) for note in batch]
 
-    monkeypatch.setattr("medlink.notes.link.link_all", known)
+    monkeypatch.setattr("medlink.notes.link.link_all", link_known)
     tricky.write_csv(tmp_path / "notes.csv")
 
-    def link(out: str | Path, inputs: Any = None, **options: Any) -> Report:
+    def link(out: Any, inputs: Any = None, **options: Any) -> Report:
         return link_notes(demo, inputs or tmp_path / "notes.csv", out=out, **options)
 
     return link

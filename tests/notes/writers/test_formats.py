@@ -1,4 +1,4 @@
-"""Each output, read back by another program: every row is there, and its offsets cut the mention out of the note."""
+"""Each output, read back by another program: all rows are there, and offsets match the note."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,21 @@ from medlink import LinkedNote, Note
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.notes.gold import read_brat
+from medlink.notes import gold
+from medlink.notes.database import SqlNotes
+from medlink.notes.writers import LinkedMention, TextWriter
+from tests.notes import tricky
 from tests.notes.writers.conftest import TEXTS, Run
 
-Found = list[dict[str, Any]]
-OPTIONS = {"note_nlp": {"date": "2026-11-30"}}
+Rows = list[dict[str, Any]]
 
 
-def code_of(concept_id: str | None) -> Found:
+def code_of(concept_id: str | None) -> Rows:
     return [{"system": "ICD10CM", "code": f"R{concept_id[-2:]}", "type": "exact"}] if concept_id else []
 
 
-def expected(linked: dict[str, LinkedNote], bundle: str) -> Found:
-    """What every row says, of the links themselves."""
+def expected(linked: dict[str, LinkedNote], bundle: str) -> Rows:
+    """The rows, made from the links."""
     return [
         {
             "note": note.note.note_id,
@@ -59,13 +61,13 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Found:
     ]  # fmt: skip
 
 
-def of_csv(path: Path) -> Found:
+def read_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8", newline="") as file:
         return [typed(row) for row in csv.DictReader(file)]
 
 
 def typed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose values are texts or nothing."""
+    """A row whose values are texts or ``None``."""
     found = {key: None if value == "" else value for key, value in row.items()}
     for key in ("attributes", "same_as", "presumed", "codes"):
         found[key] = json.loads(found[key])
@@ -76,13 +78,13 @@ def typed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_parquet(path: Path) -> Found:
+def read_parquet(path: Path) -> Rows:
     import pyarrow.parquet as pq
 
     return pq.read_table(path).to_pylist()  # type: ignore[no-any-return]  # it has no types
 
 
-def of_jsonl(path: Path) -> Found:
+def read_jsonl(path: Path) -> Rows:
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert all(row.pop("versions")["medlink"] for row in rows)
     assert all(row.pop("nil") == (row["concept_id"] is None) for row in rows)
@@ -90,7 +92,7 @@ def of_jsonl(path: Path) -> Found:
     return rows
 
 
-def of_sqlite(path: Path) -> Found:
+def read_sqlite(path: Path) -> Rows:
     with closing(sqlite3.connect(path)) as base:
         base.row_factory = sqlite3.Row
         rows = [dict(row) for row in base.execute("select * from links order by link_id")]
@@ -98,16 +100,16 @@ def of_sqlite(path: Path) -> Found:
     return [typed(row) for row in rows]
 
 
-def of_fhir(path: Path) -> Found:
-    """By the models of fhir.resources, whose Bundle of R4B is that of R4."""
+def read_fhir(path: Path) -> Rows:
+    """By the models of fhir.resources; its Bundle of R4B is that of R4."""
     from fhir.resources.R4B.bundle import Bundle
 
     found = []
     for line in path.read_text("utf-8").split("\n")[:-1]:
         bundle = Bundle.model_validate_json(line)
         for entry in bundle.entry:
-            (said,) = entry.resource.extension
-            values = {one.url: one.valueString or one.valueInteger or one.valueDecimal for one in said.extension}
+            (extension,) = entry.resource.extension
+            values = {one.url: one.valueString or one.valueInteger or one.valueDecimal for one in extension.extension}
             row = dict.fromkeys(("expanded", "section", "concept_id", "preferred_name", "score", "value")) | values
             row["start"] = row["start"] or 0
             row["score"] = row["score"] and float(row["score"])
@@ -121,21 +123,21 @@ def of_fhir(path: Path) -> Found:
     return found
 
 
-def of_brat(folder: Path) -> Found:
-    """By the rules of brat's manual, and by medlink's own reader of annotated notes."""
+def read_brat(folder: Path) -> Rows:
+    """By the rules of brat's manual, and by medlink's reader of annotated notes."""
     conf = configparser.ConfigParser(allow_no_value=True, delimiters=["\t"])
     conf.read(folder / "annotation.conf", encoding="utf-8")
-    values = {name: re.split(r"\|", said.partition("Value:")[2]) for name, said in conf["attributes"].items()}
+    values = {name: re.split(r"\|", rule.partition("Value:")[2]) for name, rule in conf["attributes"].items()}
     found = []
     for path in sorted(folder.glob("*.ann")):
         text = path.with_suffix(".txt").read_bytes().decode()
         ids = set()
         for line in path.read_text("utf-8").split("\n")[:-1]:
             assert "\r" not in line
-            id_, said, words = [*line.split("\t"), ""][:3]
+            id_, rest, words = [*line.split("\t"), ""][:3]
             assert id_ not in ids
             ids.add(id_)
-            kind, _, spans = said.partition(" ")
+            kind, _, spans = rest.partition(" ")
             if id_[0] == "T":
                 assert kind in conf["entities"] or kind.lower() in conf["entities"]
                 pieces = [tuple(map(int, one.split())) for one in spans.split(";")]
@@ -146,14 +148,14 @@ def of_brat(folder: Path) -> Found:
             elif id_[0] == "#":
                 found.append(json.loads(words))
                 assert f"T{id_[1:]}" in ids
-        (note,) = read_brat(LineFile(path, Problems(0), may_be_empty=True))
+        (note,) = gold.read_brat(LineFile(path, Problems(0), allow_empty=True))
         assert note.text == text
         ids_of = [bool(row["concept_id"]) for row in found[-len(note.annotations) or len(found) :]]
         assert [bool(one.concepts) for one in note.annotations] == ids_of
     return found
 
 
-def of_docbin(folder: Path) -> Found:
+def read_docbin(folder: Path) -> Rows:
     import spacy
     from spacy.tokens import DocBin, Span
 
@@ -168,37 +170,35 @@ def of_docbin(folder: Path) -> Found:
             for span in doc.ents:
                 assert isinstance(span, Span)
                 row = doc.user_data["._.", "medlink", span.start_char, span.end_char]
-                assert row["text"] in span.text  # a token may have marks that nobody sees
+                assert row["text"] in span.text  # a token may include invisible marks
                 assert span.kb_id_ == (row["concept_id"] or "NIL")
                 found.append(json.loads(json.dumps(row)))
     return found
 
 
-READERS: dict[str, tuple[str, Callable[[Path], Found]]] = {
-    "csv": ("o.csv", of_csv),
-    "parquet": ("o.parquet", of_parquet),
-    "jsonl": ("o.jsonl", of_jsonl),
-    "sqlite": ("sqlite:///{}/o.db", of_sqlite),
-    "fhir": ("o.fhir.ndjson", of_fhir),
-    "brat": ("o", of_brat),
-    "docbin": ("o", of_docbin),
+READERS: dict[str, tuple[str, Callable[[Path], Rows]]] = {
+    "csv": ("o.csv", read_csv),
+    "parquet": ("o.parquet", read_parquet),
+    "jsonl": ("o.jsonl", read_jsonl),
+    "sqlite": ("sqlite:///{}/o.db", read_sqlite),
+    "fhir": ("o.fhir.ndjson", read_fhir),
+    "brat": ("o", read_brat),
+    "docbin": ("o", read_docbin),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_format_comes_back_whole(
-    reader: str, run: Run, linked: dict[str, LinkedNote], demo: Any, tmp_path: Path
-) -> None:
+def test_round_trip(reader: str, run: Run, linked: dict[str, LinkedNote], demo: Any, tmp_path: Path) -> None:
     name, read = READERS[reader]
-    fmt = {"format": reader} if name == "o" else {}
+    options = {"format": reader} if name == "o" else {}
     out = name.format(tmp_path) if "://" in name else str(tmp_path / name)
-    report = run(out, **fmt)
+    report = run(out, **options)
     assert (report.notes, report.problems) == (9, [])
     found = read(tmp_path / "o.db" if "://" in name else Path(out))
     wanted = expected(linked, demo.manifest["hash"])
     assert len(wanted) > 15
     assert {row["language"] for row in wanted} == {"en", "de", "es"}
-    # a cell holds the value as JSON
+    # in a cell the value is JSON
     values = [json.loads(row["value"]) if isinstance(row["value"], str) else row["value"] for row in found]
     assert [row | {"value": value} for row, value in zip(found, values, strict=True)] == wanted
     assert any(values)
@@ -216,7 +216,7 @@ def test_note_nlp_has_the_columns_of_the_data_model(run: Run, linked: dict[str, 
         "note_nlp_source_concept_id", "nlp_system", "nlp_date", "nlp_datetime", "term_exists", "term_temporal",
         "term_modifiers",
     ]  # fmt: skip
-    mentions = [(note, one) for note, held in linked.items() for one in held.mentions]
+    mentions = [(note, one) for note, known in linked.items() for one in known.mentions]
     assert [int(row["note_nlp_id"]) for row in rows] == list(range(1, len(mentions) + 1))
     for row, (note, one) in zip(rows, mentions, strict=True):
         at = int(row["offset"])
@@ -227,17 +227,17 @@ def test_note_nlp_has_the_columns_of_the_data_model(run: Run, linked: dict[str, 
     assert {row["term_exists"] for row in rows} == {"Y", "N"}
     assert ",value=temperature 39.2 °C," in rows[0]["term_modifiers"]
     assert rows[0]["nlp_date"] == "2026-11-30"
-    # the same in a table, behind what others have in it
+    # the same in a table, after rows of others
     with closing(sqlite3.connect(tmp_path / "o.db")) as base, base:
         base.execute(f"create table note_nlp ({', '.join(rows[0])}, primary key (note_nlp_id))")
         base.execute("insert into note_nlp (note_nlp_id) values (41)")
     run(f"sqlite:///{tmp_path}/o.db", format="note_nlp", date="2026-11-30")
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
         base.row_factory = sqlite3.Row
-        held = [dict(row) for row in base.execute("select * from note_nlp where note_nlp_id > 41 order by 1")]
-    assert [row["note_nlp_id"] for row in held] == list(range(42, 42 + len(rows)))
+        stored = [dict(row) for row in base.execute("select * from note_nlp where note_nlp_id > 41 order by 1")]
+    assert [row["note_nlp_id"] for row in stored] == list(range(42, 42 + len(rows)))
     for name in ("snippet", "offset", "lexical_variant", "term_exists", "term_modifiers"):
-        assert [row[name] for row in held] == [row[name] for row in rows]
+        assert [row[name] for row in stored] == [row[name] for row in rows]
 
 
 def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path) -> None:
@@ -247,28 +247,28 @@ def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path)
     assert [(one.note_id, one.text) for one in report.problems] == [("Geheim-1", "")]
     (line,) = map(json.loads, failures.read_text("utf-8").splitlines())
     assert (line["number"], line["note"], line["place"]) == (2, "Geheim-1", f"{tmp_path}/n.csv:3")
-    assert "no whole number" in line["problem"]
+    assert "whole number" in line["problem"]
     assert "id_field=" in line["remedy"]
 
 
 @pytest.mark.parametrize(
     ("out", "options", "message"),
     [
-        ("o.csv", {"date": "2026-11-30"}, "date is for the format note_nlp alone. Remedy: leave date out, or give"),
-        ("o.csv", {"format": "note_nlp"}, "note_nlp needs the day of the run. Remedy: give it with date=..., such as"),
-        ("o.csv", {"format": "note_nlp", "date": "30.11.2026"}, "date is '30.11.2026', a day such as 2026-11-30 expe"),
-        ("o.csv", {"out_table": "t"}, "out_table needs a database. Remedy: give the address of one with out, or lea"),
-        ("sqlite:///o.db", {"format": "csv"}, "a table cannot be csv. Remedy: leave format out, or give note_nlp"),
-        (None, {"format": "parquet"}, "this format needs a file. Remedy: name a file with out"),
-        (None, {"format": "brat"}, "this format needs a folder for its output. Remedy: name one with out"),
-        ("notes.csv", {"format": "brat"}, "the output is a file, and this format is a folder. Remedy: name a folder"),
-        ("mine", {"format": "brat"}, "mine: the output is a folder that medlink did not write. Remedy: move it away"),
-        ("o.jsonl", {"failures": "o.jsonl"}, "the output and the failures are one file. Remedy: name another file"),
-        ("sqlite:///bad.db", {}, "the table links lacks the column link_id. Remedy: name another table with out_t"),
-        ("sqlite:///no/o.db", {}, "the folder of the output does not exist. Remedy: make it, or name another file"),
+        ("o.csv", {"date": "2026-11-30"}, "date is for the format note_nlp only"),
+        ("o.csv", {"format": "note_nlp"}, "note_nlp needs the day of the run"),
+        ("o.csv", {"format": "note_nlp", "date": "30.11.2026"}, "date is '30.11.2026'"),
+        ("o.csv", {"out_table": "t"}, "out_table needs a database"),
+        ("sqlite:///o.db", {"format": "csv"}, "a table cannot be csv"),
+        (None, {"format": "parquet"}, "this format needs a file"),
+        (None, {"format": "brat"}, "this format needs a folder"),
+        ("notes.csv", {"format": "brat"}, "the output is a file, but this format needs a folder"),
+        ("mine", {"format": "brat"}, "mine: the output is a folder that medlink did not write"),
+        ("o.jsonl", {"failures": "o.jsonl"}, "the output and the failures are the same file"),
+        ("sqlite:///bad.db", {}, "the table links lacks the column link_id"),
+        ("sqlite:///no/o.db", {}, "the folder of the output does not exist"),
     ],
 )
-def test_what_does_not_go_together(
+def test_contradictory_options(
     out: str | None, options: dict[str, str], message: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -284,18 +284,15 @@ def test_what_does_not_go_together(
     assert sorted(path.name for path in tmp_path.rglob("*") if path.name != "no") == before
 
 
-def test_a_database_is_not_read_and_written_at_once(run: Run, tmp_path: Path) -> None:
-    from medlink.notes.database import SqlNotes
-    from tests.notes import tricky
-
+def test_input_and_output_in_databases(run: Run, tmp_path: Path) -> None:
     tricky.write_sqlite(tmp_path / "n.db")
     address = f"sqlite:///{tmp_path}/n.db"
     with pytest.raises(ConfigError, match="the output is the input"):
         run(address, SqlNotes(address, "note"))
-    with pytest.raises(ConfigError, match="the address of a database is no file of notes"):
+    with pytest.raises(ConfigError, match="a database address is not a file of notes"):
         run(tmp_path / "o.csv", [address])
     assert run(f"sqlite:///{tmp_path}/o.db", SqlNotes(address, "note")).notes == 9
-    with pytest.raises(ConfigError, match="the table links has this run already"):
+    with pytest.raises(ConfigError, match="the table links already has this run"):
         run(f"sqlite:///{tmp_path}/o.db", SqlNotes(address, "note"))
     assert run(f"sqlite:///{tmp_path}/o.db", SqlNotes(address, "note"), out_table="more").notes == 9
 
@@ -310,7 +307,7 @@ def test_a_run_that_fails_leaves_no_table_and_no_folder(run: Run, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.csv", "notes.csv", "o.db"]
 
 
-def test_failures_are_kept_where_no_note_can_be_read(run: Run, tmp_path: Path) -> None:
+def test_failures_stay_if_no_note_can_be_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("id,text\n1,fever,x\n2\n", encoding="utf-8")
     with pytest.raises(InputError, match="no note could be read"):
         run(tmp_path / "o.jsonl", tmp_path / "n.csv", failures=tmp_path / "f.jsonl")
@@ -319,24 +316,30 @@ def test_failures_are_kept_where_no_note_can_be_read(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.parquet", "brat", "docbin", "o.db"])
-def test_new_files_with_words_of_notes_are_for_their_owner(name: str, run: Run, tmp_path: Path) -> None:
+def test_new_files_are_private(name: str, run: Run, tmp_path: Path) -> None:
     out = tmp_path / name
-    place, options = f"sqlite:///{out}" if name == "o.db" else str(out), {} if "." in name else {"format": name}
-    run(place, **options)
+    target, options = f"sqlite:///{out}" if name == "o.db" else str(out), {} if "." in name else {"format": name}
+    run(target, **options)
     files = [path for path in (out, *out.rglob("*")) if path.is_file() and path.name != ".medlink.json"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert out.is_file() or out.stat().st_mode & 0o777 == 0o700
     out.chmod(0o755 if out.is_dir() else 0o644)
-    run(place, **options, **({"out_table": "more"} if name == "o.db" else {}))
+    run(target, **options, **({"out_table": "more"} if name == "o.db" else {}))
     assert out.stat().st_mode & 0o777 == (0o755 if out.is_dir() else 0o644)
 
 
 def test_sqlite_keeps_a_nul(run: Run, tmp_path: Path) -> None:
-    text, said = TEXTS["1"].replace("today", "to\0ay"), list[str]()
-    run(f"sqlite:///{tmp_path}/o.db", [Note("1", text)], format="note_nlp", date="2026-11-30", say=said.append)
+    text, messages = TEXTS["1"].replace("today", "to\0ay"), list[str]()
+    run(
+        f"sqlite:///{tmp_path}/o.db",
+        [Note("1", text)],
+        format="note_nlp",
+        date="2026-11-30",
+        on_message=messages.append,
+    )
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
         assert {"to\0ay" in snippet for (snippet,) in base.execute("select snippet from note_nlp")} == {True}
-    assert said == []
+    assert messages == []
 
 
 def test_a_folder_of_medlink_is_replaced(run: Run, tmp_path: Path) -> None:
@@ -349,7 +352,42 @@ def test_a_folder_of_medlink_is_replaced(run: Run, tmp_path: Path) -> None:
     assert len([*files()]) == 2 + 2 * 9
 
 
-def test_a_system_without_codes_is_said(run: Run, tmp_path: Path) -> None:
-    said: list[str] = []
-    run(tmp_path / "o.csv", map=("ICD10CM", "LOINC"), say=said.append)
-    assert said == ["no link has a code in the system 'LOINC'", "1 note without text"]
+def test_a_system_without_codes(run: Run, tmp_path: Path) -> None:
+    messages: list[str] = []
+    run(tmp_path / "o.csv", map=("ICD10CM", "LOINC"), on_message=messages.append)
+    assert messages == ["no link has a code in the system 'LOINC'", "1 note without text"]
+
+
+class TsvWriter(TextWriter):
+    """A user's own format is one class."""
+
+    header = "note\tstart\tend\tconcept"
+
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
+        for mention in mentions:
+            yield f"{note.note_id}\t{mention.start}\t{mention.end}\t{mention.link.concept_id or ''}"
+
+
+def test_an_own_format_is_resumed(run: Run, tmp_path: Path) -> None:
+    rows = [(f"{n}0{id_}", text, language) for n in range(1, 31) for id_, text, language in tricky.NOTES]
+    source = tmp_path / "many.jsonl"
+    source.write_text(
+        "".join(json.dumps(dict(zip(("id", "text", "language"), row, strict=True))) + "\n" for row in rows)
+    )
+    whole, out = tmp_path / "whole.tsv", tmp_path / "out.tsv"
+    report = run(TsvWriter(whole), source)
+    lines = whole.read_text("utf-8").splitlines()
+    assert (lines[0], len(lines)) == ("note\tstart\tend\tconcept", report.mentions + 1)
+    seen: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        if done > 150:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(TsvWriter(out), source, progress=stop)
+    assert not out.exists()
+    rest = run(TsvWriter(out), source, resume=True, progress=lambda done, total: seen.append(done))
+    assert (rest.already_done, seen[-1]) == (128, len(rows))
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.part*"))

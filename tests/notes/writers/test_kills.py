@@ -1,7 +1,7 @@
-"""Killed at any of its calls and resumed, a run leaves what an unbroken one leaves, byte for byte.
+"""A run that is killed at any call and resumed leaves the same bytes as an unbroken run.
 
-With ``MEDLINK_FAULTS=full`` each format is killed 50 times, else one of each kind a few times. What is killed is a
-process forked from this one, which counts its calls, those of Python and those of C, down to the last.
+With ``MEDLINK_FAULTS=full`` each format is killed 50 times, else three formats a few times. The killed process is
+forked from this one, and counts its calls of Python and C functions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from tests.faults.faults import FULL
 from tests.notes import tricky
 from tests.notes.writers.conftest import Run
 
+pytestmark = pytest.mark.faults
+
 KILLS = 50 if FULL else 2
 TIMES = 16
-"""How often the tricky notes are in the table: enough for some commits."""
+"""Repetitions of the tricky notes, enough for several commits."""
 FORMATS = {
     "jsonl": "o.jsonl",
     "csv": "o.csv",
@@ -46,7 +48,7 @@ FORMATS = {
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """All that is in a folder, a database by its rows."""
+    """The files of a folder, and the rows of databases."""
     found: dict[str, Any] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.suffix == ".db":
@@ -58,7 +60,7 @@ def content(folder: Path) -> dict[str, Any]:
 
 
 def forked(work: Callable[[], object], kill_at: int) -> int:
-    """Do something in a forked process, killed at a call; the signal that ended it, 0 where it came to its end."""
+    """Run something in a forked process and kill it at a call; return the signal that ended it, 0 for none."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] & 0x7F
@@ -80,7 +82,7 @@ def forked(work: Callable[[], object], kill_at: int) -> int:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """The calls of something."""
+    """Count the calls of something."""
     number = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -97,7 +99,7 @@ def calls(work: Callable[[], object]) -> int:
 
 @pytest.fixture
 def linked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """What links some notes, one of them unreadable, into a folder in a format."""
+    """A function that links notes, one of them unreadable, into a folder in a format."""
     monkeypatch.setattr("medlink.notes.writers.folders.SHARD", 64)
     rows = [(f"{n}0{id_}", text, la) for n in range(1, TIMES + 1) for id_, text, la in tricky.NOTES]
     with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
@@ -106,12 +108,12 @@ def linked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     source = SqlNotes(f"sqlite:///{tmp_path}/n.db", "note")
 
     def link(name: str, folder: Path, **more: Any) -> None:
-        asked = name.rpartition(" ")[2]
-        options = {} if asked == "table" else {"format": asked}
-        options |= {"date": "2026-11-30"} if asked == "note_nlp" else {}
+        format_ = name.rpartition(" ")[2]
+        options = {} if format_ == "table" else {"format": format_}
+        options |= {"date": "2026-11-30"} if format_ == "note_nlp" else {}
         folder.mkdir(exist_ok=True)
         place = FORMATS[name].format(folder) if "://" in FORMATS[name] else str(folder / FORMATS[name])
-        run(place, source, failures=folder / "failures.jsonl", say=str, **options, **more)
+        run(place, source, failures=folder / "failures.jsonl", on_message=str, **options, **more)
 
     return link
 
@@ -119,7 +121,7 @@ def linked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
 @pytest.mark.parametrize("name", FORMATS if FULL else ["csv", "brat", "table"])
 def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Path) -> None:
     out, whole, link = tmp_path / "out", tmp_path / "whole", partial(linked, name)
-    link(whole)  # what is loaded late is loaded now
+    link(whole)  # import lazy_getattr loaded modules
     shutil.rmtree(whole)
     number = calls(lambda: link(whole))
     wanted = content(whole)
@@ -129,9 +131,9 @@ def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Pa
         shutil.rmtree(out, ignore_errors=True)
         assert forked(lambda: link(out), draw.randint(1, number - 1)) in (signal.SIGKILL, 0)
         begun += not out.exists() or content(out) != wanted
-        # killed once more while it goes on, unless it is done before
+        # kill the resumed run, too
         forked(lambda: link(out, resume=True), draw.randint(1, number - 1))
-        # a table says that it has the run already, a file is made anew
+        # a table already has the run, a file is written again
         with suppress(ConfigError):
             link(out, resume=True)
         assert content(out) == wanted
@@ -139,7 +141,7 @@ def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Pa
 
 
 @pytest.mark.parametrize(("name", "writer"), [("csv", TextWriter), ("table", SqlWriter)])
-def test_killed_when_failures_have_their_place(
+def test_killed_after_the_failures_are_complete(
     name: str,
     writer: type[TextWriter | SqlWriter],
     linked: Callable[..., None],

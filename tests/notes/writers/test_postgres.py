@@ -1,6 +1,6 @@
-"""A real PostgreSQL as source and sink: OMOP's ``note`` in, ``note_nlp`` and rows out, the same as from files.
+"""A real PostgreSQL as source and target: OMOP's ``note`` in, ``note_nlp`` and rows out, equal to those of files.
 
-Skipped where no server is installed, unless ``MEDLINK_REQUIRE_POSTGRES`` is set.
+Skipped without a server, unless ``MEDLINK_REQUIRE_POSTGRES`` is set.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rows(address: str, query: str) -> list[Any]:
         return base.execute(query).fetchall()
 
 
-def test_notes_of_a_warehouse_come_to_the_character(address: str) -> None:
+def test_notes_of_a_warehouse(address: str) -> None:
     fields = Fields("note_text", "note_id")
     found = list(SqlNotes(address, query=f"{QUERY}  -- 'a:b'::text\n").notes(fields))
     assert [(one.note_id, one.text, one.language) for one in found] == tricky.NOTES
@@ -70,16 +70,19 @@ def test_note_and_note_nlp_of_omop(address: str, run: Run, tmp_path: Path) -> No
     report = run(address, SqlNotes(address, query=QUERY), fields=fields, out_table="cdm.note_nlp", **options)
     local = run(f"sqlite:///{tmp_path}/o.db", **options)
     assert (report.notes, report.mentions, report.problems) == (local.notes, local.mentions, [])
-    asked = 'select {} note_id, "offset", lexical_variant, snippet, term_exists, term_modifiers from {} {} order by 1'
+    statement = (
+        'select {} note_id, "offset", lexical_variant, snippet, term_exists, term_modifiers from {} {} order by 1'
+    )
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
-        wanted = base.execute(asked.format("note_nlp_id + 7,", "note_nlp", "")).fetchall()
-    assert rows(address, asked.format("note_nlp_id,", "cdm.note_nlp", "where note_nlp_id > 7")) == wanted
+        wanted = base.execute(statement.format("note_nlp_id + 7,", "note_nlp", "")).fetchall()
+    assert rows(address, statement.format("note_nlp_id,", "cdm.note_nlp", "where note_nlp_id > 7")) == wanted
     assert rows(address, "select lexical_variant from cdm.note_nlp where note_nlp_id = 7") == [("of another",)]
-    with pytest.raises(ConfigError, match="has this run already"):
+    with pytest.raises(ConfigError, match="already has this run"):
         run(address, SqlNotes(address, query=QUERY), fields=fields, out_table="cdm.note_nlp", **options)
 
 
-def test_rows_are_those_of_a_file_and_a_stopped_run_goes_on(address: str, run: Run, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_interrupted_run_is_resumed(address: str, run: Run, tmp_path: Path) -> None:
     many = [(f"{n}0{id_}", text, la) for n in range(1, 31) for id_, text, la in tricky.NOTES]
     import psycopg
 
@@ -98,7 +101,7 @@ def test_rows_are_those_of_a_file_and_a_stopped_run_goes_on(address: str, run: R
         run(address, source, progress=stop)
     begun = rows(address, "select count(*) from links")[0][0]
     report = run(address, source, resume=True)
-    assert (report.before, report.notes) == (128, len(many) - 128)
+    assert (report.already_done, report.notes) == (128, len(many) - 128)
     run(f"sqlite:///{tmp_path}/o.db", source)
     with closing(sqlite3.connect(tmp_path / "o.db")) as local:
         wanted = local.execute("select * from links order by link_id").fetchall()
@@ -106,16 +109,16 @@ def test_rows_are_those_of_a_file_and_a_stopped_run_goes_on(address: str, run: R
     assert rows(address, "select * from links order by link_id") == wanted
 
 
-def test_nul_is_replaced_and_said(address: str, run: Run) -> None:
-    said: list[str] = []
+def test_nul_is_replaced(address: str, run: Run) -> None:
+    messages: list[str] = []
     note = Note("1", tricky.NOTES[0][1].replace("today", "to\0ay"))
-    run(address, [note], format="note_nlp", date="2026-11-30", out_table="nul", say=said.append)
+    run(address, [note], format="note_nlp", date="2026-11-30", out_table="nul", on_message=messages.append)
     assert {"to\ufffday" in snippet for (snippet,) in rows(address, "select snippet from nul")} == {True}
-    assert len(said) == 1
-    assert "with NUL, which PostgreSQL does not have" in said[0]
+    assert len(messages) == 1
+    assert "with NUL, which PostgreSQL cannot store" in messages[0]
 
 
-def test_a_query_does_not_write(address: str) -> None:
+def test_a_query_cannot_write(address: str) -> None:
     for query in (
         "select 1 as id, nextval('numbers') as text",
         "select id, text from gone) as n; delete from cdm.note; --",
@@ -126,12 +129,12 @@ def test_a_query_does_not_write(address: str) -> None:
     assert rows(address, "select count(*) from cdm.note") == [(len(tricky.NOTES),)]
 
 
-def test_a_second_writer_is_refused_and_a_wrong_password_is_not_said(address: str, run: Run) -> None:
-    def again(done: int, whole: int) -> None:
+def test_a_second_writer_and_a_wrong_password(address: str, run: Run) -> None:
+    def run_twice(done: int, whole: int) -> None:
         with pytest.raises(ConfigError, match="another process is writing the table twice"):
             run(address, out_table="twice")
 
-    run(address, out_table="twice", progress=again)
+    run(address, out_table="twice", progress=run_twice)
     with pytest.raises(InputError, match="the notes cannot be read: OperationalError") as refused:
         SqlNotes(address.replace("medlink@", "nobody:kennwort@"), "many").state(Fields())
     assert "kennwort" not in str(refused.value)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.training.biolord.contrastive import PairBatches, no_negatives
+from medlink.training.biolord.contrastive import PairBatches, false_negatives
 from medlink.training.biolord.sts import StsBatches
 from medlink.training.data.pairs import Pair
+from medlink.training.data.rated_pairs import RatedPair
 
 
-def test_what_is_no_negative() -> None:
+def test_false_negatives() -> None:
     pairs = [
         Pair("A", "kidney stone", "a stone", "definition"),
         Pair("A", "renal calculus", "what hurts", "description"),
@@ -31,13 +31,11 @@ def test_what_is_no_negative() -> None:
         [0, 0, 0, 0, 1, 0],
         [0, 0, 0, 0, 0, 1],  # ids are no texts
     ]
-    assert no_negatives(pairs).astype(int).tolist() == expected
-    assert no_negatives([]).shape == (0, 0)
+    assert false_negatives(pairs).astype(int).tolist() == expected
+    assert false_negatives([]).shape == (0, 0)
 
 
-class Source:
-    """Ten pairs an epoch."""
-
+class TenPairs:
     digest = "ten"
     pairs_per_epoch = 10
 
@@ -46,66 +44,61 @@ class Source:
             yield [Pair(f"C{i}", f"name {i}", f"text {i} {epoch}", "name") for i in range(first, min(10, first + size))]
 
 
-def test_batches() -> None:
-    batches = PairBatches(Source(), 4)
+def test_batches_of_pairs() -> None:
+    batches = PairBatches(TenPairs(), 4)
     assert batches.batches_per_epoch() == 2
     first, second = batches.epoch(1)
     assert first.columns == ([f"name {i}" for i in range(4)], [f"text {i} 1" for i in range(4)])
     assert second.columns[0] == [f"name {i}" for i in range(4, 8)]
     np.testing.assert_array_equal(first.labels, np.eye(4, dtype=bool))
-    (again,) = batches.epoch(1, 1)
-    assert again.columns == second.columns
-    assert PairBatches(Source(), 5).digest != batches.digest == PairBatches(Source(), 4).digest
+    assert [batch.columns for batch in batches.epoch(1, 1)] == [second.columns]
+    assert PairBatches(TenPairs(), 5).digest != batches.digest == PairBatches(TenPairs(), 4).digest
     # fewer pairs than a batch has rows are one batch
-    assert PairBatches(Source(), 16).batches_per_epoch() == 1
-    assert [len(batch.columns[0]) for batch in PairBatches(Source(), 16).epoch(0)] == [10]
+    assert PairBatches(TenPairs(), 16).batches_per_epoch() == 1
+    assert [len(batch.columns[0]) for batch in PairBatches(TenPairs(), 16).epoch(0)] == [10]
 
 
-@dataclass(frozen=True)
-class Row:
-    one: str
-    other: str
-    rating: float
+def rated(*rows: tuple[str, str, float]) -> list[RatedPair]:
+    return [RatedPair(*row, ("", ""), line) for line, row in enumerate(rows)]
 
 
 TABLES = {
-    "five": [Row(f"a{i}", f"b{i}", float(i)) for i in range(6)],
-    "two": [Row(f"c{i}", f"d{i}", 2.0 * i - 1) for i in range(3)],
+    "five": rated(*((f"a{i}", f"b{i}", float(i)) for i in range(6))),
+    "two": rated(*((f"c{i}", f"d{i}", 2.0 * i - 1) for i in range(3))),
 }
 
 
-def test_each_row_comes_once_and_with_its_table() -> None:
+def test_sts_batches_have_each_row_once_with_its_table() -> None:
     batches = StsBatches(TABLES, 4, seed=1)
     assert batches.batches_per_epoch() == 3
     for epoch in range(3):
         seen = {}
         for batch in batches.epoch(epoch):
             assert len({text[0] for text in batch.columns[0]}) == 1
-            for one, other, label in zip(*batch.columns, batch.labels, strict=True):
-                assert one[1:] == other[1:]
-                seen[one] = float(label)
+            for first, second, label in zip(*batch.columns, batch.labels, strict=True):
+                assert first[1:] == second[1:]
+                seen[first] = float(label)
         assert seen == {**{f"a{i}": pytest.approx(i / 5) for i in range(6)}, "c0": 0.0, "c1": 0.5, "c2": 1.0}
 
 
-def test_the_order_is_of_the_epoch_and_the_seed() -> None:
-    def texts(seed: int, epoch: int) -> list[str]:
-        return [text for batch in StsBatches(TABLES, 2, seed).epoch(epoch) for text in batch.columns[0]]
+def test_order_and_digest_of_sts_batches_depend_on_epoch_seed_and_data() -> None:
+    def texts(seed: int, epoch: int) -> tuple[str, ...]:
+        return tuple(text for batch in StsBatches(TABLES, 2, seed).epoch(epoch) for text in batch.columns[0])
 
     assert texts(1, 0) == texts(1, 0)
-    assert len({tuple(texts(seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
-    tables = [{name: rows} for name, rows in TABLES.items()]
-    made = [StsBatches(t, s, seed) for t in [*tables, TABLES] for s in (2, 3) for seed in (1, 2)]
-    assert len({batches.digest for batches in made}) == len(made)
+    assert len({texts(seed, epoch) for seed in (1, 2) for epoch in (0, 1)}) == 4
+    tables = [*({name: rows} for name, rows in TABLES.items()), TABLES]
+    assert len({StsBatches(t, size, seed).digest for t in tables for size in (2, 3) for seed in (1, 2)}) == 12
 
 
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({}, "no table of rated sentences to train on"),
-        ({"flat": [Row("a", "b", 1.0), Row("c", "d", 1.0)]}, r"the ratings of flat do not differ\. Remedy: train on"),
-        ({"one": [Row("a", "b", 1.0)]}, "the ratings of one do not differ"),
+        ({}, "no table of rated sentences"),
+        ({"flat": rated(("a", "b", 1.0), ("c", "d", 1.0))}, "the ratings of flat do not differ"),
+        ({"single": rated(("a", "b", 1.0))}, "the ratings of single do not differ"),
     ],
 )
-def test_tables_that_teach_nothing(tables: dict[str, list[Row]], message: str) -> None:
+def test_useless_tables_are_refused(tables: dict[str, list[RatedPair]], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         StsBatches(tables, 4, seed=1)

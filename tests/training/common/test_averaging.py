@@ -22,9 +22,9 @@ WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def three(bert: Path, other_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Transformers of one shape."""
-    return [small_bert(tmp_path_factory.mktemp("bert"), seed=seed) for seed in range(3)]
+    return [bert, other_bert, small_bert(tmp_path_factory.mktemp("bert"), seed=1)]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_mean_by_hand() -> None:
     )
 
 
-def test_what_does_not_match_is_refused() -> None:
+def test_different_shapes_are_refused() -> None:
     with pytest.raises(EncoderError, match="different shapes"):
         average([random_encoder(), random_encoder(StaticConfig(families=False, rows=50, dimension=6, hidden=5))])
     with pytest.raises(EncoderError, match="no encoders"):
@@ -76,7 +76,7 @@ def test_the_mean_of_transformers_is_that_of_their_state(three: list[Path], tmp_
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
 
 
-def test_16_bits_whole_numbers_and_single_ones(pair: list[Path], tmp_path: Path) -> None:
+def test_16_bits_integers_and_scalars(pair: list[Path], tmp_path: Path) -> None:
     for i, folder in enumerate(pair):
         change(folder, "half", torch.tensor([[1.0 + i, 3.0]], dtype=torch.bfloat16))
         change(folder, "count", torch.tensor([7, 8]))
@@ -112,7 +112,7 @@ def test_static_encoders_too(tmp_path: Path) -> None:
     assert "Mean of 2 encoders" in (tmp_path / "out" / "README.md").read_text("utf-8")
 
 
-def test_the_kind_is_one(three: list[Path], tmp_path: Path) -> None:
+def test_invalid_folders(three: list[Path], tmp_path: Path) -> None:
     static = random_encoder().save(tmp_path / "static")
     with pytest.raises(EncoderError, match=r"static: a static encoder and a transformer cannot be averaged. Remedy"):
         soup([three[0], static], tmp_path / "out")

@@ -1,13 +1,14 @@
-"""The recipes of the phases: the numbers of the papers, and values that make no sense."""
+"""Recipes: the numbers of the papers, and values out of range."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.training.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe, ContrastiveRecipe, PhaseRecipe, Recipe, StsRecipe
 
 
 def test_the_defaults_are_those_of_appendix_a() -> None:
@@ -18,28 +19,59 @@ def test_the_defaults_are_those_of_appendix_a() -> None:
     assert (sts.epochs, sts.learning_rate, sts.evaluate_steps) == (10, 6e-6, "epoch")
 
 
+def test_the_coderpp_defaults_are_those_of_section_5_1() -> None:
+    recipe = CoderPlusPlusRecipe()
+    assert (recipe.positives, recipe.neighbours, recipe.anchors, recipe.accumulation) == (30, 30, 16, 8)
+    # 16 anchors with 30 + 30 terms each, 8 batches, 8 processes: the 62,464 terms of a step
+    assert recipe.anchors * (1 + recipe.positives + recipe.neighbours) * recipe.accumulation * 8 == 62_464
+    assert (recipe.max_tokens, recipe.learning_rate, recipe.refresh) == (32, 4e-5, "epoch")
+    assert recipe.warmup == pytest.approx(10_000 / 1_200_000)
+    assert recipe.epochs == 1_200_000 // 60_000
+
+
 @pytest.mark.parametrize(
-    ("kind", "given", "message"),
+    ("setting", "expected"), [("a", (1, 30, "never")), ("b", (30, 30, "never")), ("c", (30, 30, "epoch"))]
+)
+def test_table_5_of_coderpp(setting: Literal["a", "b", "c"], expected: tuple[int, int, str]) -> None:
+    base = CoderPlusPlusRecipe.static()
+    recipe = base.table5(setting)
+    assert (recipe.positives, recipe.neighbours, recipe.refresh) == expected
+    assert recipe.replace(positives=30, neighbours=30, refresh="epoch") == base
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "expected"),
     [
-        (PhaseRecipe, {"epochs": 0}, "epochs is 0, at least 1 expected"),
-        (PhaseRecipe, {"batch_size": 0}, "batch_size is 0, at least 1 expected"),
-        (PhaseRecipe, {"mini_batch": -1}, "mini_batch is -1, at least 0 expected"),
-        (PhaseRecipe, {"learning_rate": 0.0}, "learning_rate is 0.0, above 0 and at most 1e\\+06"),
-        (PhaseRecipe, {"learning_rate": float("nan")}, "learning_rate is nan"),
-        (PhaseRecipe, {"warmup": 1.0}, "warmup is 1.0, at least 0 and below 1 expected"),
-        (PhaseRecipe, {"weight_decay": -1.0}, "weight_decay is -1.0, at least 0 and at most"),
-        (PhaseRecipe, {"max_grad_norm": -1.0}, "max_grad_norm is -1.0, at least 0 and at most"),
-        (PhaseRecipe, {"max_tokens": -1}, "max_tokens is -1, at least 0 expected"),
-        (PhaseRecipe, {"evaluate_steps": "often"}, "evaluate_steps is 'often', a whole number or 'epoch' expected"),
-        (PhaseRecipe, {"evaluate_steps": 0}, "evaluate_steps is 0, at least 1 or 'epoch' expected"),
-        (PhaseRecipe, {"patience": -1}, "patience is -1, at least 0 expected"),
-        (PhaseRecipe, {"precision": "fp8"}, "precision is 'fp8', 'auto', 'fp32', 'bf16' or 'fp16' expected"),
-        (PhaseRecipe, {"seed": 2**32}, "seed is 4294967296, at least 0 and below 4294967296 expected"),
-        (ContrastiveRecipe, {"temperature": 0.0}, "temperature is 0.0, at least 1e-06 and at most"),
-        (ContrastiveRecipe, {"epochs": 0}, "epochs is 0"),
-        (StsRecipe, {"loss": "mse"}, "loss is 'mse', 'cosine' or 'cosent' expected"),
+        (PhaseRecipe, "epochs", 0, "at least 1"),
+        (PhaseRecipe, "batch_size", 0, "at least 1"),
+        (PhaseRecipe, "mini_batch", -1, "at least 0"),
+        (PhaseRecipe, "learning_rate", 0.0, "above 0 and at most 1e\\+06"),
+        (PhaseRecipe, "learning_rate", float("nan"), ""),
+        (PhaseRecipe, "warmup", 1.0, "at least 0 and below 1"),
+        (PhaseRecipe, "weight_decay", -1.0, "at least 0 and at most 1e\\+06"),
+        (PhaseRecipe, "max_grad_norm", -1.0, "at least 0 and at most 1e\\+06"),
+        (PhaseRecipe, "max_tokens", -1, "at least 0"),
+        (PhaseRecipe, "evaluate_steps", "often", "a whole number or 'epoch'"),
+        (PhaseRecipe, "evaluate_steps", 0, "at least 1 or 'epoch'"),
+        (PhaseRecipe, "patience", -1, "at least 0"),
+        (PhaseRecipe, "precision", "fp8", "'auto', 'fp32', 'bf16' or 'fp16'"),
+        (PhaseRecipe, "seed", 2**32, "at least 0 and below 4294967296"),
+        (ContrastiveRecipe, "temperature", 0.0, "at least 1e-06"),
+        (StsRecipe, "loss", "mse", "'cosine' or 'cosent'"),
+        (CoderPlusPlusRecipe, "positives", 0, "at least 1"),
+        (CoderPlusPlusRecipe, "neighbours", 0, "at least 1"),
+        (CoderPlusPlusRecipe, "anchors", 0, "at least 1"),
+        (CoderPlusPlusRecipe, "accumulation", 0, "at least 1"),
+        (CoderPlusPlusRecipe, "max_tokens", 0, "at least 1"),
+        (CoderPlusPlusRecipe, "alpha", 1e308, "at least 1e-06 and at most 1e\\+06"),
+        (CoderPlusPlusRecipe, "beta", 1e-300, "at least 1e-06"),
+        (CoderPlusPlusRecipe, "threshold", 1.01, "at least -1 and at most 1"),
+        (CoderPlusPlusRecipe, "epsilon", -0.01, "at least 0 and at most 2"),
+        (CoderPlusPlusRecipe, "feature_dropout", -0.1, "at least 0 and below 1"),
+        (CoderPlusPlusRecipe, "refresh", "often", "a whole number or 'epoch' or 'never'"),
+        (CoderPlusPlusRecipe, "refresh", 0, ""),
     ],
 )
-def test_values_that_make_no_sense(kind: type[PhaseRecipe], given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        kind(**given)
+def test_values_out_of_range(kind: type[Recipe], field: str, value: Any, expected: str) -> None:
+    with pytest.raises(ConfigError, match=f"{field} is {re.escape(repr(value))}.*{expected}"):
+        kind(**{field: value})

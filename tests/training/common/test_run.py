@@ -1,4 +1,4 @@
-"""The folder of a run: one process has it, a run that began is not mixed with another, and nothing is left behind."""
+"""The folder of a run: locked by one process, bound to the inputs of the run, and removed at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
-from medlink.training.common.run import read_neighbours, training_run, work_folder
+from medlink.training.common.run import open_run_folder, read_neighbours, training_run
 from medlink.training.recipes import PhaseRecipe, RunOptions
 from tests.training.small_bert import Killed
 
@@ -20,12 +20,12 @@ OPTIONS, RESUME = RunOptions(), RunOptions(resume=True)
 
 def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
     with (
-        work_folder(tmp_path / "work", OPTIONS),
+        open_run_folder(tmp_path / "work", OPTIONS),
         pytest.raises(ConfigError, match=r"work: another process is writing the checkpoints\. Remedy: wait"),
-        work_folder(tmp_path / "work", OPTIONS),
+        open_run_folder(tmp_path / "work", OPTIONS),
     ):
         pass
-    with work_folder(tmp_path / "work", OPTIONS):
+    with open_run_folder(tmp_path / "work", OPTIONS):
         pass
 
 
@@ -34,7 +34,7 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     (tmp_path / ".writing-0f-5").mkdir()
     (tmp_path / "neighbours-0.npy").write_text("of other terms")
     for options in (OPTIONS, RESUME):
-        with work_folder(tmp_path, options) as run:
+        with open_run_folder(tmp_path, options) as run:
             run.bind(PhaseRecipe(), names="x")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "run.json"]
     record = json.loads((tmp_path / "run.json").read_text("utf-8"))
@@ -43,57 +43,57 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     assert record["recipe"]["epochs"] == 1
 
 
-def test_a_run_that_began_is_not_mixed_with_another(tmp_path: Path) -> None:
-    with work_folder(tmp_path, OPTIONS) as run:
+def test_an_unfinished_run_rejects_other_inputs(tmp_path: Path) -> None:
+    with open_run_folder(tmp_path, OPTIONS) as run:
         run.bind(PhaseRecipe(), data="a", teacher="b")
         (tmp_path / "targets").mkdir()
     with (
         pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with resume="),
-        work_folder(tmp_path, OPTIONS),
+        open_run_folder(tmp_path, OPTIONS),
     ):
         pass
     with (
         pytest.raises(ConfigError, match=r"has other data, another teacher, seed 1 \(now 2\)\. Remedy: resume with"),
-        work_folder(tmp_path, RESUME) as run,
+        open_run_folder(tmp_path, RESUME) as run,
     ):
         run.bind(PhaseRecipe(seed=2), data="x", teacher="y")
-    with work_folder(tmp_path, RESUME) as run:
+    with open_run_folder(tmp_path, RESUME) as run:
         run.bind(PhaseRecipe(), data="a", teacher="b")
     (tmp_path / "run.json").write_text("{}")
     with (
         pytest.raises(EncoderError, match=r"run\.json: the checkpoint cannot be read: no 'data'"),
-        work_folder(tmp_path, RESUME) as run,
+        open_run_folder(tmp_path, RESUME) as run,
     ):
         run.bind(PhaseRecipe(), data="a")
 
 
-def test_what_may_not_be_written_over(tmp_path: Path) -> None:
+def test_folders_that_may_not_be_overwritten(tmp_path: Path) -> None:
     for name in ("lock", ".writing-0f-1"):
         (tmp_path / name).touch()
-    with work_folder(tmp_path, OPTIONS):
+    with open_run_folder(tmp_path, OPTIONS):
         pass
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="there is a file of that name"), work_folder(tmp_path / "file", OPTIONS):
+    with pytest.raises(ConfigError, match="there is a file of that name"), open_run_folder(tmp_path / "file", OPTIONS):
         pass
-    with pytest.raises(ConfigError, match="cannot be written: "), work_folder(tmp_path / "file" / "a", OPTIONS):
+    with pytest.raises(ConfigError, match="cannot be written: "), open_run_folder(tmp_path / "file" / "a", OPTIONS):
         pass
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.doc").touch()
-    with pytest.raises(ConfigError, match="not empty and holds no run"), work_folder(tmp_path / "other", OPTIONS):
+    with pytest.raises(ConfigError, match="not empty and holds no run"), open_run_folder(tmp_path / "other", OPTIONS):
         pass
 
 
-def test_the_encoder_appears_with_its_card_and_the_folder_of_the_run_goes(tmp_path: Path) -> None:
-    builtin = load_encoder()
+def test_the_encoder_is_written_with_its_card_and_the_run_folder_removed(static_encoder: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(static_encoder)
     with training_run(tmp_path / "out", PhaseRecipe(), OPTIONS) as run:
         run.bind(PhaseRecipe(), data="a")
-        run.write(builtin.save, title="A title", summary="a summary", command="a command", data={"names": 3})
+        run.write(encoder.save, title="A title", summary="a summary", command="a command", data={"names": 3})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert load_encoder(tmp_path / "out").fingerprint == builtin.fingerprint
+    assert load_encoder(tmp_path / "out").fingerprint == encoder.fingerprint
     assert "# A title" in (tmp_path / "out" / "README.md").read_text("utf-8")
     with pytest.raises(Killed), training_run(tmp_path / "two", PhaseRecipe(), OPTIONS):
         raise Killed
-    # nothing had been trained
+    # without any progress
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -1,4 +1,4 @@
-"""Batches of distinct items, and making things ahead in other processes."""
+"""Batches of distinct items, and prefetching in other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import EncoderError
-from medlink.training.data.batches import distinct_batches, run_ahead
+from medlink.training.data.batches import distinct_batches, prefetch
 
 Item = tuple[frozenset[str], int]
 
@@ -41,12 +41,12 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_against_all_in_order(seed: int) -> None:
+def test_against_a_greedy_search(seed: int) -> None:
     given = items(seed, 200)
     assert list(distinct_batches(given, 3, 40)) == naive(given, 3, 40)
 
 
-def test_only_as_many_are_read_as_are_needed() -> None:
+def test_candidates_are_read_on_demand() -> None:
     endless = ((frozenset([str(number)]), number) for number in count())
     assert list(distinct_batches(endless, 2, 2)) == [[0, 1], [2, 3]]
     assert next(endless)[1] == 4
@@ -60,16 +60,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_results_come_in_order(workers: int) -> None:
     # a function that cannot be pickled
     offset = 5
-    assert list(run_ahead(lambda a, b: a * b + offset, [(i, 2) for i in range(20)], workers)) == list(range(5, 45, 2))
-    assert list(run_ahead(divmod, [], workers)) == []
+    assert list(prefetch(lambda a, b: a * b + offset, [(i, 2) for i in range(20)], workers)) == list(range(5, 45, 2))
+    assert list(prefetch(divmod, [], workers)) == []
 
 
-def test_other_processes_make_them() -> None:
-    assert set(run_ahead(os.getpid, [()] * 3, 0)) == {os.getpid()}
-    assert os.getpid() not in set(run_ahead(os.getpid, [()] * 3, 2))
+def test_results_from_other_processes() -> None:
+    assert set(prefetch(os.getpid, [()] * 3, 0)) == {os.getpid()}
+    assert os.getpid() not in set(prefetch(os.getpid, [()] * 3, 2))
 
 
-def test_only_a_few_are_made_ahead() -> None:
+def test_the_prefetch_is_bounded() -> None:
     given: list[int] = []
 
     def tasks() -> Iterator[tuple[int, int]]:
@@ -78,7 +78,7 @@ def test_only_a_few_are_made_ahead() -> None:
             given.append(number)
             yield number, 1
 
-    results = run_ahead(divmod, tasks(), 2)
+    results = prefetch(divmod, tasks(), 2)
     assert [one for one, _ in islice(results, 10)] == list(range(10))
     assert len(given) <= 10 + 2 * 2
     results.close()  # type: ignore[attr-defined]  # a generator
@@ -92,5 +92,5 @@ def test_a_process_that_the_system_ends_is_named() -> None:
         return number
 
     with pytest.raises(EncoderError, match=r"ended a process that made pairs.*pair_workers.*resume="):
-        list(run_ahead(die, [(i,) for i in range(9)], 2))
+        list(prefetch(die, [(i,) for i in range(9)], 2))
     assert not multiprocessing.active_children()

@@ -1,4 +1,4 @@
-"""Pairs from a knowledge base: what they say, how many there are, and that no batch holds a false negative."""
+"""Pairs from a knowledge base: content, numbers, and no false negative in a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
-from medlink.training.data.pairs import KnowledgeBasePairs, Material, Pair, described
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSources, iter_descriptions
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import PairRecipe
 
@@ -37,7 +37,7 @@ def view(kb: KnowledgeBase) -> TrainingView:
 
 @pytest.fixture
 def drugs(tmp_path: Path) -> KnowledgeBase:
-    """Of each relation and generic text there is one alone."""
+    """A knowledge base of which every description can be listed."""
     return build(
         tmp_path / "drugs",
         names=[
@@ -79,22 +79,22 @@ def test_descriptions_by_hand(drugs: KnowledgeBase) -> None:
 
 def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: KnowledgeBase) -> None:
     # of the four one has a definition, and two have no relation that can be put into words
-    one = [Definition("C2", "something which is a kind of thing", "en")]
-    assert list(described(TrainingView(drugs), 1, seed=1)) == one
-    assert list(described(TrainingView(drugs), 2, seed=1)) == one * 2
+    of_drug = [Definition("C2", "something which is a kind of thing", "en")]
+    assert list(iter_descriptions(TrainingView(drugs), 1, seed=1)) == of_drug
+    assert list(iter_descriptions(TrainingView(drugs), 2, seed=1)) == of_drug * 2
     added = TrainingView(drugs, definitions=[Definition("C2", "What is taken.")])
-    assert not list(described(added, 1, seed=1))
+    assert not list(iter_descriptions(added, 1, seed=1))
     view = TrainingView(kb)
-    found = list(described(view, 1, seed=1))
+    found = list(iter_descriptions(view, 1, seed=1))
     assert [each.concept_id for each in found] == sorted({each.concept_id for each in found})
-    assert len(found) > 0.9 * len(Material(view).described) / 2
+    assert len(found) > 0.9 * len(PairSources(view).related_concepts) / 2
     assert not {each.concept_id for each in found} & {each.concept_id for each in kb.iter_definitions()}
-    said = {pair.text for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=20_000, definition_share=0)))}
-    assert len(said & {each.text for each in found}) > len(found) / 2
-    assert found == list(described(view, 1, seed=1)) != list(described(view, 1, seed=2))
+    texts = {pair.text for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=20_000, definition_share=0)))}
+    assert len(texts & {each.text for each in found}) > len(found) / 2
+    assert found == list(iter_descriptions(view, 1, seed=1)) != list(iter_descriptions(view, 1, seed=2))
 
 
-def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: TrainingView) -> None:
+def test_pairs_agree_with_the_knowledge_base(kb: KnowledgeBase, view: TrainingView) -> None:
     relations: dict[str, set[str]] = {"isa": set(), "finding_site_of": set(), "may_treat": set(), "due_to": set()}
     triples = defaultdict(set)
     names = defaultdict(set)
@@ -136,8 +136,7 @@ def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: Trainin
     assert openings["type"] / total == pytest.approx(1 / 9, abs=0.05)
 
 
-@pytest.mark.parametrize("size", [2, 16, 64])
-@pytest.mark.parametrize("name_share", [0.0, 0.3])
+@pytest.mark.parametrize(("size", "name_share"), [(2, 0.3), (16, 0.0), (64, 0.3)])
 def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, size: int, name_share: float) -> None:
     forms: dict[str, set[str]] = defaultdict(set)
     for name in kb.iter_names():
@@ -147,10 +146,10 @@ def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, 
     batches = list(KnowledgeBasePairs(view, RECIPE.replace(name_share=name_share)).batches(0, size))
     assert [len(batch) for batch in batches] == [size] * (2000 // size)
     for batch in batches:
-        said = [normalise(text) for pair in batch for text in (pair.name, pair.text)]
-        assert len(set(said)) == len(said) == 2 * size
-        for one, other in combinations(batch, 2):
-            assert not forms[one.concept_id] & forms[other.concept_id]
+        texts = [normalise(text) for pair in batch for text in (pair.name, pair.text)]
+        assert len(set(texts)) == len(texts) == 2 * size
+        for first, second in combinations(batch, 2):
+            assert not forms[first.concept_id] & forms[second.concept_id]
 
 
 def test_the_mix(view: TrainingView) -> None:
@@ -163,7 +162,7 @@ def test_the_mix(view: TrainingView) -> None:
     assert kinds["name"] / kinds.total() == pytest.approx(0.3, abs=0.02)
 
 
-def test_definitions_come_equally_often_and_with_all_names(kb: KnowledgeBase, view: TrainingView) -> None:
+def test_definitions_occur_equally_often_and_with_all_names(kb: KnowledgeBase, view: TrainingView) -> None:
     source = KnowledgeBasePairs(view, PairRecipe(definition_share=1, definition_repeats=12))
     definitions = kb.counts()["definitions"]
     assert source.pairs_per_epoch == 12 * definitions
@@ -186,9 +185,9 @@ def test_definitions_come_equally_often_and_with_all_names(kb: KnowledgeBase, vi
                 assert names == Counter({form: each * count for form, count in expected.items()})
 
 
-def test_how_many_pairs_there_are(kb: KnowledgeBase, view: TrainingView) -> None:
-    definitions, names = kb.counts()["definitions"], len(view.names[1])
-    related = len(Material(view).related[1])
+def test_the_number_of_pairs(kb: KnowledgeBase, view: TrainingView) -> None:
+    definitions, names = kb.counts()["definitions"], len(view.names.values)
+    related = len(PairSources(view).related.values)
     count = {
         PairRecipe(): round(definitions * 50 / 0.15),
         PairRecipe(definition_repeats=3): round(definitions * 3 / 0.15),
@@ -204,7 +203,7 @@ def test_how_many_pairs_there_are(kb: KnowledgeBase, view: TrainingView) -> None
     assert [len(batch) for batch in source.batches(0, 200)] == [77]
 
 
-def test_the_same_for_the_same_seed_and_epoch(kb: KnowledgeBase, view: TrainingView) -> None:
+def test_batches_depend_only_on_seed_and_epoch(kb: KnowledgeBase, view: TrainingView) -> None:
     source = KnowledgeBasePairs(view, RECIPE)
     first = list(source.batches(3, 16))
     again = KnowledgeBasePairs(TrainingView(kb), RECIPE)
@@ -213,29 +212,29 @@ def test_the_same_for_the_same_seed_and_epoch(kb: KnowledgeBase, view: TrainingV
     assert first != list(source.batches(4, 16))
 
 
-@pytest.mark.parametrize("start", [0, 1, 9, 30, 61, 62, 70])
-def test_starting_later(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+@pytest.mark.parametrize("start", [0, 1, 61, 62, 70])
+def test_a_late_start(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)
     source = KnowledgeBasePairs(view, RECIPE.replace(pairs=1000))
     assert list(source.batches(1, 16, start)) == list(source.batches(1, 16))[start:]
 
 
-def test_concepts_left_out_are_nowhere(kb: KnowledgeBase) -> None:
-    left = [f"C{number:04}" for number in range(1, 300, 5)]
-    kept = {name.text for name in kb.iter_names() if name.concept_id not in left}
-    secret = {name.text for name in kb.iter_names() if name.concept_id in left} - kept
-    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, without=left), RECIPE.replace(name_share=0.1)))
-    assert not {pair.concept_id for pair in pairs} & set(left)
-    said = {
+def test_excluded_concepts_do_not_occur(kb: KnowledgeBase) -> None:
+    excluded = [f"C{number:04}" for number in range(1, 300, 5)]
+    included = {name.text for name in kb.iter_names() if name.concept_id not in excluded}
+    secret = {name.text for name in kb.iter_names() if name.concept_id in excluded} - included
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, without=excluded), RECIPE.replace(name_share=0.1)))
+    assert not {pair.concept_id for pair in pairs} & set(excluded)
+    parts = {
         part for pair in pairs for part in (pair.name, *re.split(r" which (?:is \w+ \w+ of|\w+ \w+ ?\w*) ", pair.text))
     }
-    assert said & kept
-    assert not said & secret
+    assert parts & included
+    assert not parts & secret
     for text in secret:
         assert not any(pair.text.endswith(f" {text}") or pair.text.startswith(f"{text} which") for pair in pairs)
 
 
-def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
+def test_a_generic_term_equal_to_the_name_is_left_open(tmp_path: Path) -> None:
     kb = build(
         tmp_path,
         names=[("C1", "fever", "ENG"), ("C2", "Finding", "ENG"), ("C3", "pain", "ENG"), ("C4", "FEVER", "ENG")],
@@ -261,7 +260,7 @@ def refuse(kb: KnowledgeBase, message: str, recipe: PairRecipe = RECIPE, languag
         KnowledgeBasePairs(TrainingView(kb, languages=languages), recipe)
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_missing_material_is_named(tmp_path: Path) -> None:
     names = [("C1", "one", "ENG"), ("C2", "two", "ENG"), ("C2", "zwei", "GER"), ("C1", "eins", "GER")]
     bare = build(tmp_path / "bare", names=names[:2])
     refuse(bare, r"has no definitions, 0\.15 of the pairs need one\. Remedy: add a table of definitions, or set")
@@ -287,11 +286,11 @@ def test_a_batch_may_be_smaller_where_names_are_shared(tmp_path: Path) -> None:
     source = KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=1, pairs=12))
     batches = list(source.batches(0, 3))
     assert [len(batch) for batch in batches] == [2] * 4
-    for one, other in batches:
-        assert int(one.concept_id[1]) // 2 != int(other.concept_id[1]) // 2
+    for first, second in batches:
+        assert int(first.concept_id[1]) // 2 != int(second.concept_id[1]) // 2
 
 
-def test_definitions_that_say_nothing(tmp_path: Path) -> None:
+def test_empty_definitions_and_those_equal_to_a_name(tmp_path: Path) -> None:
     names = [(f"C{number}", f"name {number}", "ENG") for number in range(3)]
     kb = build(tmp_path, names=names, definitions=[("C0", "..."), ("C1", "Name 1."), ("C2", "Something.")])
     pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=1)), size=1)
@@ -314,12 +313,7 @@ def test_no_relations_are_needed_where_the_shares_leave_none(tmp_path: Path) -> 
         ({"open_share": 0.6, "semantic_type_share": 0.6}, "open_share and semantic_type_share together"),
         ({"pairs": 0}, "pairs is 0, at least 1 expected"),
         ({"pairs": 1e6}, r"pairs is 1000000\.0, a whole number expected"),
-        ({"pairs": "1000"}, "pairs is '1000', a whole number expected"),
-        ({"pairs": True}, "pairs is True, a whole number expected"),
-        ({"definition_repeats": 1.5}, r"definition_repeats is 1\.5, a whole number expected"),
-        ({"definition_repeats": None}, "definition_repeats is None, a whole number expected"),
         ({"definition_repeats": 0}, "definition_repeats is 0, at least 1 expected"),
-        ({"seed": -1}, "seed is -1, at least 0 and below 4294967296 expected"),
     ],
 )
 def test_recipes_out_of_range(option: dict[str, float], message: str) -> None:

@@ -65,5 +65,5 @@ def test_phrases(relation: str, phrase: str) -> None:
 
 
 @pytest.mark.parametrize("relation", ["XR", "DEL"])
-def test_what_is_no_relation(relation: str) -> None:
+def test_denied_relations(relation: str) -> None:
     assert relation_phrase(relation) is None

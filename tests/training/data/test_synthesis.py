@@ -1,20 +1,28 @@
-"""Names made of English ones: numbers behind what they number, plurals, no Latin forms among native words."""
+"""Synthetic names: numbers after what they number, plurals, no Latin forms among native words."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from medlink.language.lexicon import Lexicon
-from medlink.language.lexicon.forms import shipped_forms
+from medlink.language.lexicon.forms import LexiconForms, shipped_forms
 from medlink.training.data.synthesis import Synthesiser
 
-LEXICON, FORMS = Lexicon(), shipped_forms()
+Make = Callable[[str, str], set[str | None]]
 
 
-def made(text: str, language: str) -> set[str | None]:
-    """What a hundred tries make of a name."""
-    maker = Synthesiser(LEXICON, language, forms=FORMS)
-    return {maker.make(text) for _ in range(100)}
+@pytest.fixture(scope="module")
+def forms() -> LexiconForms:
+    return shipped_forms()
+
+
+@pytest.fixture(scope="module")
+def make(lexicon: Lexicon, forms: LexiconForms) -> Make:
+    """The results of sixty attempts at a name in a language."""
+    makers = {language: Synthesiser(lexicon, language, forms=forms) for language in ("de", "es")}
+    return lambda text, language: {makers[language].make(text) for _ in range(60)}
 
 
 @pytest.mark.parametrize(
@@ -26,30 +34,19 @@ def made(text: str, language: str) -> set[str | None]:
         ("chronic renal failure", "es", "insuficiencia renal crónica"),
     ],
 )
-def test_a_name(text: str, language: str, name: str) -> None:
-    assert name in made(text, language)
+def test_a_name(text: str, language: str, name: str, make: Make) -> None:
+    assert name in make(text, language)
 
 
-def test_a_stage_stands_behind_the_name() -> None:
-    assert all(
-        name is not None and name.endswith("IIA") and "-IIA" not in name for name in made("lung cancer stage IIA", "de")
-    )
+def test_word_forms(make: Make) -> None:
+    stages = make("lung cancer stage IIA", "de")
+    assert all(name is not None and name.endswith("IIA") and "-IIA" not in name for name in stages)
+    assert not any("ciónes" in (name or "") for name in make("brain malformations", "es"))
+    assert not any("cystic" in (name or "") for name in make("cyst of kidney", "de"))
+    assert make("xyzzy qqqq", "de") == make("xyzzy qqqq", "es") == {None}
 
 
-def test_a_spanish_plural() -> None:
-    assert not any("ciónes" in (name or "") for name in made("brain malformations", "es"))
-
-
-def test_no_latin_forms() -> None:
-    assert not any("cystic" in (name or "") for name in made("cyst of kidney", "de"))
-
-
-def test_what_nobody_knows_is_refused() -> None:
-    assert made("xyzzy qqqq", "de") == made("xyzzy qqqq", "es") == {None}
-
-
-def test_one_seed_makes_the_same_names() -> None:
-    one, other = (
-        [Synthesiser(LEXICON, "de", 7, FORMS).make("bilateral kidney cysts") for _ in range(5)] for _ in range(2)
-    )
-    assert one == other
+def test_the_same_seed_gives_the_same_names(lexicon: Lexicon, forms: LexiconForms) -> None:
+    makers = [Synthesiser(lexicon, "de", 7, forms) for _ in range(2)]
+    first, second = ([maker.make("bilateral kidney cysts") for _ in range(5)] for maker in makers)
+    assert first == second

@@ -1,4 +1,4 @@
-"""A knowledge base by numbers: against the knowledge base itself, under every option."""
+"""A knowledge base as integers: against the knowledge base itself, under every option."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import pytest
 from medlink.errors import ConfigError
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.records import Definition
-from medlink.training.data.view import Runs, TrainingView
+from medlink.training.data.view import TrainingView
 from tests.kb.writers import conso, rel, write_lines
 
-
-def of(runs: Runs, owner: int) -> list[int]:
-    ends, values = runs
-    return list(values[ends[owner] : ends[owner + 1]].tolist())
+from .test_draws import values_of as of
 
 
 def facts(view: TrainingView) -> dict[str, tuple[list[tuple[str, str]], list[str], list[str], list[str]]]:
@@ -54,7 +51,7 @@ def assert_same(view: TrainingView, kb: KnowledgeBase) -> None:
         assert rest == other
 
 
-def test_everything_as_the_knowledge_base_has_it(kb: KnowledgeBase) -> None:
+def test_view_against_the_knowledge_base(kb: KnowledgeBase) -> None:
     view = TrainingView(kb)
     assert_same(view, kb)
     assert view.concepts == 6
@@ -76,7 +73,7 @@ def test_an_extended_knowledge_base(house: Path, tmp_path: Path) -> None:
         assert_same(TrainingView(opened), opened)
 
 
-def test_a_form_of_a_language_comes_once(tmp_path: Path) -> None:
+def test_each_form_of_a_language_occurs_once(tmp_path: Path) -> None:
     rows = [
         "1\tSeizure\ten",
         "1\t--\ten",
@@ -111,7 +108,7 @@ def test_concepts_left_out(kb: KnowledgeBase) -> None:
     view = TrainingView(kb, without=["H:2", "no such id"])
     found = facts(view)
     assert found["H:2"][0] == found["H:2"][1] == found["H:2"][3] == []
-    assert view.kept.tolist() == [True, False, True, True, True, True]
+    assert view.included.tolist() == [True, False, True, True, True, True]
     # neither end of a relation, but walked through: H:3 is under H:2, which is under H:1
     assert of(view.relations, 2) == of(view.relations, 1) == []
     assert found["H:3"][2] == ["H:2"]

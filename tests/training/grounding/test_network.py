@@ -32,7 +32,7 @@ def names(seed: int, concepts: int = 30, each: int = 4, d: int = 5) -> tuple[np.
     return mixed.astype(np.float32), owner
 
 
-def test_means_are_those_of_a_loop() -> None:
+def test_means_against_a_loop() -> None:
     vectors, owner = names(0)
     expected = [
         np.mean([v for v, o in zip(vectors, owner, strict=True) if o == concept], axis=0) for concept in range(30)
@@ -64,13 +64,13 @@ def test_correlations_are_those_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize("owner", [[0, 0, 0, 0], [0, 1, 0, 1]])
-def test_concepts_that_cannot_be_told_apart(owner: list[int]) -> None:
+def test_indistinguishable_concepts(owner: list[int]) -> None:
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
     with pytest.raises(ConfigError, match=r"all concepts are embedded alike\. Remedy: train on several concepts"):
         fit_map(vectors, np.array(owner))
 
 
-def test_an_embedding_that_is_no_number() -> None:
+def test_a_nan_embedding() -> None:
     vectors = np.array([[1, 0], [np.nan, 1]], dtype=np.float32)
     with pytest.raises(EncoderError, match="an embedding of a name is NaN or infinite"):
         fit_map(vectors, np.array([0, 1]))
@@ -95,7 +95,7 @@ def test_synonym_loss_is_a_hinge_for_each_triplet() -> None:
     )
 
 
-def test_prototype_loss_of_a_loop() -> None:
+def test_prototype_loss_against_a_loop() -> None:
     torch.manual_seed(1)
     members, targets = torch.randn(9, 4), torch.randn(3, 4)
     owner = torch.tensor([0, 0, 0, 1, 2, 2, 2, 2, 2])
@@ -103,7 +103,7 @@ def test_prototype_loss_of_a_loop() -> None:
     assert abs(float(prototype_loss(members, owner, targets)) - sum(by_hand) / 3) < 1e-6
 
 
-def test_a_batch_is_taken_apart_by_its_labels() -> None:
+def test_labels_split_a_batch() -> None:
     torch.manual_seed(2)
     rows, targets = torch.randn(11, 4, requires_grad=True), torch.randn(5, 4)
     labels = torch.tensor([ANCHOR, ANCHOR, POSITIVE, POSITIVE, NEGATIVE, NEGATIVE, 3, 3, 1, 1, 1])
@@ -172,7 +172,7 @@ def test_negatives_are_drawn_by_their_distance() -> None:
     assert (mine == 2).mean() == pytest.approx(0.75, abs=0.03)
 
 
-def test_a_name_among_its_own_concept_meets_any_other() -> None:
+def test_negatives_beyond_the_neighbours() -> None:
     drawn = draw_negatives(
         np.array([[1], [0], [3], [2]]),
         np.ones((4, 1), dtype=np.float32),

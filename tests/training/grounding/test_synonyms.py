@@ -12,7 +12,7 @@ from medlink.kb import KnowledgeBase
 from medlink.records import Name
 from medlink.training.grounding.synonyms import (
     SetOptions,
-    digest,
+    hash_sets,
     hold_out,
     read_sets,
     retrieve_synonyms,
@@ -30,22 +30,22 @@ def test_one_concept_and_one_name() -> None:
         synonym_sets([Name("A", "cold"), Name("A", "Cold"), Name("B", "flu"), Name("B", "...")])
 
 
-def test_a_name_of_two_codes_is_of_none() -> None:
+def test_a_name_of_two_codes_is_left_out() -> None:
     names = [Name("A", "a1"), Name("A", "a2"), Name("B", "b1"), Name("C", "c1"), Name("D", "d1")]
     found = synonym_sets(names, {"A": ["X"], "B": ["X", "Y"], "C": ["Y"]})
     assert found == {"X": ("a1", "a2"), "Y": ("c1",)}
 
 
-def test_a_split_parts_concepts_and_names() -> None:
+def test_a_split_of_concepts_and_names() -> None:
     found = split(SETS, SetOptions(zero_shot=0.2, rounds=2))
     assert len(found.zero_shot) == 8
     assert not found.train.keys() & found.zero_shot.keys()
     assert {**found.train, **found.zero_shot}.keys() == SETS.keys()
     # two rounds: two names of a concept with three or four, one of a concept with two, none of a single one
     for concept, names in found.train.items():
-        kept = [text for text, of in found.test if of == concept]
-        assert len(kept) == min(2, len(SETS[concept]) - 1)
-        assert sorted([*names, *kept]) == sorted(SETS[concept])
+        held_out = [text for text, of in found.test if of == concept]
+        assert len(held_out) == min(2, len(SETS[concept]) - 1)
+        assert sorted([*names, *held_out]) == sorted(SETS[concept])
     assert all(names == SETS[concept] for concept, names in found.zero_shot.items())
     assert split(SETS, SetOptions(zero_shot=0.2, rounds=2)) == found
 
@@ -59,7 +59,7 @@ def test_a_share_is_held_out() -> None:
     rest, drawn = hold_out(SETS, np.random.default_rng(1), 0.5)
     assert len(drawn) == 15
     assert sum(map(len, rest.values())) == sum(map(len, SETS.values())) - 15
-    assert digest(rest) != digest(SETS)
+    assert hash_sets(rest) != hash_sets(SETS)
     assert hold_out(SETS, np.random.default_rng(1), 0.0) == (SETS, [])
 
 
@@ -74,14 +74,15 @@ def test_a_knowledge_base_in_one_language_or_by_its_codes(demo_path: Path) -> No
         read_sets(demo_path, SetOptions(fuse="ICD-99"))
 
 
-def test_average_precision_of_a_loop_and_of_scikit_learn() -> None:
+def test_average_precision_against_a_loop_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.metrics import average_precision_score
 
+    monkeypatch.setattr("medlink.training.grounding.synonyms._QUERIES", 64)
     rng = np.random.default_rng(3)
-    names = rng.normal(size=(300, 6)).astype(np.float32)
+    names = rng.normal(size=(120, 6)).astype(np.float32)
     names /= np.linalg.norm(names, axis=1, keepdims=True)
-    right = [rng.choice(300, rng.integers(1, 9), replace=False) for _ in range(290)]
-    itself = np.array([next(i for i in range(300) if i not in rows) for rows in right])
+    right = [rng.choice(120, rng.integers(1, 9), replace=False) for _ in range(100)]
+    itself = np.array([next(i for i in range(120) if i not in rows) for rows in right])
     precision, first = retrieve_synonyms(names[itself], names, right, itself)
     for row, synonyms in enumerate(right):
         cosines = names @ names[itself[row]]
@@ -89,12 +90,12 @@ def test_average_precision_of_a_loop_and_of_scikit_learn() -> None:
         ranks = sorted(order.index(name) + 1 for name in synonyms)
         assert first[row] == ranks[0]
         assert precision[row] == pytest.approx(np.mean([i / rank for i, rank in enumerate(ranks, 1)]))
-        others = np.delete(np.arange(300), itself[row])
+        others = np.delete(np.arange(120), itself[row])
         theirs = average_precision_score(np.isin(others, synonyms), cosines[others])
         assert precision[row] == pytest.approx(theirs)
 
 
-def test_an_encoder_that_tells_nothing_apart_gains_nothing() -> None:
+def test_a_constant_encoder_gains_nothing() -> None:
     same = np.ones((5, 1), dtype=np.float32)
     precision, first = retrieve_synonyms(same[:1], same, [np.array([0, 1])])
     assert first.tolist() == [4]

@@ -36,10 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = ["text_1\ttext_2\tscore\tkind", *("\t".join(map(str, row)) for row in ROWS)]
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     named = ("train", "mlte", folder / "pairs.tsv", "--start", folder / "model", "--dev", folder / "pairs.tsv", *SHORT)
-    said = run(*named, "-o", folder / "out").stdout
+    output = run(*named, "-o", folder / "out").stdout
     figures = MlteRegressor.load(folder / "out").record["figures"]
     best = f"beta {figures['beta']:g}, {max(figures['dev by beta']):.4f} on the development pairs"
-    assert said.strip() == f"{folder / 'out'}: regressor of pairs, trained on 20, {best}"
+    assert output.strip() == f"{folder / 'out'}: regressor of pairs, trained on 20, {best}"
     run(*named, "-o", folder / "extra", "--extra", "kind")
     return folder
 
@@ -84,11 +84,11 @@ def test_extra_features_are_read_with_the_pairs(folder: Path, tmp_path: Path) ->
         TASKS["sts"]().run([tmp_path / "bare.tsv"], str(folder / "extra"))
 
 
-def test_what_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = ["train", "mlte", str(folder / "pairs.tsv"), "--start", str(folder / "model"), "-o", str(tmp_path / "x")]
     for words, message in (
-        (["--epochs", "2"], "--epochs is of the fine-tuning, and there is none. Remedy: give --fine-tune, or leave"),
-        (["--dropout", "0"], "--dropout is of the fine-tuning, and there is none"),
+        (["--epochs", "2"], "--epochs is given without --fine-tune. Remedy: give --fine-tune, or leave"),
+        (["--dropout", "0"], "--dropout is given without --fine-tune"),
         (["--fine-tune", "--patience", "2"], "--patience is 2 and there is no dev"),
         ([], "7 betas and no pairs to choose by. Remedy: name rated pairs as"),
         (["--beta", "-1"], "--beta is (-1.0,), at least 0 and at most 1e+06 expected"),

@@ -16,15 +16,15 @@ from medlink.models import load_encoder
 from medlink.training.mlte import regressor as module
 from medlink.training.mlte.regressor import (
     KERNELS,
-    Extra,
+    ExtraFeature,
     Head,
     block_means,
-    extra_columns,
     kernels,
     pair_features,
-    reader_of,
+    transform_extras,
+    unwrap_encoder,
 )
-from medlink.training.mlte.trainer import fit_heads, head_loss, order_penalty, quality
+from medlink.training.mlte.trainer import fit_heads, head_loss, order_penalty, score_quality
 from medlink.training.recipes import MlteRecipe
 from tests.training.small_bert import small_bert
 
@@ -33,7 +33,7 @@ TEXTS = ["fever", "a b", "left arm of the man", "", "cough and fever"]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    return reader_of(load_encoder(small_bert(tmp_path_factory.mktemp("bert"), layers=3)))[1]
+    return unwrap_encoder(load_encoder(small_bert(tmp_path_factory.mktemp("bert"), layers=3)))[1]
 
 
 def test_kernels_by_hand() -> None:
@@ -86,11 +86,11 @@ def test_means_are_those_of_each_text_alone(model, monkeypatch: pytest.MonkeyPat
 
 def test_features_of_pairs_in_parts(model, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     others = [*TEXTS[1:], TEXTS[0]]
-    whole = pair_features(model, TEXTS, others)
-    assert whole.shape == (5, 15)
-    np.testing.assert_allclose(whole, kernels(block_means(model, TEXTS), block_means(model, others)), rtol=1e-4)
+    features = pair_features(model, TEXTS, others)
+    assert features.shape == (5, 15)
+    np.testing.assert_allclose(features, kernels(block_means(model, TEXTS), block_means(model, others)), rtol=1e-4)
     monkeypatch.setattr(module, "_PAIRS", 2)
-    np.testing.assert_allclose(pair_features(model, TEXTS, others), whole, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(pair_features(model, TEXTS, others), features, rtol=1e-4, atol=1e-5)
     assert pair_features(model, [], []).shape == (0, 0)
     with pytest.raises(ConfigError, match="1 texts beside 2, as many expected"):
         pair_features(model, ["a"], ["a", "b"])
@@ -100,8 +100,8 @@ def test_encoders_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(
         EncoderError, match=r"reads the blocks of a transformer, and a static encoder has none\. Remedy"
     ):
-        reader_of(load_encoder())
-    broken = reader_of(load_encoder(small_bert(tmp_path)))[1]
+        unwrap_encoder(load_encoder())
+    broken = unwrap_encoder(load_encoder(small_bert(tmp_path)))[1]
     with torch.no_grad():
         next(broken.parameters()).fill_(float("nan"))
     with pytest.raises(EncoderError, match="states of the encoder are NaN or infinite"):
@@ -127,7 +127,7 @@ def test_the_penalty_by_hand() -> None:
     assert order_penalty(predicted[:1], gold[:1]).item() == 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_loss_against_a_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
     predicted, gold = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
@@ -144,7 +144,7 @@ def test_a_head_by_hand() -> None:
     np.testing.assert_allclose(head(np.array([[5.0, 1.0], [1.0, -1.0]]), np.array([[4.0], [4.0]])), [7.25, -3.75])
 
 
-def test_each_beta_is_trained_as_if_alone() -> None:
+def test_betas_do_not_affect_each_other() -> None:
     together = fit_heads(FEATURES, EXTRA, GOLD, RECIPE)
     assert len(together) == 7
     for beta, head in zip(RECIPE.beta, together, strict=True):
@@ -172,39 +172,39 @@ def test_a_head_is_trained_as_torch_would() -> None:
     np.testing.assert_allclose(fit_heads(FEATURES, EXTRA, GOLD, recipe)[0](FEATURES, EXTRA), expected, rtol=1e-6)
 
 
-def test_it_learns_and_the_extra_features_help() -> None:
+def test_training_learns_and_extra_features_help() -> None:
     recipe = MlteRecipe(beta=(0.0,))
     blind, seeing = fit_heads(FEATURES, NONE, GOLD, recipe)[0], fit_heads(FEATURES, EXTRA, GOLD, recipe)[0]
-    knowing = quality(seeing(FEATURES, EXTRA), GOLD, "regressor")
+    knowing = score_quality(seeing(FEATURES, EXTRA), GOLD, "regressor")
     assert knowing > 0.95
-    assert knowing > quality(blind(FEATURES, NONE), GOLD, "regressor")
+    assert knowing > score_quality(blind(FEATURES, NONE), GOLD, "regressor")
     labels = (GOLD > 0).astype(float)
     sorter = fit_heads(FEATURES, EXTRA, labels, recipe.replace(kind="classifier"))[0]
-    assert quality(1 / (1 + np.exp(-sorter(FEATURES, EXTRA))), labels, "classifier") > 0.9
+    assert score_quality(1 / (1 + np.exp(-sorter(FEATURES, EXTRA))), labels, "classifier") > 0.9
 
 
 def test_quality_by_hand_and_against_scikit_learn() -> None:
-    assert quality(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]), "regressor") == pytest.approx(
+    assert score_quality(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]), "regressor") == pytest.approx(
         5 / math.sqrt(28)
     )
-    assert math.isnan(quality(np.array([1.0, 1.0]), np.array([1.0, 2.0]), "regressor"))
+    assert math.isnan(score_quality(np.array([1.0, 1.0]), np.array([1.0, 2.0]), "regressor"))
     for labels in (np.array([1.0, 0, 0, 1, 1, 0]), np.zeros(6)):
         scores = np.array([0.9, 0.2, 0.6, 0.4, 0.7, 0.1])
         expected = f1_score(labels, scores > 0.5, average="macro", labels=[0, 1])
-        assert quality(scores, labels, "classifier") == pytest.approx(expected)
+        assert score_quality(scores, labels, "classifier") == pytest.approx(expected)
 
 
 def test_extra_features_by_hand() -> None:
-    words, numbers = Extra.of("kind", ["b", "a", "b"]), Extra.of("age", ["1", "3", "5"])
+    words, numbers = ExtraFeature.fit("kind", ["b", "a", "b"]), ExtraFeature.fit("age", ["1", "3", "5"])
     assert (words.words, numbers.words, numbers.mean) == (("a", "b"), (), 3.0)
-    assert Extra.of("flat", ["2", "2"]).deviation == 1
-    found = extra_columns((words, numbers), [("a", "3"), ("new", "5")], 2)
+    assert ExtraFeature.fit("flat", ["2", "2"]).deviation == 1
+    found = transform_extras((words, numbers), [("a", "3"), ("new", "5")], 2)
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 2 / math.sqrt(8 / 3)]])
-    assert extra_columns((words, numbers), (), 0).shape == (0, 3)
-    assert extra_columns((), (), 4).shape == (4, 0)
+    assert transform_extras((words, numbers), (), 0).shape == (0, 3)
+    assert transform_extras((), (), 4).shape == (4, 0)
     with pytest.raises(ConfigError, match=r"age of pair 2 is no finite number\. Remedy: give numbers, as in training"):
-        extra_columns((numbers,), [("3",), ("nan",)], 2)
+        transform_extras((numbers,), [("3",), ("nan",)], 2)
     with pytest.raises(ConfigError, match="1 rows of extra features, 2 of kind, age expected"):
-        extra_columns((words, numbers), [("a", "3")], 2)
+        transform_extras((words, numbers), [("a", "3")], 2)
     with pytest.raises(ConfigError, match="2 rows of extra features, 2 of kind expected"):
-        extra_columns((words,), [("a", "3"), ("a", "3")], 2)
+        transform_extras((words,), [("a", "3"), ("a", "3")], 2)

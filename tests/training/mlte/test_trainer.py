@@ -15,12 +15,12 @@ from torch.nn import functional
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
 from medlink.training import MlteRegressor, MlteTrainer
-from medlink.training.data.rated import RatedPair
-from medlink.training.mlte.regressor import pair_features, reader_of
+from medlink.training.data.rated_pairs import RatedPair
+from medlink.training.mlte.regressor import pair_features, unwrap_encoder
 from medlink.training.mlte.trainer import FineTuneLoss, fit_heads
 from medlink.training.recipes import MlteRecipe
 from tests.models.small_marian import small_marian
-from tests.training.small_bert import Killed, small_bert
+from tests.training.small_bert import Killed, kill_at, small_bert
 
 ONES, OTHERS = [f"{chr(97 + i)} stone" for i in range(20)], [f"{chr(97 + i // 2)} stone" for i in range(20)]
 PAIRS = [
@@ -52,7 +52,7 @@ def test_a_frozen_regressor_is_the_best_head_on_the_features(start: Path, frozen
     regressor = MlteRegressor.load(frozen_one)
     assert sorted(p.name for p in frozen_one.iterdir()) == ["encoder", "mlte.json", "mlte.safetensors"]
     assert regressor.encoder.fingerprint == load_encoder(start).fingerprint
-    features = pair_features(reader_of(load_encoder(start))[1], ONES, OTHERS)
+    features = pair_features(unwrap_encoder(load_encoder(start))[1], ONES, OTHERS)
     number = np.arange(20.0)
     columns = [number % 2 == 0, number % 2 == 1, (number - 9.5) / number.std()]
     extra, gold = np.stack(columns, axis=1).astype(float), np.array([pair.rating for pair in PAIRS])
@@ -65,7 +65,7 @@ def test_a_frozen_regressor_is_the_best_head_on_the_features(start: Path, frozen
     assert regressor.score([], []).shape == (0,)
 
 
-def test_a_round_trip_and_the_same_again(start: Path, frozen_one: Path, tmp_path: Path) -> None:
+def test_round_trip_and_reproducibility(start: Path, frozen_one: Path, tmp_path: Path) -> None:
     regressor = MlteRegressor.load(frozen_one)
     regressor.save(tmp_path / "copy")
     again = MlteRegressor.load(tmp_path / "copy")
@@ -77,7 +77,7 @@ def test_a_round_trip_and_the_same_again(start: Path, frozen_one: Path, tmp_path
 
 
 def test_a_classifier_gives_probabilities(start: Path, tmp_path: Path) -> None:
-    recipe = FROZEN.replace(kind="classifier", head_epochs=30)
+    recipe = FROZEN.replace(kind="classifier", head_epochs=20)
     found = np.array(scores(MlteTrainer(LABELLED, start, recipe, dev=LABELLED).train(tmp_path / "out")))
     gold = np.array([pair.rating for pair in LABELLED])
     assert found.min() >= 0
@@ -85,15 +85,7 @@ def test_a_classifier_gives_probabilities(start: Path, tmp_path: Path) -> None:
     assert found[gold == 1].mean() > found[gold == 0].mean()
 
 
-def kill_at(beginning: str) -> object:
-    def kill(line: str) -> None:
-        if line.startswith(beginning):
-            raise Killed
-
-    return kill
-
-
-def test_a_killed_run_goes_on_to_the_same_weights(start: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_weights(start: Path, tmp_path: Path) -> None:
     trainer = MlteTrainer(PAIRS, start, TUNED, dev=PAIRS[:9])
     lines: list[str] = []
     alone = trainer.train(tmp_path / "alone", progress=lines.append)
@@ -129,22 +121,25 @@ def test_the_losses_of_the_fine_tuning_by_hand() -> None:
     assert 0.1 < dropped.item() < 0.5  # cosine of two halves: about a half
 
 
+@pytest.mark.slow
 def test_translate_then_read(start: Path, tmp_path: Path) -> None:
     translate = MarianTranslator(small_marian(tmp_path / "marian"))
     TranslatedEncoder(load_encoder(start), translate).save(tmp_path / "both")
     rng = np.random.default_rng(1)
     words = ["".join(rng.choice(list("abcdefghijklmno"), rng.integers(2, 10))) for _ in range(40)]
-    pairs = [replace(p, one=one, other=two) for p, one, two in zip(PAIRS, words[:20], words[20:], strict=True)]
+    pairs = [replace(p, text_1=one, text_2=two) for p, one, two in zip(PAIRS, words[:20], words[20:], strict=True)]
     found = MlteTrainer(pairs, tmp_path / "both", FROZEN, dev=pairs).train(tmp_path / "found")
     assert isinstance(found.encoder, TranslatedEncoder)
     written = translate(words)
-    translated = [replace(p, one=one, other=two) for p, one, two in zip(PAIRS, written[:20], written[20:], strict=True)]
+    translated = [
+        replace(p, text_1=one, text_2=two) for p, one, two in zip(PAIRS, written[:20], written[20:], strict=True)
+    ]
     expected = MlteTrainer(translated, start, FROZEN, dev=translated).train(tmp_path / "expected")
     weights = "mlte.safetensors"
     assert (tmp_path / "found" / weights).read_bytes() == (tmp_path / "expected" / weights).read_bytes()
-    said = found.score(words[:20], words[20:])
-    np.testing.assert_array_equal(said, expected.score(written[:20], written[20:]))
-    assert (said != expected.score(words[:20], words[20:])).any()
+    scores_found = found.score(words[:20], words[20:])
+    np.testing.assert_array_equal(scores_found, expected.score(written[:20], written[20:]))
+    assert (scores_found != expected.score(words[:20], words[20:])).any()
     assert found.record["data"] != expected.record["data"]
 
 
@@ -160,7 +155,7 @@ def test_translate_then_read(start: Path, tmp_path: Path) -> None:
         (PAIRS, {}, None, r"7 betas and no pairs to choose by\. Remedy: name rated pairs as dev, or one beta"),
     ],
 )
-def test_pairs_that_teach_nothing(
+def test_useless_pairs(
     pairs: list[RatedPair], changes: dict[str, object], dev: list[RatedPair] | None, message: str, start: Path
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -186,7 +181,7 @@ def test_damaged_folders(frozen_one: Path, tmp_path: Path) -> None:
         (tmp_path / "out" / name).write_bytes(text.encode() if isinstance(text, str) else text)
         return tmp_path / "out"
 
-    said = (frozen_one / "mlte.json").read_text("utf-8")
+    config = (frozen_one / "mlte.json").read_text("utf-8")
     weights = load_file(frozen_one / "mlte.safetensors")
     weights["deviation"] = np.full_like(weights["deviation"], np.nan)
     for name, text, message in (
@@ -194,8 +189,8 @@ def test_damaged_folders(frozen_one: Path, tmp_path: Path) -> None:
         ("mlte.json", "{", "cannot be read"),
         ("mlte.json", "{}", "cannot be read"),
         ("mlte.safetensors", b"\0" * 40, "cannot be read"),
-        ("mlte.json", said.replace('"extras": [', '"extras": [], "others": ['), "cannot be read"),
-        ("mlte.json", said.replace('"encoder": "', '"encoder": "0'), "the encoder in it is not the one"),
+        ("mlte.json", config.replace('"extras": [', '"extras": [], "others": ['), "cannot be read"),
+        ("mlte.json", config.replace('"encoder": "', '"encoder": "0'), "the encoder in it is not the one"),
     ):
         with pytest.raises(EncoderError, match=message):
             MlteRegressor.load(damaged(name, text))

@@ -8,31 +8,24 @@ import pytest
 
 from medlink.index import Bundle
 from medlink.linking import Linker
-from medlink.linking.fit import Example, Group, gather_groups
+from medlink.linking.fit import Example, Group, collect_groups
 from medlink.training.ranker.trainer import RankerTrainer
 from medlink.training.recipes import RankerRecipe
-from tests.training.small_bert import small_bert
 
 RECIPE = RankerRecipe(epochs=2, learning_rate=2e-2, held_share=0.4, batch_size=16, max_tokens=48, candidates=4)
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A transformer of one layer."""
-    return small_bert(tmp_path_factory.mktemp("ranker"))
-
-
-@pytest.fixture(scope="session")
-def groups(demo: Bundle) -> list[Group]:
+def groups(demo: Bundle, linker: Linker) -> list[Group]:
     """Misspelt names and their candidates."""
     names = sorted({(name.text, name.language, name.concept_id) for name in demo.kb.iter_names()})[::20]
     examples = [Example(f"{text[:-1]}x", language, frozenset({concept_id})) for text, language, concept_id in names]
-    return gather_groups(Linker(demo), examples, RECIPE.candidates)
+    return collect_groups(linker, examples, RECIPE.candidates)
 
 
 @pytest.fixture(scope="session")
-def folder(start: Path, groups: list[Group], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(bert: Path, groups: list[Group], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a ranker."""
     out = tmp_path_factory.mktemp("ranker") / "out"
-    RankerTrainer(groups, start, RECIPE).train(out)
+    RankerTrainer(groups, bert, RECIPE).train(out)
     return out

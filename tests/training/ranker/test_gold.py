@@ -40,7 +40,7 @@ def test_lines_of_links(tmp_path: Path) -> None:
     assert [(one.text, one.language, one.context) for one in found] == [("fever", "en", ""), ("Fieber", "", "x")]
 
 
-def test_what_was_linked_in_place_of_an_abbreviation_is_read(tmp_path: Path) -> None:
+def test_the_expansion_of_an_abbreviation_has_precedence(tmp_path: Path) -> None:
     row = {"text": "Hb 7,9", "expanded": "Anämie", "language": "de", "concept_id": "A:1"}
     (tmp_path / "links.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "expanded": None}), "utf-8")
     assert [one.text for one in read_gold(tmp_path / "links.jsonl", Problems())] == ["Anämie", "Hb 7,9"]
@@ -91,7 +91,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_what_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_refusals(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "gold.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=re.escape(message)):
         read_gold(tmp_path / "gold.tsv", Problems())

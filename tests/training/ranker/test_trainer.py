@@ -22,7 +22,7 @@ from medlink.linking.candidates import DENSE, EXACT
 from medlink.linking.demo import demo_notes
 from medlink.linking.fit import Group, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, CrossEncoderRanker, logits, mention_text
-from medlink.linking.ranking import curves_of
+from medlink.linking.ranking import parse_curves
 from medlink.records import Definition
 from medlink.training.ranker.trainer import RankerTrainer, mean_loss
 from medlink.training.recipes import RankerRecipe
@@ -46,7 +46,15 @@ def group(*, right: int | None, read: int, name: str) -> tuple[Group, np.ndarray
     return found, np.where(np.arange(3) == read, 5.0, 0.0)
 
 
-def test_weights_follow_what_is_right() -> None:
+def copy_ranker(folder: Path, target: Path, **changes: object) -> Path:
+    """Copy a ranker with other settings."""
+    shutil.copytree(folder, target, dirs_exist_ok=True)
+    settings = json.loads((folder / HOLDS).read_text("utf-8"))
+    (target / HOLDS).write_text(json.dumps({**settings, **changes}), encoding="utf-8")
+    return target
+
+
+def test_weights_follow_the_better_score() -> None:
     # the model is right, and the rank before is not
     groups, read = zip(*[group(right=at % 3, read=at % 3, name=str(at)) for at in range(30)], strict=True)
     trusted = weigh(groups, read)
@@ -61,7 +69,7 @@ def test_weights_follow_what_is_right() -> None:
         weigh(*zip(*[group(right=None, read=1, name="a")], strict=True))
 
 
-def test_the_curves_say_how_often_the_first_is_right() -> None:
+def test_the_calibration_gives_the_probability_of_the_first() -> None:
     pairs = [group(right=0 if at % 4 else 1, read=0, name=str(at)) for at in range(80)]
     groups, read = zip(*pairs, strict=True)
     found = weigh(groups, read)
@@ -88,25 +96,26 @@ def test_the_loss_by_hand() -> None:
     assert loss.item() == pytest.approx((one + np.log(2)) / 2)
 
 
-def test_a_run_is_the_same_again_and_no_text_is_on_both_sides(
-    groups: list[Group], start: Path, folder: Path, tmp_path: Path
+@pytest.mark.slow
+def test_a_run_is_reproducible_and_no_text_is_on_both_sides(
+    groups: list[Group], bert: Path, folder: Path, tmp_path: Path
 ) -> None:
-    trainer = RankerTrainer(groups[::-1], start, RECIPE)
-    assert not {one.text for one in trainer.trained} & {one.text for one in trainer.held}
-    assert len(trainer.held) / len(groups) == pytest.approx(RECIPE.held_share, abs=0.15)
+    trainer = RankerTrainer(groups[::-1], bert, RECIPE)
+    assert not {one.text for one in trainer.training} & {one.text for one in trainer.held_out}
+    assert len(trainer.held_out) / len(groups) == pytest.approx(RECIPE.held_share, abs=0.15)
     figures = trainer.train(tmp_path / "again")
     assert json.loads((tmp_path / "again" / HOLDS).read_text("utf-8"))["record"]["figures"] == figures
     mine, again = (load_file(one / MODEL / "model.safetensors") for one in (folder, tmp_path / "again"))
     assert all(np.array_equal(mine[name], again[name]) for name in mine)
     assert (folder / HOLDS).read_text("utf-8") == (tmp_path / "again" / HOLDS).read_text("utf-8")
-    other = RankerTrainer(groups, start, RECIPE.replace(seed=2))
-    assert [one.text for one in other.held] != [one.text for one in trainer.held]
+    other = RankerTrainer(groups, bert, RECIPE.replace(seed=2))
+    assert [one.text for one in other.held_out] != [one.text for one in trainer.held_out]
 
 
-def test_too_little_to_train_on(groups: list[Group], start: Path, tmp_path: Path) -> None:
+def test_too_little_to_train_on(groups: list[Group], bert: Path, tmp_path: Path) -> None:
     for some in ([], groups[:10]):
         with pytest.raises(ConfigError, match=r"too few mentions: \d+ mentions to train on and \d+ held back"):
-            RankerTrainer(some, start, RECIPE)
+            RankerTrainer(some, bert, RECIPE)
     trainer = RankerTrainer(groups, tmp_path / "no", RECIPE)
     with pytest.raises(EncoderError, match=r"no transformer to start from: no config.json in it. Remedy: name the"):
         trainer.train(tmp_path / "out")
@@ -117,12 +126,8 @@ def test_too_little_to_train_on(groups: list[Group], start: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
 
 
-def test_the_sum_of_both_numbers_orders(folder: Path, demo: Bundle, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "ranker")
-    said = json.loads((folder / HOLDS).read_text("utf-8"))
-    said["weights"] = {"first": 0.0, "read": 1.0}
-    (tmp_path / "ranker" / HOLDS).write_text(json.dumps(said), encoding="utf-8")
-    linker = Linker(demo, ranker=tmp_path / "ranker")
+def test_the_sum_of_both_scores_orders(folder: Path, demo: Bundle, tmp_path: Path) -> None:
+    linker = Linker(demo, ranker=copy_ranker(folder, tmp_path / "ranker", weights={"first": 0.0, "read": 1.0}))
     mention = MENTIONS[1]
     plain = Linker(demo, k=20).rank([mention])[0]
     reranker = linker.reranker
@@ -138,18 +143,17 @@ def test_the_sum_of_both_numbers_orders(folder: Path, demo: Bundle, tmp_path: Pa
     assert [one.concept for one in found[:4]] == [plain[at].concept for at in np.argsort(-scores, kind="stable")]
     assert [one.concept for one in found[4:]] == [one.concept for one in plain[4:]]
     # a model that does not count leaves the order
-    said["weights"] = {"first": 2.0, "read": 0.0}
-    (tmp_path / "ranker" / HOLDS).write_text(json.dumps(said), encoding="utf-8")
-    same = Linker(demo, ranker=tmp_path / "ranker").link(MENTIONS)
+    unread = copy_ranker(folder, tmp_path / "ranker", weights={"first": 2.0, "read": 0.0})
+    same = Linker(demo, ranker=unread).link(MENTIONS)
     assert [[c.concept_id for c in link.candidates] for link in same] == [
         [c.concept_id for c in link.candidates] for link in Linker(demo).link(MENTIONS)
     ]
 
 
-def test_scores_are_those_of_the_curves_of_the_ranker(folder: Path, demo: Bundle) -> None:
+def test_scores_are_calibrated(folder: Path, demo: Bundle) -> None:
     linker = medlink.load(demo.folder, ranker=str(folder))
     assert isinstance(linker.reranker, CrossEncoderRanker)
-    curves = curves_of(json.loads((folder / HOLDS).read_text("utf-8"))["calibration"])
+    curves = parse_curves(json.loads((folder / HOLDS).read_text("utf-8"))["calibration"])
     assert linker.reranker.calibration == curves
     found = linker.reranker.rerank(MENTIONS[1:2], None, linker.rank(MENTIONS[1:2]))[0][0]
     score = curves.score(np.array([found.rank]), np.array([found.margin]), np.zeros(1, bool), ["en"])[0]
@@ -159,14 +163,11 @@ def test_scores_are_those_of_the_curves_of_the_ranker(folder: Path, demo: Bundle
 def test_context_and_definitions_are_read(
     folder: Path, demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(demo.kb), "definitions", lambda _, one: [Definition(one, f"said of {one}", "en")])
-    shutil.copytree(folder, tmp_path / "ranker")
-    said = json.loads((folder / HOLDS).read_text("utf-8"))
-    said["weights"] = {"first": 1.0, "read": 50.0}
+    monkeypatch.setattr(type(demo.kb), "definitions", lambda _, one: [Definition(one, f"definition of {one}", "en")])
 
     def scores(**changes: bool) -> list[float]:
-        (tmp_path / "ranker" / HOLDS).write_text(json.dumps({**said, **changes}), encoding="utf-8")
-        linker = Linker(demo, ranker=tmp_path / "ranker")
+        ranker = copy_ranker(folder, tmp_path / "ranker", weights={"first": 1.0, "read": 50.0}, **changes)
+        linker = Linker(demo, ranker=ranker)
         links = linker.link([Mention("asthmx", "en")] * 2, ["it was bad", "none of it"])
         return [candidate.score for link in links for candidate in link.candidates]
 
@@ -181,13 +182,15 @@ def test_context_and_definitions_are_read(
 def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"is no ranker: no ranker.json in it. Remedy: name the folder of a trained"):
         Linker(demo, ranker=tmp_path)
-    shutil.copytree(folder, tmp_path / "ranker")
-    said = json.loads((folder / HOLDS).read_text("utf-8"))
-    for wrong in ("{", "[]", "{}", json.dumps({**said, "candidates": 0}), json.dumps({**said, "weights": 3})):
-        (tmp_path / "ranker" / HOLDS).write_text(wrong, encoding="utf-8")
+    ranker = copy_ranker(folder, tmp_path / "ranker")
+    for wrong in ("{", "[]", "{}"):
+        (ranker / HOLDS).write_text(wrong, encoding="utf-8")
         with pytest.raises(EncoderError, match=r"ranker.json: the ranker cannot be read"):
-            Linker(demo, ranker=tmp_path / "ranker")
-    (tmp_path / "ranker" / HOLDS).write_text(json.dumps(said), encoding="utf-8")
+            Linker(demo, ranker=ranker)
+    for change in ({"candidates": 0}, {"weights": 3}):
+        with pytest.raises(EncoderError, match=r"ranker.json: the ranker cannot be read"):
+            Linker(demo, ranker=copy_ranker(folder, ranker, **change))
+    copy_ranker(folder, ranker)
     (tmp_path / "ranker" / MODEL / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(EncoderError, match="no cross-encoder could be loaded"):
         Linker(demo, ranker=tmp_path / "ranker").link(MENTIONS)
@@ -196,7 +199,8 @@ def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path)
             Linker(demo, ranker=none)
 
 
-def test_the_commands(demo: Bundle, start: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_training_command(demo: Bundle, bert: Path, tmp_path: Path) -> None:
     names = sorted({(name.text, name.language, name.concept_id) for name in demo.kb.iter_names()})[::20]
     rows = [f"{text[:-1]}x\t{concept_id}\t{language}" for text, language, concept_id in names]
     gold = tmp_path / "gold.tsv"
@@ -204,25 +208,30 @@ def test_the_commands(demo: Bundle, start: Path, tmp_path: Path) -> None:
     out = tmp_path / "ranker"
     options = ["--epochs", "1", "--candidates", "4", "--negatives", "2", "--held-share", "0.5"]
     options += ["--batch-size", "16", "--max-tokens", "24"]
-    words = ["train", "ranker", str(demo.folder), str(gold), "-o", str(out), "--start", str(start), *options]
+    words = ["train", "ranker", str(demo.folder), str(gold), "-o", str(out), "--start", str(bert), *options]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "1 mention left out: the bundle has none of their concepts" in done.stderr
-    said = json.loads((out / HOLDS).read_text("utf-8"))
+    settings = json.loads((out / HOLDS).read_text("utf-8"))
     recipe = RankerRecipe(epochs=1, candidates=4, negatives=2, held_share=0.5, batch_size=16, max_tokens=24)
-    assert said["record"]["recipe"] == recipe.to_dict()
-    figures = said["record"]["figures"]
+    assert settings["record"]["recipe"] == recipe.to_dict()
+    figures = settings["record"]["figures"]
     assert figures["trained"] + figures["held"] <= len(names)
     assert done.stdout.startswith(f"{out}: ranker trained on {figures['trained']} mentions; of {figures['held']} ")
+
+
+@pytest.mark.slow
+def test_link_with_a_ranker(folder: Path, demo: Bundle, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text(demo_notes()["de"], encoding="utf-8")
+    cache = ["--ranker", str(folder), "--ranker-cache", str(tmp_path / "cache")]
     lines = {}
-    for name, more in (("plain", []), ("ranked", ["--ranker", str(out), "--ranker-cache", str(tmp_path / "said")])):
-        words = ["link", str(demo.folder), str(tmp_path / "note.txt"), "-o", str(tmp_path / name), *more]
+    for name, options in (("plain", []), ("ranked", cache)):
+        words = ["link", str(demo.folder), str(tmp_path / "note.txt"), "-o", str(tmp_path / name), *options]
         done = CliRunner().invoke(app, words, catch_exceptions=False)
         assert done.exit_code == 0, done.output
         lines[name] = [json.loads(line) for line in (tmp_path / name).read_text("utf-8").splitlines()]
     versions = {row["versions"].get("ranker") for row in lines["ranked"]}
-    assert versions == {CrossEncoderRanker(out, demo).fingerprint}
+    assert versions == {CrossEncoderRanker(folder, demo).fingerprint}
     assert "ranker" not in lines["plain"][0]["versions"]
     assert lines["ranked"] != lines["plain"]
-    assert (tmp_path / "said" / "rankings.sqlite").exists()
+    assert (tmp_path / "cache" / "rankings.sqlite").exists()

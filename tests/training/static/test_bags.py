@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from medlink.models import StaticConfig, StaticEncoder
-from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding, _sums
 from medlink.training.static.bags import Bags
+from medlink.training.static.student import random_student
 from medlink.training.static.trainer import RowAdam
 
 CONFIG = StaticConfig(families=False, rows=512, dimension=16, hidden=8)
@@ -18,23 +18,20 @@ TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone 2b", "x"]
 
 @pytest.fixture(scope="module")
 def encoder() -> StaticEncoder:
-    torch.manual_seed(0)
-    state = {name: value.detach().numpy().copy() for name, value in StaticEmbedding(CONFIG).state_dict().items()}
-    codes, scale = quantise(state.pop("table.weight"))
-    return StaticEncoder(CONFIG, {"table": codes, "scale": scale, **state})
+    return random_student(CONFIG, 0.0, 1).encoder()
 
 
 def test_bags_embed_as_the_encoder_does(encoder: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.static.bags._CHUNK", 2)
-    monkeypatch.setattr("medlink.training.static.bags._EMBEDDED_AT_ONCE", 3)
+    monkeypatch.setattr("medlink.training.static.bags._TEXTS", 2)
+    monkeypatch.setattr("medlink.training.static.bags._EMBEDDED", 3)
     bags, module = Bags(TEXTS, CONFIG), StaticEmbedding.of(encoder, dropout=0.5)
     module.train()
     assert len(bags) == 5
-    np.testing.assert_allclose(bags.embedded(module), encoder.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(bags.embed(module), encoder.encode(TEXTS), atol=1e-6)
     assert module.training
 
 
-def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> None:
+def test_only_used_rows_have_a_gradient(encoder: StaticEncoder) -> None:
     module, bags = StaticEmbedding.of(encoder, 0.0), Bags(TEXTS, CONFIG)
     features = bags(np.array([0, 2]))
     torch.autograd.backward(module(features)["sentence_embedding"][:, 0].sum())
@@ -46,7 +43,7 @@ def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> N
     assert grad[torch.from_numpy(used)].any()
 
 
-def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncoder) -> None:
+def test_dropout_of_whole_n_grams_in_training_only(encoder: StaticEncoder) -> None:
     bags = Bags(["kidney"], CONFIG)
     module = StaticEmbedding.of(encoder, 0.5)
     plain = StaticEmbedding.of(encoder, 0.0)
@@ -60,8 +57,8 @@ def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncod
     # the same n-grams left out by hand: both probes of each, the rest weighted up
     torch.manual_seed(0)
     ids = bags(np.array([0]))["input_ids"].reshape(-1, 2)
-    kept = torch.rand(len(ids)) >= 0.5
-    x = module.table(ids[kept].long()).sum(dim=(0, 1)) / len(ids) / 0.5
+    remains = torch.rand(len(ids)) >= 0.5
+    x = module.table(ids[remains].long()).sum(dim=(0, 1)) / len(ids) / 0.5
     y = x + module.down(torch.nn.functional.gelu(module.up(module.norm(x)), approximate="tanh"))
     torch.testing.assert_close(changed[0], torch.nn.functional.normalize(y, dim=-1))
 
@@ -71,8 +68,8 @@ def test_markers_drop_out_half_as_often(encoder: StaticEncoder) -> None:
     module.train()
     torch.manual_seed(0)
     features = bags(np.arange(4000))
-    kept = module._kept(len(features["marker_ids"]), module.dropout / 2)
-    m = _sums(module.table.weight, features["marker_ids"], features["marker_lengths"], kept)
+    weights = module._dropout_weights(len(features["marker_ids"]), module.dropout / 2)
+    m = _sums(module.table.weight, features["marker_ids"], features["marker_lengths"], weights)
     assert float((m == 0).all(dim=1).float().mean()) == pytest.approx(0.3, abs=0.03)
     # dropout of n-grams alone moves what the markers are added to: both parts are drawn anew for each term
     assert not torch.allclose(module(features)["sentence_embedding"][0], module(features)["sentence_embedding"][0])

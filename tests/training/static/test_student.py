@@ -1,4 +1,4 @@
-"""The static student: names kept from training, what it learns, and what it loses."""
+"""The static student: held-out names, what it learns, and its accuracy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.records import Name
 from medlink.training.data.text_store import TextStore
 from medlink.training.recipes import StaticStudentRecipe
-from medlink.training.static.student import Split, StaticStudent, Synonym, accuracy_at_1, synonyms
-from tests.training.small_bert import Killed, small_bert
+from medlink.training.static.student import HeldOutSplit, StaticStudent, Synonym, accuracy_at_1, iter_synonyms
+from tests.training.small_bert import Killed, kill_at
 
 NAMES = [
     Name(f"C{i:02}", text)
@@ -27,15 +27,10 @@ RECIPE = StaticStudentRecipe(epochs=4, batch_size=8, held_out=5, warmup=0.1, see
 
 
 @pytest.fixture(scope="module")
-def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_bert(tmp_path_factory.mktemp("teacher"), seed=2)
-
-
-@pytest.fixture(scope="module")
-def whole(teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StaticStudent]:
-    """A run left alone."""
-    out = tmp_path_factory.mktemp("whole") / "out"
-    student = StaticStudent(lambda: NAMES, CONFIG, RECIPE, teacher=teacher)
+def uninterrupted(other_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StaticStudent]:
+    """The output folder, and the trainer."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "out"
+    student = StaticStudent(lambda: NAMES, CONFIG, RECIPE, teacher=other_bert)
     student.train(out)
     return out, student
 
@@ -47,20 +42,20 @@ def distil(
     return StaticStudent(lambda: names, start, recipe, teacher=teacher).train(out, **options)
 
 
-# names kept from training
+# held-out names
 
 
-def test_a_name_is_one_in_all_its_spellings() -> None:
+def test_spellings_of_a_name_are_one_name() -> None:
     names = [Name("A", "Cold"), Name("A", "cold", "en"), Name("A", "-"), Name("B", "Cold")]
-    assert list(synonyms(names)) == [[Synonym("A", "Cold")], [Synonym("B", "Cold")]]
+    assert list(iter_synonyms(names)) == [[Synonym("A", "Cold")], [Synonym("B", "Cold")]]
 
 
-def test_the_split_is_one(tmp_path: Path) -> None:
-    split = Split(lambda: NAMES, 5, seed=1)
+def test_the_split_has_every_name(tmp_path: Path) -> None:
+    split = HeldOutSplit(lambda: NAMES, 5, seed=1)
     store = TextStore.build(tmp_path / "t", split.entries())
     ((texts, rows, _),) = store.batches(np.arange(len(store)), len(store))
     assert rows.tolist() == list(range(len(store)))
-    assert sorted([*texts, *split.texts]) == sorted(s.text for some in synonyms(NAMES) for s in some)
+    assert sorted([*texts, *split.texts]) == sorted(s.text for some in iter_synonyms(NAMES) for s in some)
     ids = sorted({name.concept_id for name in NAMES})
     owner = {name.text: name.concept_id for name in NAMES}
     assert [ids[i] for i in split.owners] == [owner[text] for text in texts]
@@ -96,17 +91,19 @@ def test_accuracy_against_a_loop() -> None:
 # the student
 
 
-def test_the_folder_is_a_static_encoder_with_a_card(teacher: Path, whole: tuple[Path, StaticStudent]) -> None:
-    out, student = whole
+def test_the_folder_is_a_static_encoder_with_a_card(
+    other_bert: Path, uninterrupted: tuple[Path, StaticStudent]
+) -> None:
+    out, student = uninterrupted
     assert [path.name for path in out.parent.iterdir()] == ["out"]
     encoder = load_encoder(out)
     assert isinstance(encoder, StaticEncoder)
     assert encoder.config == CONFIG
     card = (out / "README.md").read_text("utf-8")
-    found = student.accuracies
+    found = student.accuracy
     assert found is not None
     assert found.queries == 5
-    facts = [encoder.fingerprint, load_encoder(teacher).fingerprint, "names: 31", "concepts: 12", "steps: 16"]
+    facts = [encoder.fingerprint, load_encoder(other_bert).fingerprint, "names: 31", "concepts: 12", "steps: 16"]
     facts += [f"Acc@1 on them of the teacher: {found.teacher:.4f}", f"of this encoder: {found.student:.4f}"]
     facts += ["names kept from training, one of a concept, looked up among the others: 5"]
     for fact in (*facts, f"of the teacher, reduced to 8 dimensions: {found.reduced:.4f}"):
@@ -114,60 +111,58 @@ def test_the_folder_is_a_static_encoder_with_a_card(teacher: Path, whole: tuple[
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
 
-def test_the_figures_are_those_of_the_encoders(teacher: Path, whole: tuple[Path, StaticStudent]) -> None:
-    out, student = whole
-    split = Split(lambda: NAMES, RECIPE.held_out, RECIPE.seed)
+def test_the_figures_are_those_of_the_encoders(other_bert: Path, uninterrupted: tuple[Path, StaticStudent]) -> None:
+    out, student = uninterrupted
+    split = HeldOutSplit(lambda: NAMES, RECIPE.held_out, RECIPE.seed)
     texts = [entry.text for entry in split.entries()]
-    found = student.accuracies
+    found = student.accuracy
     assert found is not None
-    for folder, value in ((teacher, found.teacher), (out, found.student)):
+    for folder, value in ((other_bert, found.teacher), (out, found.student)):
         encoder = load_encoder(folder)
         nearest = (encoder.encode(split.texts) @ encoder.encode(texts).T).argmax(axis=1)
         assert (split.owners[nearest] == split.gold).mean() == pytest.approx(value)
 
 
-def test_it_begins_with_an_encoder_or_a_shape(teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path) -> None:
-    found = distil(teacher, tmp_path / "out", RECIPE.replace(learning_rate=1e-6, epochs=1), start=whole[0])
-    before = load_encoder(whole[0])
+@pytest.mark.slow
+def test_the_start_is_an_encoder_or_a_shape(
+    other_bert: Path, uninterrupted: tuple[Path, StaticStudent], tmp_path: Path
+) -> None:
+    found = distil(other_bert, tmp_path / "out", RECIPE.replace(learning_rate=1e-6, epochs=1), start=uninterrupted[0])
+    before = load_encoder(uninterrupted[0])
     assert found.fingerprint != before.fingerprint
     texts = [name.text for name in NAMES]
     np.testing.assert_allclose(found.encode(texts), before.encode(texts), atol=0.02)
     assert before.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
     shape = StaticConfig(dimension=16)
-    alone = distil(teacher, tmp_path / "default", RECIPE.replace(epochs=1), start=None)
+    alone = distil(other_bert, tmp_path / "default", RECIPE.replace(epochs=1), start=None)
     assert alone.config == shape
 
 
-@pytest.mark.parametrize("at", ["embedding", "step 3/"])
-def test_a_run_killed_goes_on_to_the_same_weights(
-    at: str, teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path
+def test_a_killed_run_resumes_to_the_same_weights_and_figures(
+    other_bert: Path, uninterrupted: tuple[Path, StaticStudent], tmp_path: Path
 ) -> None:
-    def kill(line: str) -> None:
-        if line.startswith(at):
-            raise Killed
-
-    for resume in (False, True):
-        with pytest.raises(Killed):
-            distil(teacher, tmp_path / "out", resume=resume, progress=kill, checkpoint_steps=2)
-    if at != "embedding":
-        with pytest.raises(ConfigError, match=rf"has other data, held_out {RECIPE.held_out} \(now 4\)"):
-            distil(teacher, tmp_path / "out", RECIPE.replace(held_out=4), resume=True)
+    with pytest.raises(Killed):
+        distil(other_bert, tmp_path / "out", progress=kill_at("step 3/"), checkpoint_steps=2)
+    with pytest.raises(ConfigError, match=rf"has other data, held_out {RECIPE.held_out} \(now 4\)"):
+        distil(other_bert, tmp_path / "out", RECIPE.replace(held_out=4), resume=True)
     lines: list[str] = []
-    found = distil(teacher, tmp_path / "out", resume=True, progress=lines.append)
-    assert found.fingerprint == load_encoder(whole[0]).fingerprint
+    resumed = distil(other_bert, tmp_path / "out", resume=True, progress=lines.append)
+    assert resumed.fingerprint == load_encoder(uninterrupted[0]).fingerprint
     assert lines[-1].startswith("Acc@1 on 5 names: teacher ")
     assert not any(name.text in line for line in lines for name in NAMES)
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert card.split("- hours")[0] == (whole[0] / "README.md").read_text("utf-8").split("- hours")[0]
+    cards = [
+        (folder / "README.md").read_text("utf-8").split("- hours")[0] for folder in (tmp_path / "out", uninterrupted[0])
+    ]
+    assert cards[0] == cards[1]
 
 
-def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
+def test_refusals(other_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the student embeds in 17 dimensions, the teacher in 16"):
-        distil(teacher, tmp_path / "out", start=CONFIG.replace(dimension=17))
+        distil(other_bert, tmp_path / "out", start=CONFIG.replace(dimension=17))
     with pytest.raises(ConfigError, match="the student does not begin with a static encoder"):
-        distil(teacher, tmp_path / "out", start=teacher)
+        distil(other_bert, tmp_path / "out", start=other_bert)
     with pytest.raises(ConfigError, match="no concept has two names"):
-        distil(teacher, tmp_path / "out", names=NAMES[:1])
+        distil(other_bert, tmp_path / "out", names=NAMES[:1])
     for option in ("mini_batch", "max_tokens"):
         with pytest.raises(ConfigError, match=f"{option} is 1, at least 0 and at most 0 expected"):
             RECIPE.replace(**{option: 1})

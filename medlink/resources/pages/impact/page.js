@@ -1,4 +1,4 @@
-// What a new release changes in links: a row for each change, with some of the texts and notes that have it.
+// Changes of links by a new release: a row for each change, with examples of its texts and notes.
 
 const data = takeData();
 const byId = (id) => document.getElementById(id);
@@ -6,11 +6,11 @@ const byId = (id) => document.getElementById(id);
 function concept(id, name, score) {
   const parts = [make("bdi", {}, visible(name || "–"))];
   if (id) parts.push(" ", make("code", {}, visible(id)));
-  if (score !== null) parts.push(" ", likeness(score));
+  if (score !== null) parts.push(" ", scoreBar(score));
   return parts;
 }
 
-// A first candidate that was not linked is shown as such.
+// Marks a first candidate that was not linked.
 function now(change) {
   if (!change.new_preferred_name) return ["–"];
   const parts = concept(change.new_concept_id, change.new_preferred_name, change.new_score);
@@ -54,19 +54,19 @@ const all = data.changes.map((row) => {
 function filter() {
   const { search, result } = Object.fromEntries(new FormData(byId("filters")));
   const wanted = search.trim().toLowerCase();
-  let shown = 0;
+  let matching = 0;
   for (const { element, ...change } of all) {
     element.hidden = (result !== "all" && change.result !== result) || !change.words.includes(wanted);
-    shown += element.hidden ? 0 : 1;
+    matching += element.hidden ? 0 : 1;
   }
-  byId("found").textContent = count(shown, "change", "changes");
+  byId("found").textContent = count(matching, "change", "changes");
 }
 
 const { report } = data;
 byId("releases").textContent = visible(`From ${data.releases[0]} to ${data.releases[1]}`);
 byId("summary").append(
   `${report.changed_notes.toLocaleString("en")} of ${count(report.notes, "note", "notes")} would be coded differently; ` +
-  `of ${count(report.checked, "link", "links")} ${report.results.same.toLocaleString("en")} stay as they are. `,
+  `of ${count(report.checked, "link", "links")} ${report.results.same.toLocaleString("en")} are unchanged. `,
   ...Object.entries(report.results).filter(([name, number]) => name !== "same" && number)
     .flatMap(([name, number]) => [badge(name, `${name} ${number.toLocaleString("en")}`), " "]));
 byId("changes").append(...all.map((change) => change.element));

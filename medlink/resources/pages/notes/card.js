@@ -2,7 +2,7 @@
 
 const ROUTE = {
   exact: "the name", inflected: "a form of the name", words: "the words of the name", dense: "close in meaning to the name",
-  learned: "learned from annotated notes to be the concept with the name",
+  learned: "learned from annotated notes, the concept with the name",
 };
 const UNDECIDED = {
   ambiguous: { title: "Several concepts", text: "The mention is a name of several concepts; nothing says which is meant." },
@@ -40,7 +40,7 @@ class ConceptCard {
       make("button", { type: "button", class: "close plain", "aria-label": "Close the card", click: this.#close }, "✕"),
       make("p", { class: "facts" }, quoted(oneLine(mention.text)),
         ...(mention.expanded ? ["for", quoted(oneLine(mention.expanded))] : []), badge(mention.status, STATUS[mention.status]),
-        ...saidBadges(mention, true)),
+        ...qualifierBadges(mention, true)),
       ...this.#beside(mention),
       make("h2", {}, best ? make("bdi", {}, visible(best.preferred_name)) : UNDECIDED[mention.status].title),
       ...(best ? this.#concept(best, language) : [make("p", {}, UNDECIDED[mention.status].text)]),
@@ -49,7 +49,7 @@ class ConceptCard {
     this.#box.scrollTop = 0;
   }
 
-  // What stands around the mention: what was measured, its attributes, and the section that it is in.
+  // Measured value, attributes and section of the mention.
   #beside(mention) {
     const chips = mention.attributes.map((one) => make(
       "li", { title: visible([one.name, one.concept_id].filter(Boolean).join(" · ")) || undefined },
@@ -60,7 +60,7 @@ class ConceptCard {
     return [...value, ...(chips.length ? [make("ul", { class: "attributes", "aria-label": "Attributes" }, ...chips)] : []), ...section];
   }
 
-  // What is said of one candidate and its concept.
+  // Facts about one candidate and its concept.
   #concept(candidate, language) {
     const concept = this.#concepts.get(`${language} ${candidate.concept_id}`);
     const why = [`${ROUTE[candidate.route] ?? candidate.route} `, quoted(candidate.name)];
@@ -69,7 +69,7 @@ class ConceptCard {
       ["id", make("code", {}, visible([candidate.concept_id, ...candidate.same_as].join(" = ")))],
       ["source", visible(concept?.source || candidate.source)],
       ["type", visible(concept?.semantic_types.join(", ") ?? "")],
-      ["score", likeness(candidate.score)],
+      ["score", scoreBar(candidate.score)],
       ["why", make("span", {}, ...why)],
     ];
     return aboutConcept(concept, rows);
@@ -82,7 +82,7 @@ class ConceptCard {
       make("summary", {},
         make("span", { class: "what" }, make("bdi", {}, visible(one.preferred_name)),
           make("code", {}, visible(one.concept_id)), make("span", { class: "faint" }, visible(one.source))),
-        likeness(one.score)),
+        scoreBar(one.score)),
       ...this.#concept(one, language),
     ));
     return [

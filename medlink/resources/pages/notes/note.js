@@ -1,6 +1,6 @@
 // A note as it is read: its text with a button for each mention, and all its links as a table.
 
-// an ambiguous mention is a name of several concepts, of which none is said to be meant
+// an ambiguous mention is a name of several concepts, none of which was selected
 const STATUS = { linked: "linked", ambiguous: "ambiguous", nil: "NIL" };
 
 // The concept a mention is linked to, null where there is none.
@@ -45,12 +45,12 @@ function draw(part, choose) {
 
 function drawMention(mention, choose) {
   const best = linkedTo(mention);
-  const said = mention.said ?? [];
+  const qualifiers = mention.qualifiers ?? [];
   const title = [
-    best ? `${best.preferred_name} · ${best.score.toFixed(2)}` : STATUS[mention.status], ...said.map((one) => SAID[one]),
+    best ? `${best.preferred_name} · ${best.score.toFixed(2)}` : STATUS[mention.status], ...qualifiers.map((one) => QUALIFIER_NAMES[one]),
   ].join(" · ");
   mention.element = make("span", {
-    class: ["mention", mention.status, ...said.map((one) => `says-${one}`)].join(" "), "data-signs": said.map((one) => SIGNS[one]).join("") || undefined,
+    class: ["mention", mention.status, ...qualifiers.map((one) => `says-${one}`)].join(" "), "data-signs": qualifiers.map((one) => SIGNS[one]).join("") || undefined,
     role: "button", tabindex: "0", title: visible(title),
     "aria-expanded": "false", "aria-controls": "card",
     click: () => choose(mention, false),
@@ -69,7 +69,7 @@ function drawTable(mentions, language) {
     return make(
       "tr", {},
       make("th", { scope: "row", lang: language || undefined }, make("bdi", {}, visible(oneLine(mention.text))),
-        ...saidBadges(mention, false).flatMap((one) => [" ", one])),
+        ...qualifierBadges(mention, false).flatMap((one) => [" ", one])),
       make("td", {}, ...(best
         ? [make("bdi", {}, visible(best.preferred_name)), " ", make("code", {}, visible(best.concept_id))]
         : [badge(mention.status, STATUS[mention.status])])),

@@ -16,7 +16,7 @@ function choose(mention, byKey) {
   current = mention;
   mention.element.setAttribute("aria-expanded", "true");
   card.show(mention, mention.language);
-  // who works with keys goes into the card, and comes back with Escape
+  // keyboard users move into the card, and return with Escape
   if (byKey) byId("card").focus({ preventScroll: true });
   // on a small screen the card lies over the end of the page
   mention.element.scrollIntoView({ block: "nearest" });
@@ -32,14 +32,14 @@ function close() {
 }
 
 function fits(mention) {
-  const { status, said = "all" } = Object.fromEntries(new FormData(byId("filter")));
-  return (status === "all" || mention.status === status) && (said === "all" || says(mention, said));
+  const { status, qualifiers = "all" } = Object.fromEntries(new FormData(byId("filter")));
+  return (status === "all" || mention.status === status) && (qualifiers === "all" || hasQualifier(mention, qualifiers));
 }
 
 function step(by) {
-  const shown = all.filter((mention) => mention === current || fits(mention));
+  const reachable = all.filter((mention) => mention === current || fits(mention));
   const last = current ?? all.find((mention) => mention.element === document.activeElement);
-  const next = shown[shown.indexOf(last) + (last || by > 0 ? by : shown.length)];
+  const next = reachable[reachable.indexOf(last) + (last || by > 0 ? by : reachable.length)];
   if (!next) return;
   choose(next, false);
   next.element.focus({ preventScroll: true });
@@ -67,7 +67,7 @@ for (const row of data.notes) {
   byId("notes").append(drawNote(note, choose));
 }
 
-// A row of buttons of which one is chosen; of each mention is told which of them it fits.
+// A row of radio buttons with the number of mentions that match each.
 function chips(name, words, fitting) {
   return make("div", { class: "chips", role: "radiogroup" }, ...Object.entries(words).map(([value, word]) => {
     const number = value === "all" ? all.length : all.filter((mention) => fitting(mention, value)).length;
@@ -76,7 +76,7 @@ function chips(name, words, fitting) {
       make("input", {
         type: "radio", name, value, checked: value === "all", disabled: value !== "all" && !number, change: applyFilter,
       }),
-      make("span", { class: value === "all" ? "" : `mention ${value in SAID ? "says-" : ""}${value}`, "data-signs": SIGNS[value] }, word),
+      make("span", { class: value === "all" ? "" : `mention ${value in QUALIFIER_NAMES ? "says-" : ""}${value}`, "data-signs": SIGNS[value] }, word),
       make("span", { class: "number" }, number.toLocaleString("en")),
     );
   }));
@@ -84,8 +84,8 @@ function chips(name, words, fitting) {
 
 byId("summary").textContent = `${count(data.notes.length, "note", "notes")} · ${counts(all)}`;
 byId("filter").append(chips("status", { all: "all", ...STATUS }, (mention, status) => mention.status === status));
-const heard = Object.entries(SAID).filter(([value]) => all.some((mention) => says(mention, value)));
-if (heard.length) byId("filter").append(chips("said", { all: "all", ...Object.fromEntries(heard) }, says));
+const present = Object.entries(QUALIFIER_NAMES).filter(([value]) => all.some((mention) => hasQualifier(mention, value)));
+if (present.length) byId("filter").append(chips("qualifiers", { all: "all", ...Object.fromEntries(present) }, hasQualifier));
 else byId("legend").hidden = true;
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 
@@ -96,7 +96,7 @@ document.addEventListener("keydown", (event) => {
   else if (key === "j") step(1);
   else if (key === "k") step(-1);
 });
-// on paper no card can be opened: the tables say what the links are
+// cards cannot be opened on paper, so the tables list the links
 window.addEventListener("beforeprint", () => {
   for (const links of document.querySelectorAll("details.links")) links.open = true;
 });

@@ -1,12 +1,12 @@
-// The card at the right: one cluster, mention or code, why it is one, and what it may be.
+// The card at the right: one cluster, mention or code, the reasons for it, and its candidates.
 
 const MEMBERS_AT_ONCE = 200;
 
-// Why a member stands where it stands.
+// Why a member belongs to its cluster.
 function why(member) {
   if (!member.joined_by) return [make("span", { class: "faint" }, "the first term")];
   const to = quoted(member.joined_to);
-  if (member.joined_by === "embedding") return ["alike ", to, likeness(member.joined_score)];
+  if (member.joined_by === "embedding") return ["similar to ", to, scoreBar(member.joined_score)];
   if (member.joined_by === "abbreviation") return ["abbreviation and long form with ", to];
   return [`${member.joined_by}, with `, to];
 }
@@ -35,7 +35,7 @@ class Card {
     this.ticked = new Set(group && same ? group.members.filter((member) => this.ticked.has(member)) : []);
     if (!same) this.#all = false;
     if (!group) {
-      this.#box.replaceChildren(make("p", { class: "empty" }, `No ${this.#model.noun} fits the filters.`));
+      this.#box.replaceChildren(make("p", { class: "empty" }, `No ${this.#model.noun} matches the filters.`));
       return;
     }
     const at = document.activeElement;
@@ -45,7 +45,7 @@ class Card {
       ...(group.item === undefined ? [this.#members(group), this.#neighbours(group)] : []),
     );
     if (!same) this.#box.scrollTop = 0;
-    // who works with keys stays where they are
+    // keep the keyboard focus
     if (inside) {
       const again = at.name === "concept" ? this.#box.querySelector("[name=concept]:checked") : null;
       (again ?? this.#box).focus({ preventScroll: true });
@@ -75,12 +75,12 @@ class Card {
     );
   }
 
-  // What a cluster is narrower than, if anything, with the way there.
+  // The broader cluster, if any, with a link to it.
   #broader(group) {
     const other = this.#model.broader(group);
     if (!other) return [];
     const go = make("button", { type: "button", class: "plain", click: () => this.#act.show(other.number) }, make("bdi", {}, visible(other.name)));
-    return [make("p", { class: "broader" }, "narrower than", go, likeness(group.broader.probability))];
+    return [make("p", { class: "broader" }, "narrower than", go, scoreBar(group.broader.probability))];
   }
 
   // The head of a mention or a code.
@@ -94,7 +94,7 @@ class Card {
         "p", { class: "facts" },
         ...(group.expanded ? ["for", quoted(oneLine(group.expanded))] : []),
         group.concept ? badge("linked") : group.ambiguous ? badge("ambiguous") : badge("new", "no concept"),
-        ...saidBadges({ said: group.said ?? null }, true),
+        ...qualifierBadges({ qualifiers: group.qualifiers ?? null }, true),
         ...(group.decision ? [badge(group.decision, SPOKEN[group.decision])] : []),
         [...(group.added ? ["added by you"] : []), ...(group.language ? [languageName(group.language)] : []), ...where].map(visible).join(" · "),
       ),
@@ -102,7 +102,7 @@ class Card {
     );
   }
 
-  // What is known of the concept that is chosen; what comes from the server is filled in when it is there.
+  // Facts about the selected concept; those from the server are filled in when they arrive.
   #about(group) {
     const box = make("section", { class: "about-concept", "aria-label": "The concept", hidden: true });
     const id = group.concept?.id ?? (group.item === undefined ? undefined : group.nearest[0]?.concept_id);
@@ -133,13 +133,13 @@ class Card {
       ...content,
     );
     const rows = offered.map(({ concept_id: id, preferred_name: name, score, source, same_as: same }) => {
-      // concepts of one name are told apart by where they are from
+      // the source distinguishes concepts of one name
       const equal = source && offered.some((one) => one.concept_id !== id && fold(one.preferred_name) === fold(name));
       return choice(
         group.concept?.id === id, { id, name, score, source, same },
         make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible([id, ...same].join(" = "))),
           ...(equal ? [badge("source", visible(source))] : [])),
-        likeness(score),
+        scoreBar(score),
       );
     });
     const none = group.item === undefined
@@ -193,7 +193,7 @@ class Card {
         ...(member.id ? [make("code", {}, visible(member.id))] : [])),
       make("td", { "data-label": "language" }, member.language || "–"),
       make("td", { class: "number", "data-label": "seen" }, member.frequency.toLocaleString("en")),
-      make("td", { "data-label": "likeness" }, likeness(member.similarity)),
+      make("td", { "data-label": "similarity" }, scoreBar(member.similarity)),
       make("td", { class: "why", "data-label": "joined" }, ...why(member)),
       make("td", { class: "do" }, member.term === group.name ? make("span", { class: "faint" }, "name")
         : make("button", { type: "button", class: "plain", click: () => this.#act.rename(member.term) }, "use as name")),
@@ -201,7 +201,7 @@ class Card {
     const table = make(
       "table", { class: "members" },
       make("caption", {}, "Members"),
-      make("thead", {}, make("tr", {}, ...["", "Term", "Language", "Seen", "Likeness to name", "Why it joined", ""]
+      make("thead", {}, make("tr", {}, ...["", "Term", "Language", "Seen", "Similarity to name", "Why it joined", ""]
         .map((text) => make("th", { scope: "col", class: text === "Seen" && "number" }, text)))),
       make("tbody", {}, ...rows),
     );
@@ -219,10 +219,10 @@ class Card {
     const seen = new Set(), rows = [];
     const apart = (neighbour) => {
       if (neighbour.apart) return badge("guard", neighbour.apart);
-      return neighbour.probability >= this.#model.maybe ? badge("maybe") : make("span", { class: "faint" }, "not alike enough");
+      return neighbour.probability >= this.#model.maybe ? badge("maybe") : make("span", { class: "faint" }, "not similar enough");
     };
-    // which member a neighbour is near to goes without saying where there is only that one
-    const told = ({ member }) => member && (group.size > 1 || group.members[0].term !== member);
+    // a cluster with one member need not name the member
+    const namesMember = ({ member }) => member && (group.size > 1 || group.members[0].term !== member);
     for (const neighbour of group.neighbours) {
       const other = this.#model.find(neighbour);
       if (!other || other === group || seen.has(other.number)) continue;
@@ -231,8 +231,8 @@ class Card {
         "tr", {},
         make("th", { scope: "row" }, make("bdi", {}, visible(neighbour.term)),
           ...(other.name === neighbour.term ? [] : [make("span", { class: "faint" }, " in "), quoted(other.name)]),
-          ...(told(neighbour) ? [make("span", { class: "of faint" }, "with ", quoted(neighbour.member))] : [])),
-        make("td", { "data-label": "probability" }, likeness(neighbour.probability)),
+          ...(namesMember(neighbour) ? [make("span", { class: "of faint" }, "with ", quoted(neighbour.member))] : [])),
+        make("td", { "data-label": "probability" }, scoreBar(neighbour.probability)),
         make("td", { class: "why", "data-label": "apart" }, apart(neighbour)),
         make("td", { class: "do" },
           make("button", { type: "button", click: () => this.#act.merge(other.number) }, "Merge"),
@@ -243,7 +243,7 @@ class Card {
     return make(
       "table", { class: "neighbours" },
       make("caption", {}, "Nearest terms of other clusters"),
-      make("thead", {}, make("tr", {}, ...["Term", "Probability", "Why it is apart", ""]
+      make("thead", {}, make("tr", {}, ...["Term", "Probability", "Why separate", ""]
         .map((text) => make("th", { scope: "col" }, text)))),
       make("tbody", {}, ...rows),
     );

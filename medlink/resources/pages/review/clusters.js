@@ -119,13 +119,13 @@ class ClusterModel extends Model {
         out.push(row);
       });
     }
-    // decisions about terms that this page does not hold are kept
+    // keep decisions about terms that this page does not show
     return [...this.loaded.rows.filter((row) => !used.has(row)), ...out];
   }
 
   // Puts the decisions of a file in place of those made so far; the rules are those of medlink.clustering.applied.
   load(rows) {
-    // what was decided about mentions and codes is kept, and is of no term
+    // keep decisions about mentions and codes
     const loaded = { rows, byKey: new Map(), byTerm: new Map() };
     for (const row of rows.filter((one) => !one.kind)) {
       loaded.byKey.set(rowKey(row.language, row.name), row);

@@ -1,11 +1,11 @@
 // The decisions file: a TSV with one decision in each row.
 
-// What medlink takes for white space; that of JavaScript is not the same.
+// The white space of Python, which differs from that of JavaScript.
 const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
-// What an id may not hold: white space, the mark between two parents, and what has no look of its own.
+// Not allowed in an id: white space, the separator of parents, and invisible characters.
 const NO_ID = /[|\p{Z}\p{Cc}\p{Cf}\p{Cs}]/u;
 const COLUMNS = ["id", "name", "language", "type", "parent", "decision"];
-// Where a name stands; a file of terms alone does not have these columns.
+// Where a name occurs; a file of terms only does not have these columns.
 const PLACE = ["kind", "item", "start", "end", "section", "proposed"];
 const WORDS = { "": [ACCEPT, GROUP, REJECT], mention: [ACCEPT, NONE, REJECT], code: [ACCEPT, NONE, REJECT], note: [DONE] };
 
@@ -21,7 +21,7 @@ function writeDecisions(rows) {
   return lines.map((cells) => cells.join("\t") + "\n").join("");
 }
 
-// Reads what writeDecisions wrote, or a hand-edited form of it; the errors are those of medlink.kb.decided.
+// Reads what writeDecisions wrote, or a hand-edited form of it; the errors are those of medlink.kb.decision_table.
 function readDecisions(bytes, file) {
   const fail = (line, text) => { throw new Error(`${file}:${line}: ${text}`); };
   let text = "";

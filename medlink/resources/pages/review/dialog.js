@@ -21,7 +21,7 @@ class Picker {
     this.#search.addEventListener("input", () => {
       clearTimeout(this.#waiting);
       this.#fresh = false;
-      // what is still being searched for is of an earlier word
+      // pending results belong to an earlier word
       this.#asked += 1;
       if (delay) this.#waiting = setTimeout(() => this.draw(), delay);
       else this.draw();
@@ -35,7 +35,7 @@ class Picker {
       if (event.key === "ArrowDown") this.#found.querySelector("button")?.focus();
       if (event.key !== "Enter") return;
       event.preventDefault();
-      // what is shown may be of an earlier word
+      // the results may belong to an earlier word
       if (!this.#fresh) await this.draw();
       this.#found.querySelector("button")?.click();
     });
@@ -95,7 +95,7 @@ function mergeable(model, group, text) {
   }
   const all = [...found];
   if (words.length) all.sort((a, b) => b.frequency - a.frequency || a.number - b.number);
-  // the term that was found, where it is not the one shown
+  // the matching term, if it is not the name
   const term = (other) => (fits(other.name) ? undefined : other.members.find((member) => fits(member.term)));
   const content = (other) => [
     make("bdi", { class: "term" }, visible(other.name)), make("span", { class: "about" }, `${other.size} · `, ...about(other, model.broader(other))),
@@ -109,6 +109,6 @@ function offered(one) {
   return [
     make("bdi", { class: "term" }, visible(one.preferred_name)),
     make("span", { class: "about" }, make("code", {}, visible(one.concept_id)), visible(one.source ?? ""),
-      ...(one.name && one.name !== one.preferred_name ? [quoted(one.name)] : []), ...(one.score === null ? [] : [likeness(one.score)])),
+      ...(one.name && one.name !== one.preferred_name ? [quoted(one.name)] : []), ...(one.score === null ? [] : [scoreBar(one.score)])),
   ];
 }

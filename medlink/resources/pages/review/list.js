@@ -1,4 +1,4 @@
-// The list of clusters or codes at the left: which are shown, in which order, and only the rows that can be seen.
+// The list of clusters or codes at the left: filtered, sorted, with only the visible rows drawn.
 
 const STATUS = {
   all: () => true,
@@ -28,13 +28,13 @@ const ORDER = {
 const COLLATOR = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
 const SPARE_ROWS = 8;
 
-// The numbers of the groups that fit the filters, in the order that was asked for.
-function matching(model, { status, decision, size: [least, most], words, order, below, language, type, said }) {
+// The numbers of the groups that match the filters, in the selected order.
+function matching(model, { status, decision, size: [least, most], words, order, below, language, type, qualifiers }) {
   const found = [];
   for (const group of model.groups.values()) {
     if (STATUS[status](group) && DECISION[decision](group) && group.size >= least && group.size <= most
       && score(group) < below && (!language || group.members.some((member) => member.language === language))
-      && (!type || group.types?.includes(type)) && (!said || (group.said !== undefined && says(group, said)))
+      && (!type || group.types?.includes(type)) && (!qualifiers || (group.qualifiers !== undefined && hasQualifier(group, qualifiers)))
       && words.every((word) => group.text.includes(word))) found.push(group);
   }
   found.sort((a, b) => ORDER[order](a, b) || (model.before ? model.before(a, b) : a.number - b.number));
@@ -66,7 +66,7 @@ class List {
     });
   }
 
-  // Applies the filters; what is chosen stays chosen where it is still shown.
+  // Applies the filters; the selection stays if it is still visible.
   filter(wanted) {
     this.numbers = matching(this.#model, wanted);
     this.#inside.style.height = `${this.numbers.length * this.#row}px`;

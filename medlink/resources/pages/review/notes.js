@@ -7,8 +7,8 @@ class NoteText {
   #model;
   #choose;
   #act;
-  // text nodes of the note: where each begins in the note, and where each of its characters is shown
-  #shown = new WeakMap();
+  // text nodes of the note: their offset in the note, and the offset of each displayed character
+  #offsets = new WeakMap();
 
   // choose is called with the number of a mention when the reader picks it; act holds open and finish.
   constructor(box, model, choose, act) {
@@ -89,7 +89,7 @@ class NoteText {
   }
 
   #point(node, offset) {
-    const known = this.#shown.get(node);
+    const known = this.#offsets.get(node);
     if (!known) return null;
     const at = known.places.findIndex((place) => place >= offset);
     return known.start + (at < 0 ? known.places.length - 1 : at);
@@ -104,7 +104,7 @@ class NoteText {
       places.push(text.length);
     }
     const node = document.createTextNode(text);
-    this.#shown.set(node, { start, places });
+    this.#offsets.set(node, { start, places });
     return node;
   }
 
@@ -120,10 +120,10 @@ class NoteText {
     for (const group of this.#model.of(note).sort((a, b) => rank(a) - rank(b))) {
       if (!drawn.some((one) => one.start < group.end && group.start < one.end)) drawn.push(group);
     }
-    const shown = new Set(this.numbers);
+    const matching = new Set(this.numbers);
     let end = 0;
     for (const group of drawn.sort((a, b) => a.start - b.start)) {
-      parts.push(this.#node(end, group.start), this.#mention(group, shown.has(group.number)));
+      parts.push(this.#node(end, group.start), this.#mention(group, matching.has(group.number)));
       end = group.end;
     }
     parts.push(this.#node(end, note.points.length));
@@ -140,7 +140,7 @@ class NoteText {
           make("button", { type: "button", disabled: note.index + 1 === this.#model.notes.length, click: () => this.#act.turn(1) },
             "Note › ", make("kbd", {}, "n")),
           make("button", { type: "button", "aria-pressed": String(this.#model.done.has(note.item)), click: this.#act.finish },
-            this.#model.done.has(note.item) ? "✓ All of it is annotated " : "All of it is annotated ", make("kbd", {}, "f")))),
+            this.#model.done.has(note.item) ? "✓ Fully annotated " : "Fully annotated ", make("kbd", {}, "f")))),
       note.problem ? make("p", { class: "problem" }, visible(note.problem))
         : make("div", { class: "text", lang: note.language || undefined, dir: "auto" }, ...parts),
     );
@@ -148,15 +148,15 @@ class NoteText {
   }
 
   #mention(group, fits) {
-    const said = group.said ?? [];
+    const qualifiers = group.qualifiers ?? [];
     const state = group.ambiguous ? "ambiguous" : group.concept ? "linked" : "nil";
     const name = group.concept ? group.concept.name : group.ambiguous ? "several concepts" : "no concept";
     return make("span", {
-      class: ["mention", state, ...said.map((one) => `says-${one}`), group.decision, fits ? "" : "off"].filter(Boolean).join(" "),
-      "data-signs": said.map((one) => SIGNS[one]).join("") || undefined,
+      class: ["mention", state, ...qualifiers.map((one) => `says-${one}`), group.decision, fits ? "" : "off"].filter(Boolean).join(" "),
+      "data-signs": qualifiers.map((one) => SIGNS[one]).join("") || undefined,
       "data-number": group.number, role: "button", tabindex: fits ? "0" : "-1", "aria-controls": "card",
       "aria-expanded": String(group.number === this.current),
-      title: visible([name, SPOKEN[group.decision], ...said.map((one) => SAID[one])].join(" · ")),
+      title: visible([name, SPOKEN[group.decision], ...qualifiers.map((one) => QUALIFIER_NAMES[one])].join(" · ")),
       click: () => { if (getSelection().isCollapsed) this.#choose(group.number); },
       keydown: (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;

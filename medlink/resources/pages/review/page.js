@@ -9,7 +9,7 @@ const data = takeData();
 const isClusters = data.kind === "cluster", isNotes = data.kind === "mention";
 const model = isClusters ? new ClusterModel(data) : new PlaceModel(data);
 const filters = byId("filters");
-const server = data.served ? new Server((problem) => told(problem)) : null;
+const server = data.served ? new Server((problem) => onSaved(problem)) : null;
 const concepts = new Map(data.concepts.map((row) => {
   const concept = record(data.fields.concept, row);
   return [`${concept.language} ${concept.concept_id}`, concept];
@@ -21,7 +21,7 @@ const list = isNotes
 const card = new Card(byId("card"), model, {
   rename: (term) => change((group) => model.rename(group, term)),
   concept: (concept) => change((group) => model.setConcept(group, concept)),
-  // the card stays as it is: a click that leaves the field is meant for what stands under it
+  // the card is not redrawn: a click that leaves the field must still hit its target
   parent: (parent) => change((group) => model.setParent(group, parent), false),
   merge: (number) => merge(number),
   show: (number) => reveal(number),
@@ -40,10 +40,10 @@ const addDialog = new Picker(byId("add-dialog"), (text) => {
     make("span", { class: "faint" }, noteText(points.slice(end, end + 30).join(""))),
   ];
   const items = all.slice(0, FOUND_AT_ONCE).map((place) => ({ content: around(place), pick: () => add(place) }));
-  return { items, more: all.length - items.length, problem: "These words are nowhere in the note where no mention is." };
+  return { items, more: all.length - items.length, problem: "These words do not occur outside the mentions of the note." };
 });
 
-// Concepts for the group on the card: of the knowledge base where there is a server, else those that the page knows.
+// Concepts for the group on the card: from the server if there is one, else from the page.
 async function findConcepts(text) {
   const group = current(), words = wordsOf(text);
   let found;
@@ -70,9 +70,9 @@ function say(text, failed = false) {
   message.classList.toggle("failed", failed);
 }
 
-// After an attempt to save: what is wrong, if anything.
-function told(problem) {
-  // what the server does not take can still be saved as a file
+// After an attempt to save, with the problem if there is one.
+function onSaved(problem) {
+  // decisions that the server rejects can still be saved as a file
   byId("save").hidden = !problem;
   if (problem) say(problem, true);
   else model.saved();
@@ -92,11 +92,11 @@ function applyFilters() {
     decision: given.get("decision"),
     order: given.get("order"),
     size: [Number(least), most ? Number(most) : Infinity],
-    below: Number(given.get("below")), language: given.get("language"), type: given.get("type"), said: given.get("said"),
+    below: Number(given.get("below")), language: given.get("language"), type: given.get("type"), qualifiers: given.get("qualifiers"),
     words: fold(given.get("search")).split(/\s+/).filter(Boolean),
   });
-  const shown = list.numbers.length.toLocaleString("en");
-  byId("found").textContent = `${shown} of ${model.groups.size.toLocaleString("en")}`;
+  const visibleCount = list.numbers.length.toLocaleString("en");
+  byId("found").textContent = `${visibleCount} of ${model.groups.size.toLocaleString("en")}`;
 }
 
 function drawActions() {
@@ -119,7 +119,7 @@ function choose(number, draw = true) {
   drawActions();
 }
 
-// Draws all anew after a change and goes to a cluster, or near where the reader was.
+// Redraws after a change, and selects a cluster, or one near the last position.
 function refresh(number, index = list.index, draw = true) {
   applyFilters();
   const there = list.numbers.includes(number) ? number : list.numbers[Math.min(index, list.numbers.length - 1)];
@@ -132,7 +132,7 @@ function refresh(number, index = list.index, draw = true) {
   if (server && model.unsaved) server.put(writeDecisions(model.rows()));
 }
 
-// A change of the cluster on the card that leaves the reader there.
+// Changes the cluster on the card and keeps it selected.
 function change(act, draw = true) {
   const group = current();
   if (!group) return;
@@ -141,7 +141,7 @@ function change(act, draw = true) {
   refresh(group.number, list.index, draw);
 }
 
-// Shows a cluster even where the filters hide it.
+// Shows a cluster even if the filters hide it.
 function reveal(number) {
   if (!list.numbers.includes(number)) {
     filters.reset();
@@ -208,21 +208,21 @@ function searchConcept() {
   if (group) conceptDialog.open(server ? group.name : "");
 }
 
-// Takes a concept that was searched for: that is a decision about a mention or a code.
+// Uses a concept from the search; for a mention or a code this is a decision.
 function correct({ concept_id: id, preferred_name: name, score = null, source = "", same_as: same = [] }) {
   model.names.set(id, name);
   change((group) => model.setConcept(group, { id, name, score, source, same }));
   if (!isClusters) accept();
 }
 
-// Takes a candidate by its number and accepts it.
+// Accepts a candidate by its number.
 function pick(index) {
   const group = current();
   const one = group && withConcept(group.nearest, group.concept)[index];
   if (one) correct(one);
 }
 
-// Adds a mention: the words that are selected, or those that are searched for.
+// Adds a mention: the selected words, or words from a search.
 function missed() {
   if (list.note.problem) return;
   const place = list.selected();
@@ -251,7 +251,7 @@ function finish() {
   const { note } = list;
   model.finish(note);
   refresh(list.current);
-  say(model.done.has(note.item) ? `All of “${visible(note.item)}” is annotated.` : `Not all of “${visible(note.item)}” is annotated.`);
+  say(model.done.has(note.item) ? `Marked “${visible(note.item)}” as fully annotated.` : `“${visible(note.item)}” is not marked as fully annotated any more.`);
 }
 
 function reopen() {
@@ -292,7 +292,7 @@ async function load(file) {
     }
     card.ticked.clear();
     refresh(list.current);
-    say(`Loaded ${rows.length.toLocaleString("en")} rows of ${file.name} in place of the decisions so far.`);
+    say(`Loaded ${rows.length.toLocaleString("en")} rows of ${file.name}. They replace the earlier decisions.`);
   } catch (error) {
     say(error.message, true);
   }
@@ -318,7 +318,7 @@ const KEYS = {
 };
 if (isClusters) Object.assign(KEYS, { s: split, m: () => current() && mergeDialog.open() });
 if (isNotes) Object.assign(KEYS, { i: missed, n: () => turn(1), p: () => turn(-1), f: finish });
-// These belong to the list alone: elsewhere they scroll, or move within a group of choices.
+// Only for the list: elsewhere these keys scroll, or move within a group of choices.
 const LIST_KEYS = ["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"];
 
 document.addEventListener("keydown", (event) => {
@@ -329,7 +329,7 @@ document.addEventListener("keydown", (event) => {
   if (LIST_KEYS.includes(event.key) && !at.matches(".list, body")) return;
   // the caps lock key changes letters
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  // a key that is held down moves on, and decides only once
+  // a held key moves repeatedly, but decides only once
   if (event.repeat && !["j", "k", ...LIST_KEYS].includes(key)) return;
   if (/^[1-9]$/.test(key)) isClusters ? card.tick(Number(key) - 1) : pick(Number(key) - 1);
   else if (Object.hasOwn(KEYS, key)) KEYS[key]();
@@ -357,23 +357,23 @@ byId("more").addEventListener("click", () => {
 byId("load").addEventListener("click", () => byId("file").click());
 byId("file").addEventListener("change", (event) => {
   const [file] = event.target.files;
-  // so that choosing the same file again is a change too
+  // choosing the same file again must be a change
   if (file) load(file).finally(() => { event.target.value = ""; });
 });
 window.addEventListener("beforeunload", (event) => {
   if (model.unsaved) event.preventDefault();
 });
 
-// What belongs to clusters, notes or codes alone is shown with these.
+// Some elements are only for clusters, notes or codes.
 for (const element of document.querySelectorAll("[data-of]")) element.hidden = !element.dataset.of.split(" ").includes(data.kind);
 byId("correct").hidden = isClusters && !server;
 byId("load").hidden = Boolean(server);
 if (server) {
   byId("save").hidden = true;
   byId("saved").hidden = false;
-  byId("kept").textContent = "Each decision is saved at once.";
+  byId("storage").textContent = "Each decision is saved immediately.";
 }
-// A filter with a choice of what the page holds; without a choice it is not shown.
+// Fills a filter with the values on the page; a filter with one value is hidden.
 function offer(name, values, word) {
   const select = filters.elements[name];
   const found = [...new Set(values)].sort();
@@ -383,7 +383,7 @@ function offer(name, values, word) {
 const everything = [...model.groups.values()];
 offer("language", everything.flatMap((group) => group.members.map((one) => one.language)).filter(Boolean), languageName);
 offer("type", everything.flatMap((group) => group.types ?? []), (type) => type);
-offer("said", everything.flatMap((group) => (group.said ? (group.said.length ? group.said : ["present"]) : [])), (said) => SAID[said] ?? said);
+offer("qualifiers", everything.flatMap((group) => (group.qualifiers ? (group.qualifiers.length ? group.qualifiers : ["present"]) : [])), (qualifiers) => QUALIFIER_NAMES[qualifiers] ?? qualifiers);
 if (!isClusters) {
   filters.elements.order.querySelector("[value=place]").defaultSelected = true;
   for (const [value, word] of Object.entries({ known: "linked", new: "no concept" })) {

@@ -1,4 +1,4 @@
-// Mentions and codes as the reader has them now: each is decided for itself.
+// Mentions and codes with their decisions: each is decided separately.
 
 function placeKey({ kind, item, start, end }) {
   return [kind, item, start ?? "", end ?? ""].join("\t");
@@ -15,8 +15,8 @@ class PlaceModel extends Model {
     this.byItem = new Map(this.notes.map((note) => [note.item, note]));
   }
 
-  more({ item, start, end, section, said, expanded, types, value, concept_id: proposed }, [{ language }]) {
-    return { kind: this.kind, item, start, end, section, said, expanded, types, value, language, proposed: proposed ?? "" };
+  more({ item, start, end, section, qualifiers, expanded, types, value, concept_id: proposed }, [{ language }]) {
+    return { kind: this.kind, item, start, end, section, qualifiers, expanded, types, value, language, proposed: proposed ?? "" };
   }
 
   get noun() {
@@ -40,14 +40,14 @@ class PlaceModel extends Model {
     return "";
   }
 
-  // What was added by the reader and is rejected was never there.
+  // Rejecting a mention that the reviewer added removes it.
   reject(group) {
     const label = `reject “${group.name}”`;
     if (group.added) this.commit(label, [], [group.number]);
     else this.commit(label, [group.with({ decision: REJECT })]);
   }
 
-  // A mention that was missed; gives it, or what stands in its way.
+  // Adds a missed mention; returns it, or a message on why it cannot be added.
   add(note, start, end, concept = null, decision = "") {
     const across = this.of(note).find((group) => group.start < end && start < group.end && group.decision !== REJECT);
     if (across) return `Not added: it overlaps “${across.name}”. Reject that first.`;
@@ -62,11 +62,11 @@ class PlaceModel extends Model {
       number: ++this.last, name, members: [{ term: name, frequency: 1, language: note.language, id: "", joined_score: null }],
       concept, score: null, parent: "", nearest: [], neighbours: [], broader: null, doubtful: false, ambiguous: false, decision,
       changed: false, grouped: false, added: true, kind: "mention", item: note.item, start, end, section: this.of(note).findLast((one) => one.start < start)?.section ?? "",
-      said: null, expanded: null, types: [], value: "", language: note.language, proposed: "",
+      qualifiers: null, expanded: null, types: [], value: "", language: note.language, proposed: "",
     });
   }
 
-  // Says that all of a note is annotated, or takes that back.
+  // Marks a note as fully annotated, or unmarks it.
   finish(note) {
     const before = this.done;
     this.done = new Set(before);
@@ -89,9 +89,9 @@ class PlaceModel extends Model {
     for (const note of this.notes) {
       if (this.done.has(note.item)) out.push({ type: "synonym", decision: DONE, kind: "note", item: note.item });
     }
-    // decisions about what this page does not hold are kept
-    const kept = (row) => (this.byItem.has(row.item) && row.kind !== "code" ? false : !used.has(placeKey(row)));
-    return [...this.loaded.rows.filter(kept), ...out];
+    // keep decisions about what this page does not show
+    const isElsewhere = (row) => (this.byItem.has(row.item) && row.kind !== "code" ? false : !used.has(placeKey(row)));
+    return [...this.loaded.rows.filter(isElsewhere), ...out];
   }
 
   load(rows) {
@@ -104,7 +104,7 @@ class PlaceModel extends Model {
       const note = row.kind === "mention" ? this.byItem.get(row.item) : null;
       const group = found.get(placeKey(row)) ?? (note && this.#added(note, row.start, row.end, null, ""));
       if (!group) continue;
-      if (note && group.name !== row.name) throw new Error(`other words stand at characters ${row.start} to ${row.end} of ${row.item}`);
+      if (note && group.name !== row.name) throw new Error(`the words at characters ${row.start} to ${row.end} of ${row.item} differ`);
       const near = group.nearest.find((one) => one.concept_id === row.id);
       const same = group.concept?.id === row.id ? group.concept : null;
       const concept = row.id ? same ?? {

@@ -1,0 +1,282 @@
+"""Analyse names word by word: the meanings of each word, of its parts, and of phrases.
+
+:mod:`medlink.language.lexicon.compound_splitting` splits compounds;
+:class:`medlink.language.lexicon.batch_analysis.BatchAnalyser` analyses many names at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+from medlink.language.lexicon.compound_splitting import LONGEST, SHORTEST, SURE, CompoundSplitter, chosen_meanings
+from medlink.language.lexicon.forms import INFLECTED_SENSE, NOTHING, OWN, PHRASE, SENSE, STEM, WORD, Form, LexiconForms
+from medlink.language.tags import base
+from medlink.language.text import Inflector, normalise
+
+_CACHED = 65_536  # words, the most recent
+_LONGEST = 64  # letters of the longest word that is cached: an encoded file in a note may be one word
+_SENSES = 3  # meanings of an ambiguous form that count
+_PHRASE = 6  # words of the longest phrase
+_SECOND_LANGUAGE = "en"  # its words count in texts of other languages
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedWord:
+    """A word of a name in its exact form.
+
+    Attributes:
+        text: exact form.
+        meanings: of the word as a whole; several where it is ambiguous, none where it is unknown.
+        parts: meanings of each part of a compound; empty for an unknown part.
+        lengths: letters of each part, its linking letters included.
+        function: whether it is an article, preposition or the like.
+    """
+
+    text: str
+    meanings: tuple[int, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
+    lengths: tuple[int, ...] = ()
+    function: bool = False
+
+    @property
+    def pieces(self) -> list[str]:
+        """The letters of each part of a compound; the whole of any other word."""
+        ends = list(accumulate(self.lengths))
+        return [self.text[start:end] for start, end in pairwise([0, *ends])] if ends else [self.text]
+
+    @property
+    def known(self) -> bool:
+        """Whether the lexicon has the word, or all its parts."""
+        return self.function or bool(self.meanings) or (bool(self.parts) and all(self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedName:
+    """The words of a name, and its phrases: first word, the word behind the last, and meanings."""
+
+    words: tuple[AnalysedWord, ...]
+    phrases: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+
+
+class Phrase(NamedTuple):
+    """A phrase of a name: the word behind its last, and its meanings."""
+
+    stop: int
+    meanings: tuple[int, ...]
+
+
+class _Senses(NamedTuple):
+    """The senses of an ambiguous word: ``beside`` other words as they are, beside their stems, and ``alone``."""
+
+    beside: dict[str, Form]
+    beside_stems: dict[str, Form]
+    alone: Form | None
+
+
+class _Phrases(NamedTuple):
+    """The phrases that begin with two words: meanings by the rest, and the words of the longest."""
+
+    meanings: dict[str, tuple[int, ...]]
+    longest: int
+
+
+class LexicalAnalyser:
+    """Analyse names with the forms of a lexicon, caching words and pairs of words.
+
+    Threads may share an analyser; see :func:`shared_analyser`. Without ``mend`` it corrects no typing errors.
+    """
+
+    def __init__(self, forms: LexiconForms, *, mend: bool = True) -> None:
+        self.forms, self._mends = forms, mend
+        self._inflectors = {language: Inflector(language) for language in forms.languages}
+        self._more_inflectors = dict[str, Inflector]()
+        self._stem = _cached(self._find_stem)
+        self._splitter = CompoundSplitter(forms, self._stem)
+        self.word = _cached(self._find_word)
+        self._whole = _cached(self._find_whole)
+        self.knowing = _cached(self._find_knowing)
+        self.opens = _cached(self._find_opens)
+        self._phrases_of = _cached(self._find_phrases)
+        self._senses = _cached(self._find_senses)
+
+    def read(self, text: str, language: str | None = None) -> AnalysedName:
+        """Analyse a name; without a language, in the languages that know most of its words."""
+        tokens, tag = normalise(text).split(), base(language or "")
+        tags = (tag,) if tag in self._inflectors else self.guess(tokens)
+        words = [self.word(token, tags) for token in tokens]
+        words = [self.disambiguate(word, tokens, tags) if len(word.meanings) > 1 else word for word in words]
+        return AnalysedName(tuple(words), tuple(self.phrases(tokens, tags)))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(self._inflectors)
+
+    def inflector(self, language: str) -> Inflector:
+        """The shared inflector of any language."""
+        inflector = self._inflectors.get(language) or self._more_inflectors.get(language)
+        if inflector is None:
+            inflector = self._more_inflectors[language] = Inflector(language)
+        return inflector
+
+    def depends(self, word: AnalysedWord, tags: Sequence[str]) -> bool:
+        """Whether other words of a name may decide the sense of an ambiguous word."""
+        return len(word.meanings) > 1 and any(
+            senses.beside or senses.beside_stems for senses in (self._senses(word.text, tag) for tag in tags)
+        )
+
+    def disambiguate(self, word: AnalysedWord, tokens: Sequence[str], tags: Sequence[str]) -> AnalysedWord:
+        """Give an ambiguous word its sense among the words of a name, or its default sense."""
+        for tag in tags:
+            senses = self._senses(word.text, tag)
+            sense = _sense_beside(senses.beside, word.text, tokens) if senses.beside else None
+            if sense is None and senses.beside_stems:
+                stems = [self._stem(token, tag) for token in tokens]
+                sense = _sense_beside(senses.beside_stems, self._stem(word.text, tag), stems)
+            sense = sense or senses.alone
+            if sense is not None:
+                meanings = () if sense.marks & NOTHING else (sense.meaning,)
+                return AnalysedWord(word.text, meanings, word.parts, word.lengths, word.function)
+        return word
+
+    def _find_senses(self, word: str, language: str) -> _Senses:
+        alone, beside = None, []
+        for kind, form in ((SENSE, word), (INFLECTED_SENSE, self._stem(word, language))):
+            single = self.forms.find(kind, language, form)
+            alone = alone or (single[0] if len(single) == 1 else None)
+            pairs = self.forms.continuations(kind, language, f"{form} ")
+            beside.append({near: senses[0] for near, senses in pairs.items() if len(senses) == 1})
+        return _Senses(beside[0], beside[1], alone)
+
+    def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
+        """The languages that know most of these words as a whole."""
+        counts = [0] * len(self._inflectors)
+        for token in tokens:
+            for at, known in enumerate(self.knowing(token)):
+                counts[at] += known
+        most = max(counts, default=0)
+        return tuple([tag for tag, count in zip(self._inflectors, counts, strict=True) if count == most])
+
+    def _find_knowing(self, token: str) -> tuple[bool, ...]:
+        """Which of :attr:`languages` know a word as a whole."""
+        return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
+
+    def _find_word(self, token: str, tags: tuple[str, ...]) -> AnalysedWord:
+        """Analyse a word by itself in some languages."""
+        wholes = [(tag, whole) for tag in tags if (whole := self._whole(token, tag)) is not None]
+        if wholes:
+            return self._known_word(token, wholes)
+        splits = [split for tag in tags if (split := self._splitter.split(token, tag))]
+        if splits:
+            best = min(splits, key=attrgetter("cost"))
+            return AnalysedWord(token, (), best.parts, best.lengths)
+        if _SECOND_LANGUAGE not in tags and len(token) > SURE and _SECOND_LANGUAGE in self._inflectors:
+            meanings = self._whole(token, _SECOND_LANGUAGE)
+            if meanings:
+                return AnalysedWord(token, meanings)
+        if self._mends and SHORTEST <= len(token) <= LONGEST and token.isalpha() and not self.forms.is_own(token):
+            mended = self._mend(token, tags)
+            if mended is not None:
+                return mended
+        split = next(filter(None, (self._splitter.split_end(token, tag) for tag in tags)), None)
+        return AnalysedWord(token, (), split.parts, split.lengths) if split else AnalysedWord(token)
+
+    def _known_word(self, token: str, wholes: Sequence[tuple[str, tuple[int, ...]]]) -> AnalysedWord:
+        if not all(meanings for _, meanings in wholes):
+            return AnalysedWord(token, function=True)
+        meanings = tuple(dict.fromkeys(m for _, whole in wholes for m in whole))[:_SENSES]
+        split = next(filter(None, (self._splitter.split_known(token, tag) for tag, _ in wholes)), None)
+        return AnalysedWord(token, meanings, split.parts, split.lengths) if split else AnalysedWord(token, meanings)
+
+    def _mend(self, token: str, tags: tuple[str, ...]) -> AnalysedWord | None:
+        """Correct one typing error of an unknown word, to a word of the lexicon, else of the names."""
+        for tag in tags:
+            for form in sorted(set(self.forms.spelt_like(WORD, tag, token))):
+                if self._whole(form, tag):
+                    return self.word(form, (tag,))
+        own = min(self.forms.spelt_like(OWN, "", token), default=None)
+        return None if own is None else AnalysedWord(own)
+
+    def _find_whole(self, token: str, language: str) -> tuple[int, ...] | None:
+        """The meanings of a word as a whole, empty for a function word, ``None`` for an unknown word."""
+        if self.forms.is_function_word(language, token):
+            return ()
+        forms = self.forms.find(WORD, language, token)
+        forms = forms or self.forms.find(STEM, language, self._stem(token, language))
+        return chosen_meanings(forms) if forms else None
+
+    def _find_stem(self, token: str, language: str) -> str:
+        return self._inflectors[language].word(token)
+
+    def phrases(self, tokens: Sequence[str], tags: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+        """The longest phrases from left to right, each in the first language that has a phrase there."""
+        at = 0
+        while at < len(tokens) - 1:
+            opened = [tag for tag in tags if self.opens(tokens[at], tag)]
+            phrase = self.phrase(tokens, at, opened)
+            if phrase is None:
+                at += 1
+            else:
+                yield at, phrase.stop, phrase.meanings
+                at = phrase.stop
+
+    def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
+        """The longest phrase that begins at a word, not the last, in the first language that has one."""
+        for tag in tags:
+            phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
+            if phrases is None:
+                continue
+            rest, stop = "", at + 2
+            meanings = phrases.meanings.get(rest)
+            for behind, token in enumerate(tokens[at + 2 : at + min(_PHRASE, phrases.longest)], at + 3):
+                rest += f" {self._stem(token, tag)}"
+                if rest in phrases.meanings:
+                    meanings, stop = phrases.meanings[rest], behind
+            if meanings:
+                return Phrase(stop, meanings)
+        return None
+
+    def _find_opens(self, token: str, language: str) -> bool:
+        """Whether phrases begin with a word."""
+        return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
+
+    def opens_two(self, first: str, second: str, language: str) -> bool:
+        """Whether phrases begin with two words."""
+        return self._phrases_of(first, second, language) is not None
+
+    def _find_phrases(self, first: str, second: str, language: str) -> _Phrases | None:
+        stems = f"{self._stem(first, language)} {self._stem(second, language)}"
+        rests = self.forms.continuations(PHRASE, language, stems)
+        meanings = {rest: chosen_meanings(forms) for rest, forms in rests.items() if not rest or rest[0] == " "}
+        return _Phrases(meanings, 2 + max(rest.count(" ") for rest in meanings)) if meanings else None
+
+
+def _cached(find: Callable[..., _R]) -> Callable[..., _R]:
+    cached = lru_cache(_CACHED)(find)
+
+    def lookup(word: str, *more: Any) -> _R:
+        return cached(word, *more) if len(word) <= _LONGEST else find(word, *more)
+
+    return lookup
+
+
+def _sense_beside(senses: dict[str, Form], word: str, words: Iterable[str]) -> Form | None:
+    return next((senses[other] for other in words if other != word and other in senses), None)
+
+
+def with_own_words(forms: LexiconForms, texts: Iterable[str]) -> LexiconForms:
+    """Extend forms by the words of the texts that the lexicon lacks, for an encoder that is trained on these texts."""
+    analyser = LexicalAnalyser(forms, mend=False)
+    return forms.with_words({word.text for text in texts for word in analyser.read(text).words if not word.known})
+
+
+def shared_analyser(forms: LexiconForms) -> LexicalAnalyser:
+    """The analyser of these forms that a process shares."""
+    analyser: LexicalAnalyser = forms.memo.get("analyser") or LexicalAnalyser(forms)
+    forms.memo["analyser"] = analyser
+    return analyser

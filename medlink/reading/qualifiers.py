@@ -1,0 +1,266 @@
+"""Presence, temporality and experiencer of each mention, by cues and their scopes.
+
+A cue acts on mentions on its side within the clause (:mod:`medlink.reading.clauses`), up to a word that ends scopes and
+within its scope limit (:mod:`medlink.reading.scopes`). Words of a longer cue and words inside a mention are no cues. Of
+several cues for one mention the nearest counts. What no cue determines the section does. The approach is that of NegEx
+(Chapman 2001) and ConText (Harkema 2009).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from medlink.errors import ConfigError
+from medlink.language import cues as tables
+from medlink.language.cues import Cue, Frame, PhraseMatch, Token, words
+from medlink.language.scan import ScannedText
+from medlink.reading import clauses
+from medlink.reading.protocols import Span
+from medlink.reading.scopes import CueEffect, Match, WordSpan, by_effect, decide
+from medlink.records import Qualifiers
+
+_GAP = 25  # most words between the two parts of a frame
+_YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
+_UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "e", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
+_DATE = 6  # words before a year that are searched for one that makes it the start of a lasting condition
+_PAST_YEAR = Cue("past", "both", 2, "year")
+_INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
+
+
+class QualifierReader:
+    """Reads the notes of one language.
+
+    Raises:
+        InputError: a table of the language cannot be read.
+        ConfigError: its rules cannot be read.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.cues, self.headings = tables.cues(language), tables.headings(language)
+        self.scopes, self.absences = tables.scopes(language), tables.absences(language)
+
+    def read(self, text: str, words: Sequence[Token] | None = None) -> ParsedNote:
+        """Parse clauses, cues and sections of a note; ``words`` are its words if known already."""
+        return ParsedNote(text, self, words)
+
+    def read_once(self, text: ScannedText) -> ParsedNote:
+        """Like :meth:`read`, cached in the text: qualifiers and learned mentions share the result."""
+        if "note" not in text.memo:
+            text.memo["note"] = self.read(text.text, text.tokens)
+        note: ParsedNote = text.memo["note"]
+        return note
+
+
+def qualifier_reader(language: str, *, present_only: bool = False) -> QualifierReader | None:
+    """The reader of a language, ``None`` if it has no cues: findings are then not claimed to be present.
+
+    Raises:
+        ConfigError: ``present_only`` is set, and the language has no cues.
+    """
+    if tables.has_cues(language):
+        return QualifierReader(language)
+    if present_only:
+        raise ConfigError(
+            f"present_only cannot be had in the language {language!r}, which has no cues",
+            remedy="leave present_only out, or give the language a cues.tsv (docs/reference/language.md)",
+        )
+    return None
+
+
+class ParsedNote:
+    """A note with its clauses, cues and sections."""
+
+    def __init__(self, text: str, reader: QualifierReader, found: Sequence[Token] | None = None) -> None:
+        self._words = words(text) if found is None else found
+        layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
+        cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout)]
+        firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
+        _mark_open_cues(layout, cues, firsts)
+        stops = clauses.stops(layout)
+        self._sections = clauses.Sections(layout, stops, reader.headings)
+        for heading in self._sections.headings:
+            stops[heading.first] = 1
+            if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
+                stops[heading.end] = 1
+        chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
+        self._stops, self._cues = stops, chosen
+        # of spans with the same start the longest comes last; the full stop of "eupn." is no part of a mention
+        self._absent = {
+            match.start: match._replace(
+                end=next((at for at in range(match.end, match.start, -1) if not self._words[at - 1].is_mark), match.end)
+            )
+            for match in reader.absences.found(layout)
+        }
+        denials = {part for match in by_effect(chosen).get("absent", ()) for part in match.parts}
+        self._denials = sorted(denials | {WordSpan(start, end) for start, end, _ in self._absent.values()})
+
+    @property
+    def headings(self) -> list[tuple[int, int, str]]:
+        """Headings by their characters, with the kind of the section, empty if unknown."""
+        words = self._words
+        return [
+            (words[heading.first].start, words[heading.end - 1].end, self._sections.kind(heading.first))
+            for heading in self._sections.headings
+        ]
+
+    def qualify(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers | None]:
+        """Like :meth:`qualifiers`, but ``None`` for a mention inside a heading."""
+        return [
+            None if self._sections.in_heading(*self._place(*mention)) else found
+            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous), strict=True)
+        ]
+
+    def qualifiers(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers]:
+        """Qualifiers of mentions, given by their characters, including those in headings.
+
+        A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
+        in a name, as in *Migraine without aura*, it does not.
+        """
+        places = [self._place(*mention) for mention in mentions]
+        denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
+        found = {place: self._qualified(place, decided) for place, decided in self._decided(places).items()}
+        return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
+
+    def sections(self, mentions: Sequence[Span]) -> list[str]:
+        """Kind of the section of each mention, empty for none."""
+        return [self._sections.kind(self._place(*mention).start) for mention in mentions]
+
+    def cues(self, mentions: Sequence[Span]) -> list[dict[str, str]]:
+        """By field, the cue that determines it for each mention, as its table writes it."""
+        places = [self._place(*mention) for mention in mentions]
+        decided = self._decided(places)
+        return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
+
+    def _decided(self, places: Sequence[WordSpan]) -> dict[WordSpan, dict[str, CueEffect]]:
+        ordered = sorted(set(places))
+        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues), strict=True))
+
+    def _qualified(self, place: WordSpan, decided: dict[str, CueEffect]) -> Qualifiers:
+        section = self._sections.kind(place.start)
+        default = tables.effects()[section]._asdict() if section else {}
+        values: dict[str, Any] = {field: value for field, value in default.items() if value}
+        values.update({field: effect.reads for field, effect in decided.items()})
+        absent = self._absent.get(place.start)
+        if absent is not None and (absent.end == place.end or (absent.end < place.end and absent.values[0].of_place)):
+            # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
+            cue = decided.get("presence")
+            values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
+        time = values.get("temporality")
+        if time in ("past", "historical"):
+            # an absent finding was never there, and a lasting one still is
+            mention = " ".join(word.low for word in self._words[place.start : place.end])
+            over = time == "historical" or self._layout.rules.passes.match(mention) is not None
+            if over and values.get("presence") != "absent":
+                values["temporality"] = "historical"
+            else:
+                del values["temporality"]
+        return Qualifiers(**values, section=section)
+
+    def _denies_itself(self, place: WordSpan) -> bool:
+        first, last = (bisect_left(self._denials, (at, 0)) for at in place)
+        return any(denial.end <= place.end and denial != place for denial in self._denials[first:last])
+
+    def _place(self, start: int, end: int) -> WordSpan:
+        starts = self._layout.starts
+        first = max(bisect_right(starts, start) - 1, 0)
+        if first + 1 < len(starts) and self._words[first].end <= start:
+            first += 1
+        return WordSpan(first, max(bisect_left(starts, end), first + 1))
+
+
+def _frames(
+    layout: clauses.Layout, firsts: Sequence[PhraseMatch[Frame]], seconds: Sequence[PhraseMatch[int]]
+) -> Iterator[Match]:
+    behind: dict[int, list[WordSpan]] = defaultdict(list)
+    for start, end, numbers in seconds:
+        for number in numbers:
+            behind[number].append(WordSpan(start, end))
+    for start, end, frames in firsts:
+        for frame in frames:
+            halves = behind[frame.number]
+            at = bisect_left(halves, (end, end))
+            if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
+                yield Match(start, halves[at].end, (WordSpan(start, end), halves[at]), [frame.cue])
+
+
+def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
+    """The longest matches, disjoint and each in one clause; of equal ones the most compact, then the first."""
+
+    def preference(match: Match) -> tuple[int, int, int, tuple[WordSpan, ...]]:
+        size = sum(end - start for start, end in match.parts)
+        return -size, match.end - match.start, len(match.parts), match.parts
+
+    taken, chosen = bytearray(len(stops)), list[Match]()
+    for match in sorted(matches, key=preference):
+        inside = stops.find(1, match.start + 1, match.end) < 0
+        if inside and all(taken.find(1, start, end) < 0 for start, end in match.parts):
+            chosen.append(match)
+            for start, end in match.parts:
+                taken[start:end] = b"\1" * (end - start)
+    return sorted(chosen, key=lambda match: match.parts)
+
+
+def _years(layout: clauses.Layout) -> Iterator[PhraseMatch[Cue]]:
+    words, years, latest = layout.words, dict[int, int](), 0
+    for low in layout.places:
+        if low[:1].isdecimal() and (found := _YEAR.fullmatch(low)):
+            for at in layout.places[low]:
+                if at + 1 == len(words) or words[at + 1].low not in _UNITS:
+                    years[at] = int(found["year"])
+                    if found["month"] or (at > 1 and words[at - 1].low in "./-" and words[at - 2].low.isdecimal()):
+                        latest = max(latest, years[at])
+    for at, year in sorted(years.items()):
+        if year < latest - 1:
+            # a word before it may mark the start of a lasting condition ("since")
+            before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))
+            if next((low for low in before if low == "," or low in layout.rules.since), ",") == ",":
+                yield PhraseMatch(at, at + 1, [_PAST_YEAR])
+
+
+def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
+    """Matches of cues; those for either side get one: the side of the first such cue in the clause.
+
+    That is before its mention if it begins the clause or follows a colon.
+    """
+    begin, behind, clause = 0, 0, -1
+    side: tables.Side = ""
+    for start, end, values in found:
+        cues = values
+        if any(cue.side == "beside" for cue in values):
+            begin, behind = max(stops.rfind(1, behind, start + 1), begin), start
+            if begin != clause:
+                opens = begin == start or layout.words[start - 1].low == ":"
+                clause, side = begin, "before" if opens else "after"
+            cues = [cue._replace(side=side) if cue.side == "beside" else cue for cue in values]
+        yield Match(start, end, (WordSpan(start, end),), cues)
+
+
+def _ends_of_rows(found: Sequence[PhraseMatch[Cue]]) -> Iterator[PhraseMatch[Cue]]:
+    """Drop cues between two equal ones, as in "? ? ? ?": the first and the last act on all that they can reach."""
+    for number, cue in enumerate(found):
+        before, behind = found[max(number - 1, 0)], found[min(number + 1, len(found) - 1)]
+        is_between = before.end == cue.start and cue.end == behind.start
+        if not (is_between and before.values is cue.values is behind.values):
+            yield cue
+
+
+def _mark_open_cues(
+    layout: clauses.Layout, found: Sequence[PhraseMatch[Cue]], firsts: Sequence[PhraseMatch[Frame]]
+) -> None:
+    """Record dots that belong to cues and end no sentence, and the ends of cues that act on what follows.
+
+    The dots are those inside a cue, and the last one of a cue that acts on what follows. A cue after a colon acts on
+    what precedes it ("Fever: no").
+    """
+    inside = [(start, end) for start, end, _ in firsts]
+    for start, end, cues in found:
+        opens = any(cue.side == "before" for cue in cues)
+        if opens and (start == 0 or layout.words[start - 1].low != ":"):
+            layout.opens.add(end)
+        inside.append((start, end if opens or any(cue.reads == "pseudo" for cue in cues) else end - 1))
+    layout.dots.update(at for start, end in inside for at in range(start, end) if layout.words[at].low in (".", "?"))

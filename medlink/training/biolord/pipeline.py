@@ -1,0 +1,391 @@
+"""Run all phases of BioLORD from one TOML file, each into its own folder; a killed run resumes where it stopped.
+
+The file has a section for each phase, checked before training begins. A record states the inputs of each phase, which
+may not change once the phase is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, get_args
+
+from pydantic import Field, model_validator
+
+from medlink.errors import ConfigError, InputError, needs_extra
+from medlink.files.atomic import atomic_text_writer
+from medlink.files.folders import locked, remove, wrap_os_error
+from medlink.files.json import read_json, read_toml
+from medlink.kb import KnowledgeBase
+from medlink.models import load_encoder
+from medlink.models.encoders import split_pooling
+from medlink.settings import Settings
+from medlink.training.biolord import phases
+from medlink.training.biolord.phases import Progress, TrainingData, resolve_tables
+from medlink.training.recipes import (
+    CheckpointSteps,
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PairRecipe,
+    PhaseRecipe,
+    RunOptions,
+    StsRecipe,
+    Workers,
+    check_dev_options,
+)
+
+FOLDERS = {
+    "sts": "1-sts",
+    "contrastive": "2-contrastive",
+    "sts-again": "2-sts-again",
+    "distill": "3-distill",
+    "soup": "4-soup",
+    "multilingual": "5-multilingual",
+}
+"""Phases in their order, and the folder of each."""
+RECORD = "recipe.json"
+LOCK = "lock"  # as in medlink.training.common.run, which needs torch
+Inputs = dict[str, dict[str, Any]]
+"""Inputs of the base and of each phase: values of the recipe, hashes of files and fingerprints, by name."""
+
+_BASE = "base"
+_DATA_KEYS = {
+    "contrastive": ("definitions", "system", "languages", "without"),
+    "distill": ("definitions", "system", "languages", "without"),
+    "multilingual": ("without",),
+}
+"""Keys of the section ``[data]`` that the phases with a knowledge base use."""
+
+R = TypeVar("R", bound=PhaseRecipe)
+Names = Annotated[list[str], Field(min_length=1)]
+
+
+class DataSection(Settings):
+    """``[data]``: the part of the knowledge base to train on."""
+
+    definitions: list[str] = Field(default_factory=list)
+    system: str | None = None
+    languages: list[str] = Field(default_factory=list)
+    without: str | None = None
+
+
+class RunSection(Settings):
+    """``[run]``: options that do not change the weights."""
+
+    checkpoint_steps: CheckpointSteps = 1000
+    workers: Workers = 0
+    pair_workers: Workers = 0
+
+
+class PhaseSection(PhaseRecipe):
+    """The section of a phase: its recipe, whose defaults have precedence, and the table of its development measure."""
+
+    dev: str | None = None
+
+    @model_validator(mode="after")
+    def _check_dev(self) -> Self:
+        check_dev_options(self, self.dev)
+        return self
+
+    def recipe(self, kind: type[R]) -> R:
+        return kind(**{name: value for name, value in self if name in kind.model_fields.keys() & self.model_fields_set})
+
+
+class StsSection(StsRecipe, PhaseSection):
+    """``[sts]`` and ``[sts-again]``."""
+
+    tables: Names
+
+
+class ContrastiveSection(ContrastiveRecipe, PhaseSection):
+    """``[contrastive]``, with a parsed ``pairs``."""
+
+    pairs: PairRecipe = PairRecipe()
+
+
+class DistillationSection(DistillationRecipe, PhaseSection):
+    """``[distill]``."""
+
+
+class MultilingualSection(MultilingualRecipe, PhaseSection):
+    """``[multilingual]``."""
+
+    student: str
+    languages: Names
+    alignments: str | None = None
+
+
+class BioLordRecipe(Settings):
+    """Recipe file at ``path``, with paths relative to its folder; ``content`` is the parsed TOML."""
+
+    path: Path
+    content: dict[str, Any]
+    kb: str
+    out: str
+    base: str
+    data: DataSection = DataSection()
+    run: RunSection = RunSection()
+    sts: StsSection | None = None
+    contrastive: ContrastiveSection | None = None
+    sts_again: StsSection | None = None
+    distill: DistillationSection | None = None
+    multilingual: MultilingualSection | None = None
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> Self:
+        if not self.phases:
+            phases = ", ".join(phase for phase in FOLDERS if phase != "soup")
+            raise ConfigError("there is no phase in it", remedy=f"add one of {phases}")
+        if self.contrastive is None and (self.sts_again or self.distill):
+            raise ConfigError("sts-again and distill come after the contrastive phase", remedy="add [contrastive]")
+        return self
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases in their order; ``soup`` belongs to ``distill``."""
+        sections = {"soup": self.distill, "sts-again": self.sts_again}
+        return [phase for phase in FOLDERS if sections.get(phase, getattr(self, phase, None)) is not None]
+
+    @property
+    def folder(self) -> Path:
+        """Parent of the output folders of the phases."""
+        return self.resolve(self.out)
+
+    def folder_of(self, phase: str) -> Path:
+        return self.folder / FOLDERS[phase]
+
+    def resolve(self, name: str) -> Path:
+        return self.path.parent / name
+
+    def resolve_optional(self, name: str | None) -> Path | None:
+        """As :meth:`resolve`, ``None`` for ``None``."""
+        return None if name is None else self.resolve(name)
+
+    def resolve_encoder(self, name: str) -> str:
+        """An encoder of the recipe: the path of a folder beside it, or the name unchanged."""
+        bare = split_pooling(name)[1]
+        return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
+
+    def tables(self, section: StsSection) -> dict[str, Path]:
+        """Tables of rated pairs of a phase, by name."""
+        return resolve_tables(section.tables, self.path.parent)
+
+    def training_data(self, progress: Progress = lambda _: None) -> TrainingData:
+        """The part of the knowledge base to train on."""
+        data = self.data
+        definitions = tuple(self.resolve(name) for name in data.definitions)
+        without = self.resolve_optional(data.without)
+        return TrainingData(self.resolve(self.kb), definitions, data.system, tuple(data.languages), without, progress)
+
+
+def read_recipe(path: str | Path) -> BioLordRecipe:
+    """Read a recipe, the TOML file that ``docs/reference/training.md`` describes.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+        ConfigError: a value is missing, unknown, of the wrong type or out of range.
+    """
+    path = Path(path)
+    content = read_toml(path)
+    values: dict[str, Any] = {"path": path.absolute(), "content": content}
+    values |= {
+        name.replace("-", "_"): _parse_section(path, name, value) if isinstance(value, dict) else value
+        for name, value in content.items()
+    }
+    with _locate_errors(path):
+        recipe = BioLordRecipe(**values)
+    for name, section in (("sts", recipe.sts), ("sts-again", recipe.sts_again)):
+        if section is not None:
+            with _locate_errors(path, f"[{name}]"):
+                recipe.tables(section)
+    return recipe
+
+
+def _parse_section(path: Path, name: str, values: Mapping[str, Any]) -> Settings | Mapping[str, Any]:
+    field = BioLordRecipe.model_fields.get(name.replace("-", "_"))
+    types = () if field is None else get_args(field.annotation) or (field.annotation,)
+    section = next((kind for kind in types if isinstance(kind, type) and issubclass(kind, Settings)), None)
+    if section is None:
+        return values
+    if section is ContrastiveSection and isinstance(values.get("pairs"), dict):
+        with _locate_errors(path, f"[{name}.pairs]"):
+            values = {**values, "pairs": PairRecipe(**values["pairs"])}
+    with _locate_errors(path, f"[{name}]"):
+        return section(**values)
+
+
+@contextmanager
+def _locate_errors(path: Path, where: str = "") -> Iterator[None]:
+    """Add the file and its section to a :class:`ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        message = f"in {where}, {error.message}" if where else error.message
+        raise ConfigError(message, path=path, remedy=error.remedy or "mend the value") from error
+
+
+def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
+    """Run the phases of a recipe that are not done yet; return the folder of the last encoder.
+
+    A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation starts from
+    the encoder before the contrastive phase instead, with the contrastive one as its teacher.
+
+    Args:
+        path: the recipe, a TOML file that ``docs/reference/training.md`` describes.
+        progress: called with lines of progress.
+
+    Raises:
+        MedlinkError: the recipe is wrong, the inputs of a phase that is done have changed, or a phase fails.
+    """
+    with needs_extra("train", "training"):
+        from medlink.training.common.resumable_trainer import process_state
+
+    recipe, report = read_recipe(path), progress or (lambda _: None)
+    processes = process_state()
+    if processes.is_main_process:
+        bind(recipe)
+    processes.wait_for_everyone()
+    start = before_contrastive = recipe.resolve_encoder(recipe.base)
+    for phase in recipe.phases:
+        out = recipe.folder_of(phase)
+        if phase == "contrastive":
+            before_contrastive = start
+        done = out.is_dir()
+        processes.wait_for_everyone()
+        if done:
+            report(f"{phase}: done before")
+            if processes.is_main_process:
+                _remove_checkpoints(out.with_name(f"{out.name}.checkpoints"))
+        elif phase != "soup" or processes.is_main_process:
+            report(f"{phase}: begins")
+            report(_run_phase(recipe, phase, start, before_contrastive, report))
+        processes.wait_for_everyone()
+        if phase != "distill":
+            start = str(out)
+    return Path(start)
+
+
+def _remove_checkpoints(folder: Path) -> None:
+    if folder.is_dir():
+        with suppress(ConfigError), locked(folder / LOCK):
+            remove(folder)
+
+
+def _run_phase(recipe: BioLordRecipe, phase: str, start: str, before_contrastive: str, report: Progress) -> str:
+    out = recipe.folder_of(phase)
+    if phase == "soup":
+        return phases.run_soup([recipe.folder_of("distill")], out)
+    section = getattr(recipe, phase.replace("-", "_"))
+    options = RunOptions(checkpoint_steps=recipe.run.checkpoint_steps, workers=recipe.run.workers, resume=True)
+    job = phases.Job(out, options, report, recipe.resolve_optional(section.dev))
+    data = recipe.training_data(report)
+    if phase == "contrastive":
+        settings = section.recipe(ContrastiveRecipe)
+        return phases.run_contrastive(job, data, start, settings, section.pairs, recipe.run.pair_workers)
+    if phase == "distill":
+        return phases.run_distill(job, data, before_contrastive, section.recipe(DistillationRecipe), start)
+    if phase == "multilingual":
+        names = TrainingData(data.kb, languages=tuple(section.languages), without=data.without, progress=report)
+        student, alignments = recipe.resolve_encoder(section.student), recipe.resolve_optional(section.alignments)
+        return phases.run_multilingual(job, names, student, section.recipe(MultilingualRecipe), start, alignments)
+    return phases.run_sts(job, recipe.tables(section), start, section.recipe(StsRecipe))
+
+
+def bind(recipe: BioLordRecipe) -> None:
+    """Record the inputs of the phases, or raise ConfigError if those of a settled phase have changed.
+
+    A phase is settled when its folder or that of a later phase exists, the base when any folder exists.
+
+    Raises:
+        ConfigError: see above; or another process is running, or the folder holds no run or cannot be written.
+    """
+    now = _collect_inputs(recipe)
+    record = recipe.folder / RECORD
+    if not record.exists():
+        with wrap_os_error(recipe.folder, "the folder", "name a folder you can write to"):
+            recipe.folder.mkdir(parents=True, exist_ok=True)
+        if any(recipe.folder.iterdir()):
+            problem = "the folder is not empty and holds no run"
+            raise ConfigError(problem, path=recipe.folder, remedy="name another folder")
+        _write_record(record, now)
+        return
+    before = _read_record(record)
+    if before == now:
+        return
+    order = [_BASE, *FOLDERS]
+    for i, part in enumerate(order):
+        later = [FOLDERS[phase] for phase in order[max(i, 1) :] if recipe.folder_of(phase).is_dir()]
+        if later and before.get(part) != now.get(part):
+            raise ConfigError(
+                f"{_describe_change(part, before.get(part), now.get(part))} after {later[0]} was made",
+                path=recipe.path,
+                remedy=f"put it back as it was, name another folder for out, or delete {', '.join(later)} in "
+                f"{recipe.folder} to have them made anew",
+            )
+    for checkpoints in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
+        with locked(checkpoints / LOCK, "the checkpoints"):
+            pass  # no other process is running
+    _write_record(record, now)
+
+
+def _collect_inputs(recipe: BioLordRecipe) -> Inputs:
+    content = recipe.content
+    with KnowledgeBase(recipe.resolve(content["kb"])) as kb:
+        source = {"kb": content["kb"], "content of kb": kb.content_hash}
+    return {
+        _BASE: {"name": content["base"], "fingerprint": _fingerprint(recipe, content["base"])},
+        **{phase: _phase_inputs(recipe, phase, source) for phase in recipe.phases if phase in content},
+    }
+
+
+def _phase_inputs(recipe: BioLordRecipe, phase: str, source: dict[str, str]) -> dict[str, Any]:
+    section, keys = recipe.content[phase], _DATA_KEYS.get(phase, ())
+    data = {name: value for name, value in recipe.content.get("data", {}).items() if name in keys}
+    inputs = {**section, **{f"{name} in [data]": value for name, value in data.items()}}
+    files = [*data.get("definitions", ()), *section.get("tables", ())]
+    files += [part[name] for part in (data, section) for name in ("without", "dev", "alignments") if name in part]
+    inputs |= {f"content of {name}": _hash_file(recipe.resolve(name)) for name in files}
+    if "student" in section:
+        inputs["fingerprint of student"] = _fingerprint(recipe, section["student"])
+    return inputs | source if phase in _DATA_KEYS else inputs
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        remedy = "mend the recipe, or bring the file"
+        raise InputError(f"cannot be read: {error.strerror}", path=path, remedy=remedy) from error
+
+
+def _fingerprint(recipe: BioLordRecipe, name: str) -> str:
+    return load_encoder(recipe.resolve_encoder(name), device="cpu").fingerprint
+
+
+def _describe_change(part: str, before: dict[str, Any] | None, now: dict[str, Any] | None) -> str:
+    where = part if part == _BASE else f"[{part}]"
+    if before is None or now is None:
+        return f"{where} was {'added' if before is None else 'left out'}"
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    return f"{where} changed ({', '.join(changed)})"
+
+
+def _read_record(record: Path) -> Inputs:
+    try:
+        inputs = read_json(record)
+        if not isinstance(inputs, dict) or not all(isinstance(part, dict) for part in inputs.values()):
+            raise ValueError("it was written by another version")
+    except (OSError, ValueError) as error:
+        problem = f"the record of the run cannot be read: {error}"
+        raise ConfigError(problem, path=record, remedy="name another folder for out") from error
+    return inputs
+
+
+def _write_record(record: Path, inputs: Inputs) -> None:
+    with atomic_text_writer(record, "the record of the run") as file:
+        json.dump(inputs, file, indent=2)

@@ -1,0 +1,125 @@
+"""Abbreviations paired with the terms that write them out, or that state both forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from medlink.clustering.abbreviations import (
+    MIN_EXPLAINED,
+    AbbreviationPairs,
+    is_abbreviation_of,
+    split_long_short,
+    stated_pairs,
+)
+from medlink.language.exact import normalise_all
+
+RARE = [f"word{at} other{at} third{at}" for at in range(50)]  # so that common words weigh little
+
+
+def test_is_abbreviation_of() -> None:
+    assert is_abbreviation_of("COPD", "chronic obstructive pulmonary disease")
+    assert is_abbreviation_of("EKG", "Elektrokardiogramm")
+    assert is_abbreviation_of("EPOC", "enfermedad pulmonar obstructiva crónica")
+    assert not is_abbreviation_of("EPOC", "pulmonar enfermedad obstructiva crónica")
+    assert not is_abbreviation_of("COPD", "chronic obstructive disease of lungs")
+    assert not is_abbreviation_of("COPD", "cop")
+    assert not is_abbreviation_of("", "fever")
+
+
+def test_split_long_short() -> None:
+    assert split_long_short("Lungenembolie (LE)") == ("Lungenembolie", "LE")
+    assert split_long_short("LE (Lungenembolie)") == ("Lungenembolie", "LE")
+    assert split_long_short("fever (FUO)") is None
+    assert split_long_short("fever") is None
+
+
+def stated(*texts: str) -> set[frozenset[str]]:
+    """The pairs of terms that a term of the list states to be the same."""
+    pairs = stated_pairs(texts, normalise_all(texts))
+    assert all(one < other for one, other in pairs)
+    return {frozenset((texts[one], texts[other])) for one, other in pairs}
+
+
+def test_stated_pairs() -> None:
+    both, long = "koronare Herzkrankheit (KHK)", "koronare Herzkrankheit"
+    assert stated("KHK", both, long) == {frozenset((both, long)), frozenset(("KHK", long)), frozenset(("KHK", both))}
+    assert stated("KHK", both) == {frozenset(("KHK", both))}
+    assert stated(both, long.upper()) == {frozenset((both, long.upper()))}
+    assert stated("KHK", long) == stated(both) == stated() == set()
+
+
+def test_an_abbreviation_with_two_long_forms() -> None:
+    both = "Lungenembolie (LE)", "Lupus erythematodes (LE)"
+    assert stated("LE", *both) == set()
+    assert stated("LE", "Lungenembolie", *both) == {frozenset(("Lungenembolie", both[0]))}
+    # "le" is not an abbreviation
+    assert stated("le", both[0]) == set()
+
+
+def explained(one: str, other: str) -> float:
+    texts = [one, other, *RARE]
+    there, back = (
+        AbbreviationPairs(texts).lookup(*ends)[0]
+        for ends in ((np.array([0]), np.array([1])), (np.array([1]), np.array([0])))
+    )
+    assert there.tolist() == back.tolist()
+    return float(there[0])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("CMT4D", "Charcot-Marie-Tooth type 4D"),
+        ("COPD", "chronic obstructive pulmonary disease"),
+        ("GSD due to hepatic enzyme deficiency", "Glycogen storage disease due to hepatic enzyme deficiency"),
+        ("CDG2G", "Congenital disorder of glycosylation type IIg"),
+        ("síndrome de TBC", "síndrome de tos bronquial crónica"),
+    ],
+)
+def test_explained(one: str, other: str) -> None:
+    assert explained(one, other) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("CMT", "Tooth-Marie-Charcot"),  # another order
+        ("CMT4D", "arthritis of the knee"),
+        ("COPD", "COPD"),  # nothing remains to be explained
+        ("Cmt", "Charcot-Marie-Tooth"),  # no capitals
+        ("GSD", "Glycogen storage disease due to hepatic enzyme deficiency of several organs"),  # most words remain
+    ],
+)
+def test_not_explained(one: str, other: str) -> None:
+    assert explained(one, other) == 0
+
+
+def test_the_share_explained_worked_by_hand() -> None:
+    """Four words, each in one of two terms: all weigh 1 + log(3/2). ABC stands for three of four: 3/4."""
+    found = AbbreviationPairs(["ABC", "alpha beta carotene excess"])
+    assert (found.one.tolist(), found.other.tolist(), found.letters.tolist()) == ([0], [1], [3])
+    assert found.explained.round(6).tolist() == [0.75]
+    assert MIN_EXPLAINED < 0.75
+
+
+def test_stated_pairs_are_explained() -> None:
+    """All pairs of the abbreviation, the long form, and the term with both."""
+    texts = ["EKG", "Elektrokardiogramm", "Elektrokardiogramm (EKG)"]
+    found = AbbreviationPairs(texts)
+    explained, letters, pairs = found.lookup(np.array([1, 1, 0]), np.array([0, 2, 2]))
+    assert pairs.tolist() == [True, True, True]
+    assert explained.tolist() == [1, 1, 1]
+    assert letters.tolist() == [0, 0, 0]  # no initials of words in a row
+    assert found.lookup(np.array([0]), np.array([0]))[2].tolist() == [False]
+
+
+def test_a_frequent_abbreviation_is_ignored() -> None:
+    many = ["alpha beta"] * 70
+    assert len(AbbreviationPairs(["AB", *many]).one) == 70
+    assert not len(AbbreviationPairs([*["AB"] * 70, *many]).one)
+
+
+def test_no_terms() -> None:
+    found = AbbreviationPairs([])
+    assert [values.tolist() for values in found.lookup(np.zeros(0, np.int64), np.zeros(0, np.int64))] == [[], [], []]

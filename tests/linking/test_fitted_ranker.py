@@ -1,0 +1,234 @@
+"""Features, the ranker that is fitted on them, and its calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import medlink
+from medlink.errors import BundleError
+from medlink.index import Bundle
+from medlink.kb import Input
+from medlink.linking import Linker, Mention
+from medlink.linking.calibration import MAX_MARGIN
+from medlink.linking.candidates import ROUTES, QueryBatch
+from medlink.linking.features import FEATURES, CandidateFeatures, compute_features
+from medlink.linking.fit import Example, Table
+from medlink.linking.ranking import FittedRanker, default_ranker
+from tests.scripts import benchmark
+
+_fit_join = benchmark("fit_join")
+fit, join_tables, tabulate = _fit_join.fit, _fit_join.join_tables, _fit_join.tabulate
+
+
+def compute(bundle: Bundle, texts: list[str], languages: list[str | None]) -> CandidateFeatures:
+    return compute_features(QueryBatch(bundle.index, bundle.encoder, texts, languages))
+
+
+def features_of(bundle: Bundle, mention: str, language: str, name: str) -> dict[str, float]:
+    """Features of a mention and a name, and the route."""
+    found = compute(bundle, [mention], [language])
+    at = found.norms.index(name)
+    return {"route": int(found.route[at]), **dict(zip(FEATURES, found.features[at].tolist(), strict=True))}
+
+
+def test_features_by_hand(demo: Bundle) -> None:
+    value = features_of(demo, "Synkopen", "de", "synkope")
+    assert (ROUTES[value["route"]], value["inflected"], value["exact"]) == ("inflected", 1, 0)
+    # an inflected name has the features of the name
+    assert (value["cosine"], value["spelling"]) == pytest.approx((1, 1), abs=1e-3)
+    assert value["length"] == value["more_words"] == value["numbers_differ"] == 0
+    assert compute(demo, ["Synkopen"], ["de"]).features[:, FEATURES.index("cosine_gap")].max() == 0
+    value = features_of(demo, "Synkopa", "de", "synkope")
+    a, b = demo.encoder.encode(["Synkopa", "Synkope"])
+    assert ROUTES[value["route"]] == "words"
+    assert value["cosine"] == pytest.approx(float(a @ b), abs=1e-3)
+    assert value["cosine_squared"] == pytest.approx(value["cosine"] ** 2, abs=1e-6)
+    assert value["spelling"] == pytest.approx((6 / 7 - 0.8) / 0.2, abs=1e-5)  # one letter of seven replaced
+    value = features_of(demo, "Synkope gestern nachts", "de", "synkope")
+    lengths = value["length"], value["fewer_words"], value["more_words"]
+    assert lengths == pytest.approx((np.log(22 / 7), np.log(3), 0), abs=1e-6)
+    found = compute(demo, ["diabetes mellitus of type 2"], ["en"])
+    differ = dict(zip(found.norms, found.features[:, FEATURES.index("numbers_differ")].tolist(), strict=True))
+    assert {value for name, value in differ.items() if name.endswith((" 1", " i"))} == {1}
+    assert {value for name, value in differ.items() if name.endswith((" 2", " ii"))} == {0}
+
+
+def test_word_features_by_hand(demo: Bundle) -> None:
+    whole = features_of(demo, "Infarkt des Herzens", "de", "herzinfarkt")
+    assert [whole[name] for name in ("said", "says", "same_words", "both")] == pytest.approx([1, 1, 1, 1], abs=1e-3)
+    assert [whole[name] for name in ("more", "fewer", "opposed")] == pytest.approx([0, 0, 0], abs=1e-3)
+    part = features_of(demo, "Infarkt des Herzens Gartenzaun", "de", "herzinfarkt")
+    assert [part[name] for name in ("says", "same_words", "more")] == pytest.approx([1, 0, 0], abs=1e-3)
+    weights = demo.index.read(["Infarkt des Herzens Gartenzaun"], ["de"]).weight.tolist()
+    assert len(weights) == 3  # without the article
+    assert part["said"] == pytest.approx(sum(weights[:2]) / sum(weights), abs=1e-3)
+    assert part["both"] == pytest.approx(part["said"] * part["says"], abs=1e-6)
+    assert part["fewer"] == pytest.approx(weights[2] / 12, abs=1e-3)
+    more = features_of(demo, "Infarkt", "de", "herzinfarkt")
+    assert more["said"] > 0.99 > more["says"] > 0
+    assert more["more"] > 0 == more["fewer"] == more["same_words"]
+
+
+def test_a_name_that_lacks_the_finding_of_the_mention(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    names = ("neuron", "neuronal loss", "neuron xyzzor")
+    rows = "".join(f"X:{i}\t{name}\ten\n" for i, name in enumerate(names))
+    table.write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
+    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    bundle = medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    # a word that the lexicon lacks may be a finding
+    for mention, wanted in (("Verlust von Neuronen", (1, 0, 0)), ("kleines Neuron", (0, 0, 0))):
+        assert tuple(features_of(bundle, mention, "de", name)["lacks"] for name in names) == wanted
+    linker = Linker(bundle)
+    assert linker.link([Mention("Verlust von Neuronen", "de")])[0].candidates[0].concept_id == "X:1"
+    # a body part is not the finding either
+    found = {c.concept_id: c.score for c in linker.link([Mention("Neuronen", "de")])[0].candidates}
+    assert found["X:1"] <= 0.25 < found["X:0"]
+
+
+def test_no_candidates_for_empty_mentions(demo: Bundle) -> None:
+    assert compute(demo, [], []).features.shape == (0, len(FEATURES))
+    assert len(compute(demo, ["", "…"], ["de", None]).name) == 0
+
+
+NAMED = [FEATURES.index(kind) for kind in ("exact", "inflected")]
+
+
+def random_table(seed: int, n: int = 60, noise: float = 0.0, languages: Sequence[str] = ("en",)) -> Table:
+    """Examples with seven candidates, of which the right one has the highest score of a hidden linear model."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((7 * n, len(FEATURES))).astype(np.float32)
+    x[:, NAMED] = 0
+    score = (x @ HIDDEN).reshape(n, 7)
+    gold = (score == score.max(axis=1, keepdims=True)).reshape(-1)
+    x += rng.normal(0, noise, x.shape).astype(np.float32) if noise else 0
+    x[:, NAMED] = 0
+    example = np.repeat(np.arange(n), 7)
+    language = np.array(languages)[example % len(languages)]
+    return Table(example, np.arange(7.0 * n), x, gold, np.ones(7 * n), language)
+
+
+HIDDEN = np.zeros(len(FEATURES))
+HIDDEN[2:5] = (3.0, -2.0, 1.0)
+
+
+def best(fitted: FittedRanker, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rank and margin of the best of seven candidates, and whether it is right."""
+    rank = fitted.ranker.sums(table.features).reshape(-1, 7)
+    ordered = np.sort(rank, axis=1)
+    right = np.take_along_axis(table.gold.reshape(-1, 7), rank.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return ordered[:, -1], ordered[:, -1] - ordered[:, -2], right
+
+
+def test_fit_recovers_the_hidden_model() -> None:
+    table = random_table(0, 200)
+    fitted = fit(table)
+    got = np.array(fitted.ranker.weights)
+    assert got @ HIDDEN / np.linalg.norm(got) / np.linalg.norm(HIDDEN) > 0.98
+    assert best(fitted, random_table(1, 600))[2].mean() > 0.9
+    assert fit(table) == fitted
+
+
+def test_scores_are_the_share_of_right_links() -> None:
+    """Also of mentions that were not used for the fit; a margin makes a candidate more certain."""
+    fitted = fit(random_table(2, 4000, noise=0.8))
+    assert fitted.calibration.alike.slope >= 0
+    assert fitted.calibration.alike.margin > 0.1
+    for seed in (2, 4):
+        rank, margin, right = best(fitted, random_table(seed, 4000, noise=0.8))
+        score = fitted.calibration.score(rank, margin, np.zeros(len(rank), dtype=bool), ["en"] * len(rank))
+        for low, high in pairwise(np.quantile(score, [0, 0.25, 0.5, 0.75, 1])):
+            at = (score >= low) & (score <= high)
+            assert right[at].mean() == pytest.approx(score[at].mean(), abs=0.06)
+
+
+def test_languages_have_an_offset() -> None:
+    """A language whose links are right more often at the same rank gets higher scores, except for equal names."""
+    table = random_table(3, 4000, noise=1.5, languages=("en", "de"))
+    rng = np.random.default_rng(8)
+    wrong = (table.language == "en") & (rng.uniform(size=len(table.example) // 7) < 0.4)[table.example]
+    fitted = fit(replace(table, gold=table.gold & ~wrong))
+    assert set(fitted.calibration.languages) == {"de"}
+    assert fitted.calibration.languages["de"] > 0.3
+    rank, margin = np.full(4, 3.0), np.zeros(4)
+    named = np.array([False, False, True, True])
+    english, german, *names = fitted.calibration.score(rank, margin, named, ["en", "de-AT", "en", "de"])
+    assert german > english
+    assert names[0] == names[1]
+    # no offset for an unknown language
+    assert fitted.calibration.score(rank[:2], margin[:2], named[:2], [None, "fr"]).tolist() == [english] * 2
+
+
+def test_equal_names_have_a_curve_of_their_own() -> None:
+    """A mention equal to its best name is right more often than another one of the same rank."""
+    table = random_table(3, 3000, noise=0.8)
+    x = table.features.copy()
+    # in every second example the right name is the mention itself
+    x[table.gold & (table.example % 2 == 0), FEATURES.index("exact")] = 1
+    fitted = fit(replace(table, features=x))
+    rank, margin = np.array([-2.0, 0.0, 2.0]), np.full(3, 0.5)
+    named, other = (fitted.calibration.score(rank, margin, np.full(3, kind), ["en"] * 3) for kind in (True, False))
+    assert (named > 0.95).all()
+    assert other[0] < 0.6
+
+
+def test_other_names_do_not_lower_the_score_of_an_equal_name() -> None:
+    """Negative margins are ignored, and so are ranks below all in training."""
+    curves = default_ranker().calibration
+    rank = np.array([curves.named_least, curves.named_least, curves.named_least - 9])
+    scores = curves.score(rank, np.array([0.0, -4.0, 0.0]), np.ones(3, dtype=bool), ["en"] * 3)
+    assert (scores == scores[0]).all()
+    assert scores[0] > 0.5
+
+
+def test_a_missing_competitor_is_no_margin() -> None:
+    """A poor match is no better in a terminology with a single name."""
+    curves, unequal = default_ranker().calibration, np.zeros(3, dtype=bool)
+    rank = np.array([curves.rival - 1, curves.rival, curves.rival + 8])
+    poor, level, good = curves.score(rank, np.full(3, MAX_MARGIN), unequal, ["en"] * 3)
+    assert poor < level < 0.5 < good
+    assert level == curves.score(rank, np.zeros(3), unequal, ["en"] * 3)[1]
+    assert good == curves.score(rank, np.full(3, 99.0), unequal, ["en"] * 3)[2]
+
+
+def test_tabulate_marks_names_of_right_concepts(demo: Bundle) -> None:
+    wanted = demo.kb.lookup("Herzinfarkt", "de")[0].concept_id
+    table = tabulate(
+        demo, [Example("Herzinfarct", "de", frozenset({wanted})), Example("qq", "de", frozenset({"none"}))]
+    )
+    assert table.gold[table.example == 0].sum() >= 2
+    assert not table.gold[table.example == 1].any()
+
+
+def test_round_trip_and_invalid_data() -> None:
+    fitted = default_ranker()
+    assert FittedRanker.from_dict(fitted.to_dict()) == fitted
+    with pytest.raises(BundleError, match="another version"):
+        FittedRanker.from_dict({**fitted.to_dict(), "weights": {"cosine": 1.0}})
+    curves = fitted.to_dict()["calibration"]
+    for wrong in (
+        {"slope": 1.0, "offset": 0.0, "named_slope": 1.0, "named_offset": 0.0, "named_least": 0.0},  # an earlier format
+        {**curves, "alike": {"slope": "steep", "margin": 1.0, "offset": 0.0}},
+        {**curves, "named": {"slope": 1.0}},
+        {**curves, "languages": ["de"]},
+        {key: value for key, value in curves.items() if key != "rival"},
+        None,
+    ):
+        with pytest.raises(BundleError, match=r"another version of medlink. Remedy: build the index again"):
+            FittedRanker.from_dict({**fitted.to_dict(), "calibration": wrong})
+
+
+def test_the_score_is_monotonous_and_bounded() -> None:
+    score = default_ranker().calibration.score
+    values, level = np.array([-1e9, -1.0, 0.0, 5.0, 1e9]), np.full(5, 6.0)
+    for named in (False, True):
+        for rank, margin in ((values, np.zeros(5)), (level, values), (values, values)):
+            scores = score(rank, margin, np.full(5, named), ["en"] * 5)
+            assert (np.diff(scores) >= 0).all()
+            assert 0 <= scores[0] <= scores[-1] <= 1

@@ -1,0 +1,224 @@
+"""Qualifiers of mentions: the examples of the tables, further sentences, sections, layout, and odd input."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.language.cues import words
+from medlink.language.languages import language_data, rows
+from medlink.reading.qualifiers import QualifierReader, qualifier_reader
+from medlink.records import Qualifiers
+
+LANGUAGES = ("de", "en", "es")
+READERS = {language: QualifierReader(language) for language in LANGUAGES}
+HERE = Path(__file__).parent
+FIELD = {
+    **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
+    **dict.fromkeys(("historical", "hypothetical", "current", "past"), "temporality"),
+    **dict.fromkeys(("family", "other", "patient"), "experiencer"),
+}
+
+
+def parsed(marked: str) -> tuple[str, list[tuple[int, int]], list[Qualifiers]]:
+    """Text, mentions and their expected qualifiers, as marked by ``<fever|absent,family>``."""
+    text, places, expected = "", [], []
+    for between, mention, values in re.findall(r"([^<>]*)(?:<([^<>|]+)\|?([^<>]*)>|$)", marked):
+        text += between
+        if mention:
+            places.append((len(text), len(text) + len(mention)))
+            expected.append(Qualifiers(**{FIELD[value]: value for value in values.split(",") if value}))
+            text += mention
+    return text, places, expected
+
+
+def qualifiers_of(marked: str, language: str) -> list[tuple[str, str, str]]:
+    text, places, _ = parsed(marked)
+    return [(q.presence, q.temporality, q.experiencer) for q in READERS[language].read(text).qualifiers(places)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_examples_of_the_cues(language: str) -> None:
+    path = language_data(language).table("cues")
+    assert path is not None
+    for row in rows(path):
+        reads, (text, places, _) = row["reads"], parsed(row["example"] or "")
+        assert places or not row["example"]
+        for found in READERS[language].read(text).qualifiers(places):
+            if reads in FIELD:
+                wanted = "historical" if reads == "past" else reads
+                assert getattr(found, FIELD[reads]) == wanted, row["example"]
+            else:
+                values = (found.presence, found.temporality, found.experiencer)
+                assert values == ("present", "current", "patient"), row["example"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_held_out_sentences(language: str) -> None:
+    """Some fifty sentences for each language, written before the rules were evaluated on them."""
+    found, wanted = list[Qualifiers](), list[Qualifiers]()
+    for line in (HERE / f"qualifiers_{language}.txt").read_text("utf-8").splitlines():
+        text, places, expected = parsed(line)
+        found += READERS[language].read(text).qualifiers(places)
+        wanted += expected
+    pairs = list(zip(found, wanted, strict=True))
+    right = sum(replace(got, section="") == expected for got, expected in pairs)
+    hits = sum(got.presence == expected.presence == "absent" for got, expected in pairs)
+    absent = sum(q.presence == "absent" for q in found + wanted)
+    assert len(pairs) > 75
+    assert right / len(pairs) >= 0.92
+    assert 2 * hits / absent >= 0.92
+
+
+def test_rules_hold() -> None:
+    """Invented sentences for each rule."""
+    lines = (HERE / "qualifiers_rules.txt").read_text("utf-8").splitlines()
+    cells = [line.replace("\\n", "\n").split("\t") for line in lines if not line.startswith("# ")]
+    for language, marked in [*cells, ("en", "No \u00ad <fever|absent>")]:
+        _, _, expected = parsed(marked)
+        assert qualifiers_of(marked, language) == [(q.presence, q.temporality, q.experiencer) for q in expected], marked
+
+
+def sections(marked: str, language: str) -> list[str | None]:
+    text, places, _ = parsed(marked)
+    return [None if q is None else q.section for q in READERS[language].read(text).qualify(places)]
+
+
+def test_sections_and_headings() -> None:
+    assert sections("Labor vom 5.11.51:\n<Anämie>.\n\nBeurteilung:\n<Pneumonie>", "de") == ["results", "assessment"]
+    # a part of the body under an open review belongs to it
+    note = "REVIEW OF SYSTEMS:  HEENT: No <headache>.\nSkin: <Rash>.\nPHYSICAL EXAM:\nSkin: <Rash>"
+    assert sections(note, "en") == ["review", "review", "examination"]
+    # a heading is no mention; the same word in a sentence is one
+    assert sections("<Allergies>: <penicillin>. Her <allergies> are old.", "en") == [None, "allergies", "allergies"]
+    assert sections("Diagnosen\n1. <Asthma>\n2. <Gicht>", "de") == ["diagnoses", "diagnoses"]
+    # headings that no table has end a section
+    assert sections("FAMILY HISTORY: <Gout>\nLOREM IPSUM: <Asthma>", "en") == ["family_history", ""]
+    assert sections("Familienanamnese:\n<Gicht>\nLorem ipsum:\n<Asthma>", "de") == ["family_history", ""]
+    # a heading inside a sentence is none
+    assert sections("the family history: <gout> and <asthma>", "en") == ["", ""]
+
+
+def test_a_section_that_begins_in_the_line_of_its_heading_ends_with_the_paragraph() -> None:
+    note = "Family history: <Gout>.\n<Asthma>.\n\nThe patient has <fever>."
+    text, places, _ = parsed(note)
+    found = READERS["en"].read(text).qualifiers(places)
+    assert [(q.experiencer, q.section) for q in found] == [
+        ("family", "family_history"),
+        ("family", "family_history"),
+        ("patient", ""),
+    ]
+    assert qualifiers_of("Past medical history: <Pneumonia>, no <stroke>.", "en") == [
+        ("present", "historical", "patient"),
+        ("absent", "current", "patient"),
+    ]
+    assert qualifiers_of("Risiken: <Blutung>", "de") == [("present", "hypothetical", "patient")]
+
+
+def test_a_language_without_cues() -> None:
+    assert qualifier_reader("fr") is None
+    with pytest.raises(ConfigError, match="present_only cannot be had in the language 'fr', which has no cues"):
+        qualifier_reader("fr", present_only=True)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_odd_texts(language: str) -> None:
+    for text in ("", " \n\t", "...", "<", "-\n-\n- 1. 2) a)", "no", "Keine:", "?", ", , , :", "\ufeff"):
+        places = [(0, 0), (0, len(text)), (max(0, len(text) - 1), len(text))]
+        assert len(READERS[language].read(text).qualify(places)) == 3
+
+
+PATTERNS = [
+    "no fever, ", "no ", "fever, no. ", "fever and ", "no\nfever\n", "kann nicht ", "FEVER: ", "history of fever\t",
+    "(no fever ", "[ ] fever ", "3.5.2021 1999 fever ", "no fever or ", "kein Fieber, ", "HWS ", "derzeit nicht ",
+    "noch ", "1. x ", "Family history: fever ", "Family history: fever\n", "\n", "\n\nfever", "- x\n", "☐ ", "1,5 ",
+    "no , ", "-.",
+    *(mark + blank for mark in "-(?_*•….,:;)[" for blank in ("", " ")),
+]  # fmt: skip
+
+
+def steps(language: str, text: str) -> int:
+    """Number of executed lines, with a mention at every tenth word."""
+    found = words(text)
+    places = [(word.start, word.end) for word in found[::10]]
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal count
+        count += event == "line"
+        return trace if "medlink" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        READERS[language].read(text, found).qualify(places)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_time_is_linear(pattern: str) -> None:
+    """A text four times as long takes about four times as many steps."""
+    language = "en" if "fever" in pattern else "de"
+    READERS[language].read(pattern).qualify([(0, 1)])  # fills caches
+    assert steps(language, pattern * 800) < 5 * max(steps(language, pattern * 200), 400)
+
+
+def test_mentions_may_overlap_and_come_in_any_order() -> None:
+    text = "No chest pain or fever."
+    found = READERS["en"].read(text).qualifiers([(17, 22), (3, 13), (9, 13), (3, 13)])
+    assert [q.presence for q in found] == ["absent"] * 4
+
+
+def test_words_may_be_given() -> None:
+    text = "No fever."
+    note = READERS["en"].read(text, words(text)[1:])
+    assert [q.presence for q in note.qualifiers([(3, 8)])] == ["present"]
+
+
+def test_a_very_long_number_before_a_dot() -> None:
+    """Python parses no number of so many digits."""
+    assert qualifiers_of("1. <COPD> 2. V. a. <Asthma> " + "7" * 5000 + ". Kein <Fieber>", "de") == [
+        ("present", "current", "patient"),
+        ("uncertain", "current", "patient"),
+        ("absent", "current", "patient"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "presence"),
+    [
+        ("es", "hígado no agrandado", "absent"),
+        ("es", "hígado agrandado", "present"),
+        ("de", "Milz nicht vergrößert", "absent"),
+        ("en", "abdomen is soft and nontender", "absent"),
+    ],
+)
+def test_a_negation_inside_a_discontinuous_mention(language: str, text: str, presence: str) -> None:
+    note, place = READERS[language].read(text), (0, len(text))
+    assert [q.presence for q in note.qualifiers([place], [place])] == [presence]
+    assert [q.presence for q in note.qualifiers([place])] == ["present"]
+
+
+@pytest.mark.parametrize("text", ["Lunge: eupn., VAG bds.", "Pat. eupn.", "Eupnoe."])
+def test_a_mention_without_the_full_stop_of_its_word(text: str) -> None:
+    end = text.index("eupn") + 4 if "eupn" in text else 6
+    note = QualifierReader("de").read(text)
+    assert [q.presence for q in note.qualifiers([(end - 4 if "eupn" in text else 0, end)])] == ["absent"]
+
+
+def test_the_cue_of_each_field() -> None:
+    text, places, _ = parsed("No <fever>, possible <sepsis>. <Rash>.")
+    note = READERS["en"].read(text)
+    assert note.cues(places) == [{"presence": "no"}, {"presence": "possible"}, {}]
+    assert READERS["en"].read("").cues([]) == []
