@@ -1,4 +1,5 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
+# make quick  set up and run the tests of every room that take a second or less, in a minute
 # make test   set up and run the tests
 # make check  format, lint, types and tests
 # make docs   build the documentation site into out/site
@@ -11,10 +12,13 @@ BIN = $(VENV)/bin
 # where it is set, each of the hundreds of processes of the tests compiles medlink anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint check docs faults bench bench-scale clean
+.PHONY: demo quick test lint check docs faults bench bench-scale clean
 
 demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
+
+quick: $(VENV)/ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not faults and not browser and not gpu" tests
 
 test: $(VENV)/ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # a process for each core
