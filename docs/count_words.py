@@ -23,15 +23,20 @@ def documents() -> list[Path]:
     return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def prose(text: str) -> str:
+    """A text of Markdown without tables, code, comments and addresses of links."""
+    for pattern in (_CODE, _COMMENT, _TABLE, _ADDRESS):
+        text = pattern.sub(" ", text)
+    return text
+
+
 def count_words(text: str) -> int:
-    """The words of prose in a text of Markdown.
+    """The number of words of prose in a text of Markdown.
 
     >>> count_words("One [link](a.md), `--two`.\\n\\n| a table |\\n\\n```sh\\ncode\\n```\\n")
     3
     """
-    for pattern in (_CODE, _COMMENT, _TABLE, _ADDRESS):
-        text = pattern.sub(" ", text)
-    return sum(any(sign.isalnum() for sign in word) for word in text.split())
+    return sum(any(sign.isalnum() for sign in word) for word in prose(text).split())
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ _CELL = re.compile(r"<td.*?</td>", re.DOTALL)
 FURTHER = {
     "medlink.spark": ["link_notes"],
     "medlink.mapping": ["Mapper", "SourceCode", "map_codes"],
-    "medlink.curation": ["cluster_list", "write_notes"],
+    "medlink.curation": ["cluster_list", "write_note_page"],
     "medlink.curation.review": ["Review"],
     "medlink.curation.impact": ["check_links"],
     "medlink.kb": ["extend_kb", "update_kb", "compare_kbs", "iter_changes"],

@@ -1,16 +1,17 @@
-"""Take the pictures of the documents: a linked note with one card open, and the same lines under review.
+"""Take the pictures of the documents: a linked note with one card open, its review, and a page of clusters.
 
     python docs/pictures/make.py
 
-Links some lines of the German demo note with the demo bundle, opens their pages in Chromium and writes
-``docs/pictures/note.png``, which the README shows, and ``docs/pictures/review.png``. Each file names what it was made
-of, and a test compares that with what it would be made of now: the links, and the files that the page is made of.
+Links some lines of the German demo note with the demo bundle, clusters the terms of the tutorial, opens the pages in
+Chromium and writes ``note.png``, ``review.png`` and ``clusters.png`` beside this file. Each picture contains a hash of
+what it shows: the links or clusters, and the files of the page. A test fails if that hash would be another one now.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import struct
 import tempfile
@@ -19,84 +20,109 @@ from importlib import resources
 from pathlib import Path
 
 from medlink import link_notes
-from medlink.curation.note_page import write_notes
+from medlink.curation import cluster_list
+from medlink.curation.note_page import write_note_page
 from medlink.curation.review import Review
 from medlink.index import Bundle
 from medlink.linking.demo import demo_bundle, demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 
-PICTURES = {kind: Path(__file__).with_name(f"{name}.png") for kind, name in (("notes", "note"), ("review", "review"))}
-"""The pictures by the folders of their pages."""
-_FROM, _TO, _CARD = "Diagnosen:", "EKG:", "Wasser in den Beinen"
-_KEYS = "aaara"  # what a reader of the review did before
+PICTURES = {kind: Path(__file__).with_name(f"{kind}.png") for kind in ("note", "review", "clusters")}
+_FILES = {"note": "notes", "review": "review", "clusters": "review"}  # folder of the page's files
+_FROM, _TO = "Diagnosen:", "EKG:"
+_KEYS = {"note": "", "review": "aaara", "clusters": "aa"}  # what a reader did before
+_OPENED = {  # what is clicked on each page, so that its card is open
+    "note": (".text .mention", "Wasser in den Beinen"),
+    "review": (".text .mention", "Wasser in den Beinen"),
+    "clusters": ("#list *", "Pneumonie"),
+}
 _WIDE, _HIGH, _SCALE = 1000, 740, 1.25  # in pixels of the page, and pixels of the picture for each of them
 _FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
 _FLAGS += " --disable-component-update --hide-scrollbars"
 
 
-def linked(bundle: Bundle) -> LinkedNote:
-    """The lines of the note with their links."""
-    note = demo_notes()["de"]
-    text = note[note.index(_FROM) : note.index(_TO)].strip()
-    return NotePipeline(bundle).link([Note("de.txt", text, "de")])[0]
+class Pages:
+    """The pages of the pictures.
+
+    Args:
+        bundle: folder of the demo bundle.
+        folder: where pages and their inputs are written.
+    """
+
+    def __init__(self, bundle: Path, folder: Path) -> None:
+        self._path, self._bundle, self._folder = bundle, Bundle(bundle), folder
+        tutorial = Path(__file__).parents[1] / "tutorial" / "clusters.md"
+        (terms,) = re.findall(r'^```txt title="terms.txt"\n(.*?)^```$', tutorial.read_text("utf-8"), re.M | re.S)
+        self._terms = folder / "terms.txt"
+        self._terms.write_text(terms, encoding="utf-8")
+
+    def note(self) -> LinkedNote:
+        """The lines of the demo note with their links."""
+        note = demo_notes()["de"]
+        text = note[note.index(_FROM) : note.index(_TO)].strip()
+        return NotePipeline(self._bundle).link([Note("de.txt", text, "de")])[0]
+
+    def write(self, kind: str) -> tuple[Path, bytes]:
+        """Write the page of a picture; returns its path, and the hash of what it shows.
+
+        Scores are no part of the hash: their last digits may differ from machine to machine.
+        """
+        page = self._folder / f"{kind}.html"
+        if kind == "clusters":
+            found = cluster_list(self._terms, bundle=self._path, report=page)
+            shown = [f"{one.concept_id} {' | '.join(member.term for member in one.members)}" for one in found.clusters]
+        else:
+            note = self.note()
+            shown = [f"{mention.start} {mention.end} {mention.link.concept_id}" for mention in note.mentions]
+            if kind == "note":
+                write_note_page(page, [note], self._bundle.kb, title="Linked notes")
+            else:
+                self._write_review(page, note)
+        digest = hashlib.sha256("".join(f"{line}\n" for line in shown).encode())
+        files = Path(str(resources.files("medlink"))) / "resources" / "pages"
+        for path in sorted((*files.glob("*.*"), *(files / _FILES[kind]).iterdir())):
+            digest.update(path.read_bytes())
+        return page, b"Comment\0made of " + digest.hexdigest().encode()
+
+    def _write_review(self, page: Path, note: LinkedNote) -> None:
+        notes, links = self._folder / "notes.jsonl", self._folder / "links.jsonl"
+        notes.write_text(json.dumps({"id": "de.txt", "text": note.note.text, "language": "de"}), encoding="utf-8")
+        link_notes(self._bundle, [notes], out=links)
+        Review(self._bundle, links, notes=[str(notes)]).write_page(page)
 
 
-def made_of(note: LinkedNote, kind: str) -> bytes:
-    """A hash of the links and of a page's files; scores may differ in their last digits from machine to machine."""
-    digest = hashlib.sha256()
-    for mention in note.mentions:
-        digest.update(f"{mention.start} {mention.end} {mention.link.concept_id}\n".encode())
-    pages = Path(str(resources.files("medlink"))) / "resources" / "pages"
-    for path in sorted((*pages.glob("*.*"), *(pages / kind).iterdir())):
-        digest.update(path.read_bytes())
-    return b"Comment\0made of " + digest.hexdigest().encode()
-
-
-def write_page(kind: str, note: LinkedNote, bundle: Bundle, folder: Path) -> Path:
-    """The page of one kind; that of a review with the first decisions made."""
-    page = folder / f"{kind}.html"
-    if kind == "notes":
-        write_notes(page, [note], bundle.kb, title="Linked notes")
-        return page
-    notes, links = folder / "notes.jsonl", folder / "links.jsonl"
-    notes.write_text(json.dumps({"id": "de.txt", "text": note.note.text, "language": "de"}), encoding="utf-8")
-    link_notes(bundle, [notes], out=links)
-    Review(bundle, links, notes=[str(notes)]).write_report(page)
-    return page
-
-
-def take(kind: str, note: LinkedNote, bundle: Bundle) -> bytes:
-    """The picture as PNG, without what it was made of."""
+def take(kind: str, page: Path) -> bytes:
+    """The picture of a page as PNG."""
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.common.action_chains import ActionChains
 
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    with tempfile.TemporaryDirectory() as folder:
-        for flag in (*_FLAGS.split(), f"--user-data-dir={folder}/profile"):
-            options.add_argument(flag)
-        page = write_page(kind, note, bundle, Path(folder))
-        with Chrome(options, ChromeService(shutil.which("chromedriver"))) as driver:
-            size = {"width": _WIDE, "height": _HIGH, "deviceScaleFactor": _SCALE, "mobile": False}
-            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            driver.get(page.as_uri())
-            if kind == "review":
-                ActionChains(driver).send_keys(*_KEYS).perform()
-            find = "[...document.querySelectorAll('.text .mention')].find((one) => one.textContent === arguments[0])"
-            driver.execute_script(f"{find}.click()", _CARD)
-            return bytes(driver.get_screenshot_as_png())
+    for flag in (*_FLAGS.split(), f"--user-data-dir={page.parent}/profile-{kind}"):
+        options.add_argument(flag)
+    with Chrome(options, ChromeService(shutil.which("chromedriver"))) as driver:
+        size = {"width": _WIDE, "height": _HIGH, "deviceScaleFactor": _SCALE, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get(page.as_uri())
+        if _KEYS[kind]:
+            ActionChains(driver).send_keys(*_KEYS[kind]).perform()
+        selector, text = _OPENED[kind]
+        find = "[...document.querySelectorAll(arguments[0])].find((one) => one.textContent.trim() === arguments[1])"
+        driver.execute_script(f"{find}.click()", selector, text)
+        return bytes(driver.get_screenshot_as_png())
 
 
 def main() -> None:
     """Write the pictures."""
-    bundle = Bundle(demo_bundle())
-    note = linked(bundle)
-    for kind, path in PICTURES.items():
-        picture, text = take(kind, note, bundle), b"tEXt" + made_of(note, kind)
-        # a chunk of a PNG: length, kind and text, check sum; the last twelve bytes are the chunk that ends the file
-        chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
-        path.write_bytes(picture[:-12] + chunk + picture[-12:])
+    with tempfile.TemporaryDirectory() as folder:
+        pages = Pages(demo_bundle(), Path(folder))
+        for kind, path in PICTURES.items():
+            page, shown = pages.write(kind)
+            picture, text = take(kind, page), b"tEXt" + shown
+            # a chunk of a PNG: length, kind and text, check sum; the last twelve bytes are the chunk that ends the file
+            chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
+            path.write_bytes(picture[:-12] + chunk + picture[-12:])
 
 
 if __name__ == "__main__":
