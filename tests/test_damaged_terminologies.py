@@ -45,6 +45,7 @@ OMOP = {
 }
 
 
+@pytest.mark.slow
 @tried(2 * EXAMPLES)
 @given(damaged(CLAML), SHARES)
 def test_claml_files(data: bytes, share: float) -> None:
@@ -67,6 +68,7 @@ def test_claml_files(data: bytes, share: float) -> None:
         assert written_out + left >= len(codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [ALPHA_ID, ALPHABET])
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
@@ -92,6 +94,7 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
         assert count(found, Concept) + unread(problems) == problems.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read_one", "table"), [(read_loinc, LOINC), (read_cie10, CIE10)])
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
@@ -104,6 +107,7 @@ def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: s
         assert count(found, Concept) + unread(problems) <= problems.rows <= count(found, Name) + unread(problems)
 
 
+@pytest.mark.slow
 @tried(2 * EXAMPLES)
 @given(damaged(ATC), SHARES)
 def test_atc_files(data: bytes, share: float) -> None:
@@ -118,6 +122,7 @@ def test_atc_files(data: bytes, share: float) -> None:
         assert problems.rows <= sum(text is None or text.strip() != "" for text in texts) - 1
 
 
+@pytest.mark.slow
 @tried(3 * EXAMPLES)
 @given(st.sampled_from(sorted(OMOP)), st.data(), SHARES)
 def test_omop_files(name: str, data: st.DataObject, share: float) -> None:
@@ -153,6 +158,7 @@ def test_fhir_files(data: bytes, share: float) -> None:
     check_fhir(data, share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", [test_fhir.CODE_SYSTEM, test_fhir.VALUE_SET, test_fhir.CONCEPT_MAP, BUNDLE])
 @tried(2 * EXAMPLES)
 @given(st.data(), SHARES)
@@ -160,6 +166,7 @@ def test_fhir_of_wrong_types(resource: Any, data: st.DataObject, share: float) -
     check_fhir(json.dumps(data.draw(wrong_json(resource))).encode(), share)
 
 
+@pytest.mark.slow
 @tried(EXAMPLES // 5)
 @given(st.data())
 def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
@@ -178,6 +185,7 @@ def in_omop(path: Path) -> Iterator[Record]:
     return read_omop(path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read_one", "name", "begin"),
     [

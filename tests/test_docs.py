@@ -25,6 +25,7 @@ TITLE = re.compile(r"# .+\n\n(.+)")
 HOW_TO = [page for page in sorted((ROOT / "docs" / "how-to").glob("*.md")) if runs(page) and page.name != "spark.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
 def test_a_how_to_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert_prints(page, tmp_path, lambda: request.getfixturevalue("demo_path"))
@@ -63,6 +64,7 @@ def test_words_are_those_of_prose(counting: Any) -> None:
     assert counting.count_words(text) == 4
 
 
+@pytest.mark.slow
 def test_sentences_and_docstrings_are_drawn_by_seed(drawing: Any) -> None:
     sentences, docstrings = drawing.draw(seed=1, count=20)
     assert (sentences, docstrings) == drawing.draw(seed=1, count=20)
@@ -71,6 +73,7 @@ def test_sentences_and_docstrings_are_drawn_by_seed(drawing: Any) -> None:
     assert all(text.startswith("medlink/") for text in docstrings)
 
 
+@pytest.mark.slow
 def test_pictures_show_the_pages_of_now(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
     import make

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import medlink
 
 ROOT = Path(medlink.__file__).parent
@@ -95,6 +97,7 @@ def circle(imports: dict[str, set[str]]) -> list[str]:
     return path[path.index(path[-1]) :] if path else []
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other_in_a_circle() -> None:
     sources = {}
     for path in ROOT.rglob("*.py"):
@@ -114,6 +117,7 @@ def test_a_circle_is_found() -> None:
     assert imported(f"{for_types}__getattr__ = lazy_getattr(__name__)\n", modules) == {"m"}
 
 
+@pytest.mark.slow
 def test_imports_go_down() -> None:
     broken = [
         f"{path}:{line} imports {module}"

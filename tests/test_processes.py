@@ -27,6 +27,7 @@ with background_process(work, wanted=True) as is_at_work:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_background_process_is_no_error(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 
@@ -40,6 +41,7 @@ def test_a_killed_background_process_is_no_error(tmp_path: Path) -> None:
     assert begun.exists()
 
 
+@pytest.mark.slow
 def test_it_ends_with_its_block() -> None:
     start = time.monotonic()
     with background_process(lambda: time.sleep(60), wanted=True) as is_at_work:

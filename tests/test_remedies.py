@@ -29,6 +29,7 @@ def without_remedy(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_error_has_a_remedy() -> None:
     files = list(PACKAGE.rglob("*.py"))
     assert len(files) > 100
@@ -48,6 +49,7 @@ def messages(path: Path) -> Iterator[str]:
             yield ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_the_library_names_no_command() -> None:
     files = [path for path in PACKAGE.rglob("*.py") if "cli" not in path.relative_to(PACKAGE).parts]
     assert [text for path in files for text in messages(path) if COMMAND.search(text)] == []
@@ -76,6 +78,7 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
     assert [line.partition(" ")[0] for line in without_remedy(tmp_path / "a.py")] == ["a.py:1:", "a.py:4:"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -99,6 +99,7 @@ def test_no_report_is_more_than_one_edition_old(reports: Any) -> None:
         assert set(report.editions) == {part for part, names in reports.MEASURED_BY.items() if name in names}, name
 
 
+@pytest.mark.slow
 def test_commits_of_reports_and_editions_exist(reports: Any) -> None:
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)

@@ -95,6 +95,7 @@ def test_german_by_hand(terms: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_concept_without_a_definition_has_a_description(tmp_path: Path) -> None:
     with random_kb(tmp_path, concepts=60) as kb:
         defined = {one.concept_id for one in kb.iter_definitions()}
@@ -110,6 +111,7 @@ def test_a_concept_without_a_definition_has_a_description(tmp_path: Path) -> Non
     assert described != {one.concept_id: one.definitions for one in data.concepts(3, seed=2)()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("languages", [(), ("en",), ("de",), ("es", "de-AT"), ("en", "GER")])
 @pytest.mark.parametrize("held_out", [False, True])
 @pytest.mark.parametrize("glossary", [False, True])

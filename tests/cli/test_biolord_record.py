@@ -75,6 +75,7 @@ def test_the_record_is_plain(folder: Path, complete: tuple[Path, str]) -> None:
     assert "checkpoint_steps" not in json.dumps(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [None, "sts", "contrastive", "soup", "multilingual"])
 def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path, last: str | None) -> None:
     order, before = list(FOLDERS), record(begun)
@@ -96,6 +97,7 @@ def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path
             assert record(begun) == before
 
 
+@pytest.mark.slow
 def test_a_section_that_was_added_or_left_out(begun: Path) -> None:
     again = TOML[TOML.index("[sts-again]") : TOML.index("[distill]")]
     finish(begun, "1-sts", "2-contrastive")
@@ -116,6 +118,7 @@ def refused(folder: Path, message: str, *changes: tuple[str, str]) -> None:
         rebind(folder, *changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "phase", "section"),
     [
@@ -134,6 +137,7 @@ def test_tables_are_bound_by_their_content(begun: Path, name: str, phase: str, s
     refused(begun, f"[{section}] changed (content of {name})")
 
 
+@pytest.mark.slow
 def test_a_phase_is_bound_to_the_knowledge_base_it_read(begun: Path) -> None:
     def extend(concept: str) -> None:
         table = write(begun / "added.tsv", f"{concept}\tadded {concept}\ten")
@@ -150,6 +154,7 @@ def test_a_phase_is_bound_to_the_knowledge_base_it_read(begun: Path) -> None:
     refused(begun, "[contrastive] changed (content of kb) after 2-contrastive", german)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "encoder", "unbound", "bound", "message"),
     [
@@ -200,6 +205,7 @@ def test_options_of_the_run_may_change(folder: Path, complete: tuple[Path, str],
     assert "begins" not in train("run", rewrite(copied, ("checkpoint_steps = 2", "workers = 0")))
 
 
+@pytest.mark.slow
 def test_the_record_does_not_change_while_a_process_works(begun: Path) -> None:
     work = begun / "run" / "1-sts.checkpoints"
     before = record(begun)
@@ -212,12 +218,14 @@ def test_the_record_does_not_change_while_a_process_works(begun: Path) -> None:
     assert record(begun)["distill"]["runs"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["{", '{"kb": "kb.sqlite"}', "[]", "\udcff"])
 def test_a_record_that_cannot_be_read(begun: Path, text: str) -> None:
     (begun / "run" / RECORD).write_bytes(text.encode("utf-8", "surrogateescape"))
     refused(begun, "recipe.json: the record of the run cannot be read: ")
 
 
+@pytest.mark.slow
 def test_folders_that_cannot_be_used(begun: Path) -> None:
     (begun / "run" / RECORD).unlink()
     finish(begun, "1-sts")

@@ -47,6 +47,7 @@ def bundle(demo_path: Path, tmp_path: Path) -> Path:
     return shutil.copytree(demo_path, tmp_path / "bundle")
 
 
+@pytest.mark.slow
 def test_a_list_without_options(terms: Path) -> None:
     result = run(terms)
     found = rows(result.stdout)
@@ -61,6 +62,7 @@ def test_a_list_without_options(terms: Path) -> None:
     assert "0 near pairs kept apart by guards" in result.stderr
 
 
+@pytest.mark.slow
 def test_formats_inputs_and_outputs_agree(terms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = run(terms).stdout
@@ -83,6 +85,7 @@ def test_formats_inputs_and_outputs_agree(terms: Path, tmp_path: Path, monkeypat
         assert Path("list").read_text("utf-8") == table
 
 
+@pytest.mark.slow
 def test_options_change_the_output(terms: Path, tmp_path: Path) -> None:
     load_encoder().save(tmp_path / "encoder")
     assert run(terms, "--encoder", tmp_path / "encoder").stdout == run(terms).stdout
@@ -97,6 +100,7 @@ def test_options_change_the_output(terms: Path, tmp_path: Path) -> None:
         assert {row["representative"] for row in rows(run(table, *words).stdout)} == {representative}
 
 
+@pytest.mark.slow
 def test_columns_of_tables(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text('was,n,nr,sprache\n"Fieber, hoch",3,x7,de\nTos,1,x8,es\n', encoding="utf-8")
@@ -105,6 +109,7 @@ def test_columns_of_tables(tmp_path: Path) -> None:
     assert found == [("Fieber, hoch", "3", "x7", "de"), ("Tos", "1", "x8", "es")]
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "mixed.txt"
     path.write_bytes("Größe\n".encode() + b"Gr\xf6\xdfe\n")
@@ -117,6 +122,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
         run(path)
 
 
+@pytest.mark.slow
 def test_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("fever\nFieber\nzzz unheard of qqq\n", encoding="utf-8")
@@ -131,6 +137,7 @@ def test_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     assert [row["status"] for row in strict] != [row["status"] for row in rows(result.stdout)]
 
 
+@pytest.mark.slow
 def test_the_preferred_source(tmp_path: Path) -> None:
     inputs = []
     for source in ("a", "b"):
@@ -193,6 +200,7 @@ def test_what_is_refused(words: str, error: type[MedlinkError], message: str, te
     assert decisions.read_text("utf-8") == DECISIONS
 
 
+@pytest.mark.slow
 def test_a_page_to_decide_on(terms: Path, tmp_path: Path) -> None:
     page = tmp_path / "clusters.html"
     terms.write_text(LIST.replace(" arm", " arm pain"), encoding="utf-8")
@@ -206,6 +214,7 @@ def test_a_page_to_decide_on(terms: Path, tmp_path: Path) -> None:
     assert neighbours[2][0][data["fields"]["neighbour"].index("apart")] == "laterality"
 
 
+@pytest.mark.slow
 def test_decisions_are_applied(terms: Path, decisions: Path) -> None:
     result = run(terms, "--decisions", decisions)
     found = {row["term"]: row for row in rows(result.stdout)}
@@ -216,6 +225,7 @@ def test_decisions_are_applied(terms: Path, decisions: Path) -> None:
     assert f"{decisions}: 3 terms decided, 1 of them rejected; 1 term of the file is not in the list" in result.stderr
 
 
+@pytest.mark.slow
 def test_accepted_decisions_enter_a_bundle_once(terms: Path, decisions: Path, bundle: Path, tmp_path: Path) -> None:
     """The source is named "decisions", whatever the file is called."""
     printed = run(terms, "--bundle", bundle, "--decisions", decisions, "--add-to", bundle).stderr
@@ -233,6 +243,7 @@ def test_accepted_decisions_enter_a_bundle_once(terms: Path, decisions: Path, bu
     assert known["left arm"] == "NEW:1"
 
 
+@pytest.mark.slow
 def test_decisions_that_do_not_fit_the_bundle_add_nothing(decisions: Path, bundle: Path, tmp_path: Path) -> None:
     before = medlink.load(bundle).kb.content_hash
     for row, message in (
@@ -278,6 +289,7 @@ def test_standard_output_that_closes_costs_no_file(
     assert ("standard output is closed" in result.stderr) == (closed == ">&-")
 
 
+@pytest.mark.slow
 def test_an_error_while_writing_leaves_the_old_output(
     terms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +302,7 @@ def test_an_error_while_writing_leaves_the_old_output(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "terms.txt"]
 
 
+@pytest.mark.slow
 def test_no_term_of_the_list_is_in_a_message(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("term\tcount\nsecretterm\tx\nfever\t1\n", encoding="utf-8")

@@ -25,6 +25,7 @@ def test_outputs_that_cannot_be_written_are_refused_first(tmp_path: Path) -> Non
     assert (tmp_path / "file").read_text("utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_does_not_cost_the_page(
     demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

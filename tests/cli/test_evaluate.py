@@ -43,6 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "inputs", "options"),
     [
@@ -114,6 +115,7 @@ def test_partition(files: Path, tmp_path: Path) -> None:
         run("partition", predicted, gold)
 
 
+@pytest.mark.slow
 def test_rows_left_out_are_reported(files: Path, tmp_path: Path) -> None:
     assert "rows left out: 1 (query without a concept)" in run("retrieval", TABLE, files / "queries.tsv").stderr
     (tmp_path / "dictionary.txt").write_text("D1||asthma\nD2||\nD3||cough\n", "utf-8")

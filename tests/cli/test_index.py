@@ -53,6 +53,7 @@ def table(tmp_path: Path) -> Path:
     return write(tmp_path / "ward.tsv", *rows, header="concept_id\tname\tlanguage\tparent\tsemantic_type")
 
 
+@pytest.mark.slow
 def test_build_and_info(bundle: Path) -> None:
     kb = bundle.with_name("kb.sqlite")
     printed = run("index", "build", bundle, "--kb", kb)
@@ -70,6 +71,7 @@ def test_build_and_info(bundle: Path) -> None:
     assert "'some' is no size, such as 500M or 2G" in refused.output
 
 
+@pytest.mark.slow
 def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.csv", "X:5,itch", header="id,name")
     assert run("index", "add", bundle, "--table", table, "--table", other).splitlines() == [
@@ -94,6 +96,7 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
     assert "4 concepts, 6 names" in run("kb", "info", bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
@@ -130,12 +133,14 @@ def test_tables_that_are_not_added(
     assert Bundle(bundle).kb.content_hash == before
 
 
+@pytest.mark.slow
 def test_a_whole_last_line_needs_no_end(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text("id\tname\nX:5\titch", encoding="utf-8")
     assert "1 name and 1 concept added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
     assert "--table" in runner.run("index", "add", bundle, exit_code=2).output
 
 
+@pytest.mark.slow
 def test_folders_that_do_not_become_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     small_kb(Path("my house.sqlite"))
@@ -158,6 +163,7 @@ def test_folders_that_do_not_become_a_bundle(tmp_path: Path, monkeypatch: pytest
     assert Path("notes", "1.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_paths_are_printed_as_typed(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +201,7 @@ def test_a_working_folder_that_was_deleted(
     assert "/none/such: " in error_of(capsys, "lexicon", "check", "/none/such")
 
 
+@pytest.mark.slow
 def test_a_lost_manifest_is_mended_by_the_remedy(bundle: Path) -> None:
     (bundle / "manifest.json").unlink()
     with pytest.raises(MedlinkError, match=rf"has no manifest\.json\. Remedy: run build_bundle\({bundle}\)"):
@@ -206,6 +213,7 @@ def test_a_lost_manifest_is_mended_by_the_remedy(bundle: Path) -> None:
 WAITS = "the bundle stays as it is until it is built"
 
 
+@pytest.mark.slow
 def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
     as_json = runner.run("kb", "build", bundle, "--table", table, "--json", "--max-bad-share", 1)
     assert json.loads(as_json.stdout)["sources"]
@@ -221,6 +229,7 @@ def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
     assert not (bundle / "kb.sqlite").exists()
 
 
+@pytest.mark.slow
 def test_added_names_that_a_new_knowledge_base_lacks(bundle: Path, table: Path, tmp_path: Path) -> None:
     base = tmp_path / "kb.tsv"
     run("index", "add", bundle, "--table", table)
@@ -241,12 +250,14 @@ def test_added_names_that_a_new_knowledge_base_lacks(bundle: Path, table: Path, 
     assert len(run("index", "build", bundle).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_names_that_were_known_before_they_were_added_are_not_missed(bundle: Path, tmp_path: Path) -> None:
     run("index", "add", bundle, "--table", write(tmp_path / "known.tsv", "X:1\tfever\ten"))
     printed = run("kb", "build", bundle, "--table", tmp_path / "kb.tsv").splitlines()
     assert printed[-2:] == [WAITS, f"next: medlink index build {bundle}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("older", [False, True])
 def test_additions_of_unknown_number(older: bool, bundle: Path, table: Path, tmp_path: Path) -> None:
     """They are not counted: additions beside names, and those of an older medlink."""
@@ -269,6 +280,7 @@ def test_additions_of_unknown_number(older: bool, bundle: Path, table: Path, tmp
     assert fact + "add the tables again" in run("index", "build", bundle)
 
 
+@pytest.mark.slow
 def test_a_change_of_the_encoder_is_printed(bundle: Path, tmp_path: Path) -> None:
     random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
     renewed = run("index", "build", bundle)

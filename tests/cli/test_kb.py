@@ -117,6 +117,7 @@ def test_formats_are_detected(table: Path, umls: Path, tmp_path: Path) -> None:
         run("build", tmp_path / "kb", tmp_path / "x" / "LICENSE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -151,6 +152,7 @@ def test_max_bad_share(tmp_path: Path) -> None:
     assert f"{table}:8: column count (2 columns, 7 expected)" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("out", "path"),
     [
@@ -176,6 +178,7 @@ def test_a_name_without_a_suffix_is_a_bundle_folder(
     assert printed[wrote + 1 :] == [f"next: medlink index build {given}"]
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_files_does_not_become_a_bundle(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +313,7 @@ def test_show_mappings(tmp_path: Path) -> None:
     assert mappings[0] == {"system": "MESH", "code": "D1", "type": "xref"}
 
 
+@pytest.mark.slow
 def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     rows = ("X:1\tFieber\x1b[2J\u202e\tde\tpreferred", "X:1\tfever\x9b1m\ten\t")
     table, kb = write(tmp_path / "t.tsv", *rows, header="concept_id\tname\tlanguage\ttype"), tmp_path / "kb.sqlite"

@@ -55,6 +55,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_files_folders_and_jsonl(link: Link, notes: Path, tmp_path: Path, demo: Bundle) -> None:
     out = tmp_path / "out.jsonl"
     assert "5 notes" in link(notes, "-o", out).stderr
@@ -81,6 +82,7 @@ def test_standard_input_is_one_note_or_json_lines(link: Link, text: str, notes: 
     assert [(line["text"], line["note"]) for line in found] == list(zip(("fever", "cough"), notes, strict=True))
 
 
+@pytest.mark.slow
 def test_databases_formats_and_failures(link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("n.csv").write_text("key;body\n1;No fever.\n2;cough;Geheimnis\n", encoding="utf-8")
@@ -102,6 +104,7 @@ def test_databases_formats_and_failures(link: Link, tmp_path: Path, monkeypatch:
         link("n.csv", "--table", "found")
 
 
+@pytest.mark.slow
 def test_each_option_changes_the_output(link: Link) -> None:
     text = json.dumps({"text": "heart attack, aspirin and MS", "body": "Fieber", "id": "a", "key": "b", "tongue": "es"})
 
@@ -304,6 +307,7 @@ def test_packed_files_are_read_as_their_inner_ending_says(link: Link, tmp_path: 
     assert "cut off" in str(list(read_notes([str(tmp_path / "cut.jsonl")]))[-1].problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
 def test_notes_in_another_encoding(link: Link, tmp_path: Path, encoding: str) -> None:
     text = "Die Patientin hat Ödeme."
@@ -406,6 +410,7 @@ def test_languages_of_notes(link: Link) -> None:
     assert "ja: the language 'ja' does not separate words by blanks" in result.stderr
 
 
+@pytest.mark.slow
 def test_notes_of_one_id_are_counted(link: Link, demo: Bundle, tmp_path: Path) -> None:
     """Over files, files given twice, and the finished notes of an earlier run."""
     one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "out.jsonl"
@@ -507,6 +512,7 @@ def test_a_second_writer_is_refused_and_the_first_goes_on(link: Link, note: Path
     assert out.read_bytes() == b""
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(
     link: Link, demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_umlauts_where_the_locale_is_ascii(demo_path: Path, tmp_path: Path) -> N
     assert done.stderr == b"2 notes, 2 mentions, 2 linked\n"
 
 
+@pytest.mark.slow
 def test_listing_commands_imports_none_of_them() -> None:
     code = (
         "import sys, medlink.cli.options; from medlink.cli.main import main\n"  # the options that all commands share
@@ -162,6 +163,7 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
     output = run("demo", "-o", tmp_path).output
     for language in ("de", "en", "es"):

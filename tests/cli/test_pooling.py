@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_an_index_and_a_measure_follow_the_pooling(folder: Path, bare: Path, tmp_path: Path) -> None:
     printed = []
     for pooling in ("cls", "mean"):
@@ -43,6 +44,7 @@ def test_an_index_and_a_measure_follow_the_pooling(folder: Path, bare: Path, tmp
     assert printed[0] != printed[1]
 
 
+@pytest.mark.slow
 def test_training_begins_with_the_pooling(folder: Path, bare: Path, tmp_path: Path) -> None:
     out, short = tmp_path / "out", ("--epochs", "1", "--anchors", "3", "--accumulation", "1")
     command = ("train", "coderpp", folder / "kb.sqlite", "-o", out, "--start", bare, "--pooling", "cls", *short)

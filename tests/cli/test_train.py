@@ -60,6 +60,7 @@ def card(folder: Path) -> str:
     return (folder / "README.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_coderpp(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options reach the recipe; an interrupted run has to be resumed, and ends in the same weights."""
     values = ("--refresh", 2, "--learning-rate", 0.01, "--seed", 2, "--alpha", 1, "--precision", "bf16")
@@ -101,6 +102,7 @@ def test_coderpp(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert resumed == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -142,6 +144,7 @@ def test_static_refuses(options: tuple[str, ...], message: str, kb: Path, tmp_pa
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_output_folders_that_are_refused(kb: Path, start: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "full").mkdir()
@@ -187,6 +190,7 @@ def test_options_of_the_static_encoder(kb: Path, start: Path, tmp_path: Path) ->
     assert mean.fingerprint not in {load_encoder(folder).fingerprint for folder in (start, tmp_path / "other")}
 
 
+@pytest.mark.slow
 def test_a_static_encoder_with_the_words_of_a_lexicon_folder(kb: Path, words: Path, tmp_path: Path) -> None:
     run("train", "static", kb, "-o", tmp_path / "e", *STATIC, "--lexicon", words)
     encoder = StaticEncoder.load(tmp_path / "e")

@@ -40,6 +40,7 @@ def cluster(terms: Sequence[str] = TERMS, **options: Any) -> Clustering:
     return TermClusterer(ENCODER, **options).cluster(terms)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_list_does_not_matter() -> None:
     names = sorted({one.text for one in read_table(demo_folder() / "terminology.tsv") if isinstance(one, Name)})[::16]
     for terms in (TERMS, names):
@@ -75,6 +76,7 @@ def test_records() -> None:
         found.clusters[999]
 
 
+@pytest.mark.slow
 def test_neighbours() -> None:
     """At most five for each cluster, the likeliest first."""
     names = sorted({one.text for one in read_table(demo_folder() / "terminology.tsv") if isinstance(one, Name)})[::9]
@@ -104,6 +106,7 @@ def representative(*rows: tuple[str, int, str], prefer: str = "") -> str:
     return only.representative
 
 
+@pytest.mark.slow
 def test_the_representative() -> None:
     """The most frequent term in the main or preferred language, then the shortest; an abbreviation only if alone."""
     terms = Terms.from_rows([("COPD", 99, "", "1"), ("chronic obstructive pulmonary disease", 1, "en", "2")])
@@ -125,6 +128,7 @@ def test_the_representative() -> None:
         TermClusterer(ENCODER, prefer_language="klingon")
 
 
+@pytest.mark.slow
 def test_abbreviations() -> None:
     long = "autosomal dominant polycystic kidney disease"
     found = cluster(["ADPKD", long, "wrist"])
@@ -139,6 +143,7 @@ def test_abbreviations() -> None:
     assert groups(cluster([*terms, "wrist"])) == {frozenset(terms), frozenset(["wrist"])}
 
 
+@pytest.mark.slow
 def test_summary() -> None:
     found = cluster()
     summary = found.summary
@@ -154,6 +159,7 @@ def test_summary() -> None:
     assert "1 pair of clusters may be one" in cluster(["asthma", "allergic asthma"]).text()
 
 
+@pytest.mark.slow
 def test_options_change_the_output() -> None:
     copies = [f"{a}fever{b}" for a in ("", "high ", "low ", "mild ") for b in ("", " attack", " episode", " bout")]
     counts = [len(cluster(copies, threshold=at).clusters) for at in (0.99, 0.5, 0.22)]
@@ -165,6 +171,7 @@ def test_options_change_the_output() -> None:
     assert steps == ["forms", "embeddings", "neighbours", "pairs"]
 
 
+@pytest.mark.slow
 def test_small_and_odd_lists() -> None:
     assert len(cluster([]).clusters) == 0
     assert cluster([]).summary.largest == 0
@@ -282,6 +289,7 @@ def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Linker:
     return Linker(medlink.build_bundle(folder / "bundle", kb=folder / "kb.sqlite"))
 
 
+@pytest.mark.slow
 def test_two_sources(two_sources: Linker) -> None:
     terms = ["Hypothyreose", "Schilddrüsenunterfunktion", "Hypothyreoidismus", "MS", "MS", "unerhört"]
     found = cluster(terms, linker=two_sources, parents=lambda concept: [("P", "Parent")])
@@ -307,6 +315,7 @@ def test_both_ids_and_the_candidates_are_written(two_sources: Linker) -> None:
     assert [(c["concept_id"], c["source"]) for c in objects["MS"]["candidates"]] == [("a:2", "a"), ("b:2", "b")]
 
 
+@pytest.mark.slow
 def test_formulas_are_text(tmp_path: Path) -> None:
     terms = ['=HYPERLINK("http://x","y")', "+ Fieber", "-Blutung", "@here", '"quoted', "'n Husten", "fine"]
     found = cluster(terms)
@@ -322,6 +331,7 @@ def test_formulas_are_text(tmp_path: Path) -> None:
     assert list(read_terms(tmp_path / "terms.tsv").texts) == ["'-itis'"]
 
 
+@pytest.mark.slow
 def test_empty_columns_are_left_out() -> None:
     always = [
         "cluster", "term", "representative", "frequency", "similarity", "joined_to", "joined_by", "joined_score",
@@ -352,6 +362,7 @@ def test_the_column_maybe() -> None:
     assert written["left leg pain"] == written["right leg pain"] == ""  # separated by a guard
 
 
+@pytest.mark.slow
 def test_groups_to_read() -> None:
     plain = cluster(["fever", "fever", "Fieber", "asthma", "allergic asthma"])
     near = by_term(plain)["asthma"].neighbours[0].probability
@@ -370,6 +381,7 @@ def test_groups_to_read() -> None:
     assert heads == {"fever": "C1 Name of C1 0.90", "wrist": "one of C2, C3", "qqzz": "new, below P Parent"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "terms",
     [
@@ -401,6 +413,7 @@ def test_different_concepts(terms: tuple[str, ...]) -> None:
     assert sorted(one.representative for one in found.clusters) == sorted(terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "terms",
     [
@@ -419,6 +432,7 @@ def test_synonyms(terms: tuple[str, ...]) -> None:
     assert {member.term for member in only.members} == set(terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "terms", [("Anämie", "Eisenmangelanämie"), ("Nierenversagen", "chronische Niereninsuffizienz")]
 )

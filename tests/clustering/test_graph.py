@@ -20,6 +20,7 @@ from medlink.models import load_encoder
 from medlink.records import Name
 
 
+@pytest.mark.slow
 def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     names = sorted({one.text for one in read_table(demo_folder() / "terminology.tsv") if isinstance(one, Name)})
     texts = [*names[::6], "WXYZ", "wobbly xeric yellow zone", "wobbly xeric yellow zone (WXYZ)", "left hand"]
@@ -76,6 +77,7 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(graph) == len(graph.select(graph.apart == 0)) + len(graph.select(graph.apart > 0)) < len(pairs)
 
 
+@pytest.mark.slow
 def test_the_number_of_pairs_is_linear() -> None:
     """Each term has a fixed number of neighbours, whatever its density."""
     counts = []

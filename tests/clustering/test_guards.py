@@ -27,6 +27,7 @@ def separated(one: str, other: str, language: str = "", second: str | None = Non
     return KINDS[there]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "one", "other", "kind"), CASES)
 def test_cases_of_reviewers(language: str, one: str, other: str, kind: str) -> None:
     """Pairs that speakers of the three languages found wrong."""
@@ -98,6 +99,7 @@ def test_ways_to_compare() -> None:
     assert separated("right arm", "arm") == "laterality"
 
 
+@pytest.mark.slow
 def test_many_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = ["left arm", "right arm", "arm", "no fever", "fever", "type 1", "type 2", "afebrile", "febrile", "type 1 b"]
     terms += ["liver", "liver biopsy", "Leberbiopsie", "CT of the liver", "liver function", "local anesthesia"]

@@ -196,6 +196,7 @@ def test_may_be_narrower() -> None:
     assert measured.swapped().may_be_narrower.tolist() == [[False, True], [False, False], [False, False]]
 
 
+@pytest.mark.slow
 def test_the_shipped_weights_separate_synonyms_from_siblings() -> None:
     """Some of these siblings have a higher cosine than some of these synonyms."""
     synonyms = [

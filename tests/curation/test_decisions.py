@@ -268,6 +268,7 @@ def test_a_cycle_of_joins_ends(tmp_path: Path) -> None:
     assert sorted(map(sorted, terms(result.clustering.clusters))) == [["a", "b", "d"], ["c"]]
 
 
+@pytest.mark.slow
 def test_against_a_naive_oracle(tmp_path: Path) -> None:
     """Random lists and decisions: together, apart, rejected, and nothing lost."""
     for seed in range(25):

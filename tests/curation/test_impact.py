@@ -84,6 +84,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_every_result(place: Path, tmp_path: Path) -> None:
     steps = list[int]()
     report = check_links(
@@ -122,6 +123,7 @@ def test_every_result(place: Path, tmp_path: Path) -> None:
     assert strict.results != report.results
 
 
+@pytest.mark.slow
 def test_a_bundle_with_itself(place: Path, tmp_path: Path) -> None:
     report = check_links(place / "old", place / "old", place / "links.jsonl", out=tmp_path / "out.tsv")
     assert report.results["same"] == report.checked == 10
@@ -146,6 +148,7 @@ def test_a_name_of_another_concept(place: Path, tmp_path: Path) -> None:
     assert report.results["same"] == 1
 
 
+@pytest.mark.slow
 def test_command(place: Path, tmp_path: Path) -> None:
     words = [*map(str, (place / "old", place / "new", place / "links.jsonl"))]
     more = ["-o", str(tmp_path / "out.tsv"), "--report", str(tmp_path / "page.html")]
@@ -162,6 +165,7 @@ def test_command(place: Path, tmp_path: Path) -> None:
     assert len(Page(tmp_path / "page.html").tags) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "links", "checked"),
     [
@@ -178,6 +182,7 @@ def test_unusual_links(changes: dict[str, Any] | None, links: int, checked: int,
     assert out.read_text("utf-8").count("\n") == 1
 
 
+@pytest.mark.slow
 def test_refusals(place: Path, tmp_path: Path) -> None:
     old, new, links = place / "old", place / "new", place / "links.jsonl"
     for arguments, options, error, message in (

@@ -108,6 +108,7 @@ def test_numbers_are_rounded_and_languages_are_tags(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_text_leaves_its_element(attack: str, tmp_path: Path) -> None:
     cluster = Cluster(1, attack, (Member(attack, id=attack),), attack, attack, 0.5)

@@ -232,6 +232,7 @@ def request(
     return answer.status, answer.read(), answer.getheader("ETag", "")
 
 
+@pytest.mark.slow
 def test_the_server(notes: Linked, demo: Bundle, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "decisions.tsv"
     with serving(notes.review(demo, out)) as server:

@@ -25,6 +25,7 @@ DECIDED = (
 )
 
 
+@pytest.mark.slow
 def test_a_list_becomes_clusters_files_and_names_of_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     bundle = shutil.copytree(demo_path, tmp_path / "bundle")
     terms, decisions = tmp_path / "terms.txt", tmp_path / "decisions.tsv"
@@ -49,6 +50,7 @@ def test_a_list_becomes_clusters_files_and_names_of_a_bundle(demo_path: Path, tm
     assert {"reading", "embeddings", "concepts"} <= steps
 
 
+@pytest.mark.slow
 def test_a_stream(tmp_path: Path) -> None:
     found = cluster_list("a list", stream=io.BytesIO(LIST.encode()), threshold=0.9)
     assert not found.has_concepts
@@ -73,6 +75,7 @@ GERMAN = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["", "de"])
 def test_the_page_names_concepts_in_the_language_of_the_list(language: str, demo_path: Path, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text(GERMAN.format(language), "utf-8")

@@ -31,6 +31,7 @@ def test_incidence_by_hand() -> None:
         incidence(["A", ()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "concepts"), [(1, 5), (40, 5), (200, 30), (200, 5)])
 def test_against_the_double_loop(n: int, concepts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS", 7)

@@ -84,6 +84,7 @@ def test_the_report_agrees_with_the_linker(demo_path: Path, linker: Linker, gold
     assert "heart" not in (tmp_path / "items.tsv").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
     base = run(demo_path, gold).stdout
     for options in (
@@ -126,6 +127,7 @@ def test_composite_mentions_count_as_in_biosyn(demo_path: Path, tmp_path: Path) 
     assert (tmp_path / "out.tsv").read_text("utf-8").splitlines()[1].split("\t")[5] == "1"
 
 
+@pytest.mark.slow
 def test_annotated_notes_are_gold(demo_path: Path, tmp_path: Path) -> None:
     text = "Patient had a heart attack and gout."
     (tmp_path / "notes").mkdir()

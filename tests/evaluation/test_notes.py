@@ -75,6 +75,7 @@ def gold(tmp_path: Path, ids: dict[str, str]) -> Path:
     return write(tmp_path / "gold.jsonl", {"id": "one", "language": "en", "text": TEXT, "findings": findings}, other)
 
 
+@pytest.mark.slow
 def test_the_demo_by_hand(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     found = json.loads(run(demo_path, gold, "--format", "json", "-o", tmp_path / "items.tsv").stdout)
     assert found["head"] == "2 texts with 5 findings at their places"
@@ -103,6 +104,7 @@ def test_the_demo_by_hand(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     assert "gout" not in (tmp_path / "items.tsv").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_options_are_those_of_linking(demo_path: Path, gold: Path) -> None:
     base = run(demo_path, gold).stdout
     assert run(demo_path, gold).stdout == base
@@ -111,6 +113,7 @@ def test_options_are_those_of_linking(demo_path: Path, gold: Path) -> None:
     assert "\nstatus as it was read\n" in base
 
 
+@pytest.mark.slow
 def test_gold_without_status_counts_all_that_is_found(demo_path: Path, ids: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT, "utf-8")
     lines = [f"T{n}\tF {a} {b}\t{TEXT[a:b]}\nN{n}\tR T{n} X:{concept}\n" for n, (a, b), concept in

@@ -195,6 +195,7 @@ main([])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shell", "message"),
     [

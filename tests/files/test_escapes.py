@@ -6,6 +6,7 @@ import csv
 import json
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ CELLS = st.text(alphabet="=+-@'\"a b|(", max_size=6)
 BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_nothing_commands_a_terminal_and_json_holds_the_same(text: str) -> None:
     shown = escape_controls(text)
@@ -23,6 +25,7 @@ def test_nothing_commands_a_terminal_and_json_holds_the_same(text: str) -> None:
     assert json.loads(escape_controls(json.dumps(text, ensure_ascii=False))) == text
 
 
+@pytest.mark.slow
 @given(st.lists(CELLS.map(lambda text: " ".join(text.split())), min_size=2, max_size=4))
 def test_cells_read_back_the_same_whoever_reads_them(texts: list[str]) -> None:
     line = "\t".join(map(escape_cell, texts))

@@ -43,6 +43,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     assert str(problems.examples[0]) == f"{path}:101: column count (1 columns, 2 expected)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("good", "bad", "share", "stops"),
     [

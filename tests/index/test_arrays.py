@@ -14,6 +14,7 @@ from medlink.index import arrays
 from medlink.index.arrays import ArrayWriter, RaggedArray, StringArray, open_array, save_array
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_strings_come_back(tmp_path_factory: pytest.TempPathFactory, strings: list[str]) -> None:

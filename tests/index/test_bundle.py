@@ -51,6 +51,7 @@ def refer(bundle: Path, kind: str, draft: Path) -> None:
         store.install_manifest(bundle, work, {**manifest, "parts": entries})
 
 
+@pytest.mark.slow
 def test_parts_and_versions(bundle: Path) -> None:
     opened = Bundle(bundle)
     assert parts(bundle) == ["encoder", "index", "kb", "manifest.json"]
@@ -60,6 +61,7 @@ def test_parts_and_versions(bundle: Path) -> None:
     assert again.folder == opened.folder
 
 
+@pytest.mark.slow
 def test_foreign_knowledge_base(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
     refer(bundle, "kb", small_kb(tmp_path / "kb" / "kb.sqlite", "pain").parent)
@@ -76,6 +78,7 @@ def test_foreign_encoder(bundle: Path) -> None:
         _ = Bundle(bundle).encoder
 
 
+@pytest.mark.slow
 def test_foreign_index(bundle: Path, tmp_path: Path) -> None:
     random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
     build_bundle(tmp_path / "other", kb=bundle, encoder=tmp_path / "e")
@@ -84,6 +87,7 @@ def test_foreign_index(bundle: Path, tmp_path: Path) -> None:
         Bundle(bundle)
 
 
+@pytest.mark.slow
 def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no such bundle"):
         Bundle(tmp_path / "nothing")
@@ -129,6 +133,7 @@ def test_not_a_bundle(bundle: Path, tmp_path: Path) -> None:
             Bundle(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "with_manifest"), [("kb", False), ("index", True), ("encoder", True)])
 def test_part_instead_of_a_bundle(
     kind: str, with_manifest: bool, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -159,10 +164,12 @@ def test_part_instead_of_a_bundle(
     assert sorted(bundle.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_bundle_with_the_name_of_a_part(bundle: Path, tmp_path: Path) -> None:
     build_bundle(shutil.copytree(part(bundle, "kb"), tmp_path / "kb-0123456789abcdef"))
 
 
+@pytest.mark.slow
 def test_foreign_files_stay(bundle: Path) -> None:
     before = Linker(bundle).link(["fever"])
     for name in ("keep.new", "terms.tsv.new"):
@@ -191,6 +198,7 @@ def with_own_encoder(own: Path, tmp_path: Path) -> Path:
     return shutil.copytree(own, tmp_path, dirs_exist_ok=True) / "own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["replaced", "without its manifest", "of format 2"])
 def test_a_bundle_keeps_its_encoder(how: str, with_own_encoder: Path) -> None:
     before = Bundle(with_own_encoder).encoder.fingerprint
@@ -209,6 +217,7 @@ def test_a_bundle_keeps_its_encoder(how: str, with_own_encoder: Path) -> None:
     assert Bundle(with_own_encoder).encoder.fingerprint == load_encoder().fingerprint
 
 
+@pytest.mark.slow
 def test_damaged_encoder(with_own_encoder: Path) -> None:
     before = Bundle(with_own_encoder).encoder.fingerprint
     encoder = part(with_own_encoder, "encoder")
@@ -228,6 +237,7 @@ def test_damaged_encoder(with_own_encoder: Path) -> None:
         build_bundle(with_own_encoder)
 
 
+@pytest.mark.slow
 def test_pending_knowledge_base_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, table = tmp_path / "b", tmp_path / "t.tsv"
 
@@ -272,6 +282,7 @@ def test_processes_share_a_bundle(bundle: Path, start: str) -> None:
     assert all(found == here for found in results)
 
 
+@pytest.mark.slow
 def test_reading_writes_nothing(bundle: Path) -> None:
     def state() -> dict[str, tuple[int, int]]:
         return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in bundle.rglob("*")}
@@ -287,6 +298,7 @@ def test_reading_writes_nothing(bundle: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
+@pytest.mark.slow
 def test_full_disk_names_file_and_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save = np.save
 

@@ -45,6 +45,7 @@ def keys_of(index: ConceptIndex, *texts: str) -> set[float]:
     return {names[text] for text in texts}
 
 
+@pytest.mark.slow
 def test_one_row_for_each_distinct_name(index: ConceptIndex) -> None:
     assert len(index) == 9  # MS is one row, the name without a letter is none
     shared = next(iter(keys_of(index, "ms")))
@@ -98,6 +99,7 @@ def test_longest_match_in_running_text(index: ConceptIndex) -> None:
     assert index.find(wrapped, "fr") == []
 
 
+@pytest.mark.slow
 def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
     query = load_encoder().encode(["Diabetes mellitus Typ 2"])
     for wanted, norms in (
@@ -125,6 +127,7 @@ def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
         index.select(Filter(semantic_types=("Diseases",)))
 
 
+@pytest.mark.slow
 def test_a_filter_by_what_the_bundle_has_none_of(tmp_path: Path) -> None:
     bare = ConceptIndex.build(tmp_path, NAMES, load_encoder(), kind="flat")
     with pytest.raises(ConfigError, match=r"Remedy: the bundle has none at all, leave semantic_types out\."):
@@ -150,6 +153,7 @@ def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None
         assert float(found.features[row, FEATURES.index("concept_cosine")]) == pytest.approx(cosine, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_same_input_same_files(tmp_path: Path) -> None:
     for name, given in (("a", NAMES), ("b", NAMES[::-1])):
         ConceptIndex.build(tmp_path / name, given, load_encoder(), semantic_types=TYPES, kind="hnsw")
@@ -162,6 +166,7 @@ def test_nothing_to_index(tmp_path: Path) -> None:
         ConceptIndex.build(tmp_path, [Name("C:1", "…")], load_encoder())
 
 
+@pytest.mark.slow
 def test_kinds_of_cells_keep_no_near_names_and_search_for_them(tmp_path: Path) -> None:
     given = [
         Name(f"T:{i}", f"{word} {part}", "en") for i, word in enumerate(("cyst", "fever", "pain")) for part in "abc"

@@ -76,6 +76,7 @@ def test_a_flipped_bit_is_refused(bundle: Path) -> None:
     assert links(bundle) == before  # their hashes are right, whatever their times
 
 
+@pytest.mark.slow
 def test_damage_that_opening_does_not_see(bundle: Path) -> None:
     """Flips that keep time and size, in files too large to be read on opening."""
     verify = ["index", "verify", str(bundle)]
@@ -128,6 +129,7 @@ def keys_of(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(inner for key, value in items if key != "calibration" for inner in keys_of(value, (*path, key)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["manifest.json", "index.json"])
 def test_wrong_types(name: str, made: Path, tmp_path: Path) -> None:
     bundle = shutil.copytree(made, tmp_path / "bundle")
@@ -157,6 +159,7 @@ def _at(data: Any, place: tuple[Any, ...]) -> Any:
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", "1" * 5000, "[" * 100_000, '"\\ud800"', '{"format": 3, "hash": "\\ud800"}']
 )
@@ -166,6 +169,7 @@ def test_no_manifest(content: str, bundle: Path) -> None:
         Bundle(bundle)
 
 
+@pytest.mark.slow
 def test_arrays_that_do_not_fit_together(bundle: Path) -> None:
     """Damage that only use reveals is one error, without words of the mention."""
     linker = Linker(bundle)

@@ -157,6 +157,7 @@ def test_search_merges_both_segments(wanted: Filter | None, extended: Path, demo
     assert [set(index.norms(row)) for row in names] == [set(demo.index.norms(row)) for row in others]
 
 
+@pytest.mark.slow
 def test_adding_to_existing_names(tmp_path: Path) -> None:
     """A name in both segments is one name; a concept may get names, types and languages."""
     head = "concept_id\tname\tlanguage\ttype\tsemantic_type\n"
@@ -207,6 +208,7 @@ def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", nam
     return [Input("table", path)]
 
 
+@pytest.mark.slow
 def test_main_segment_is_neither_written_nor_embedded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def state() -> dict[str, tuple[int, int]]:
         kept = [*part(bundle, "index").iterdir(), *part(bundle, "encoder").iterdir()]
@@ -231,6 +233,7 @@ def test_main_segment_is_neither_written_nor_embedded(bundle: Path, monkeypatch:
     assert [link.concept_id for link in found] == ["X:3", "X:1", "X:4", "X:1", "X:2"]
 
 
+@pytest.mark.slow
 def test_without_new_names_the_index_stays(bundle: Path) -> None:
     files = sorted(bundle.glob("index-*/*"))
     report = extend_bundle(
@@ -250,6 +253,7 @@ def test_without_new_names_the_index_stays(bundle: Path) -> None:
     assert Linker(bundle).link(["fever"])[0].concept_id == "X:1"
 
 
+@pytest.mark.slow
 def test_further_entries_of_known_names(bundle: Path) -> None:
     report = extend_bundle(bundle, more(bundle.parent, "X:5\tFever\ten", "X:5\tcough\tde"))
     assert report.added == 2
@@ -261,6 +265,7 @@ def test_further_entries_of_known_names(bundle: Path) -> None:
     assert {text.span(span.place)[0] for span in index.find(text, "de")} == {8}
 
 
+@pytest.mark.slow
 def test_concept_without_an_indexed_name_gets_one(tmp_path: Path) -> None:
     head = "concept_id\tname\tlanguage\ttype\tsemantic_type"
     build_kb(
@@ -272,6 +277,7 @@ def test_concept_without_an_indexed_name_gets_one(tmp_path: Path) -> None:
     assert Linker(tmp_path / "b").index.manifest["names"] == 2
 
 
+@pytest.mark.slow
 def test_wrong_inputs_and_foreign_encoder(bundle: Path) -> None:
     before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
     rows = [f"X:{n}\tname {n}\ten" for n in range(3, 9)]

@@ -30,6 +30,7 @@ def matched(matcher: FamilyMatcher, text: str, language: str, allowed: list[int]
     return [scanned.written(place) for place in sorted(matcher.match([scanned], columns, kept)[0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language", "wanted"),
     [
@@ -65,6 +66,7 @@ def test_every_span_of_a_long_text_is_found(matcher: FamilyMatcher) -> None:
     assert matched(matcher, no_stop, "en") == ["fever"] * 700
 
 
+@pytest.mark.slow
 def test_texts_matched_together_are_matched_as_each_alone(matcher: FamilyMatcher) -> None:
     texts = ["Beinödeme und Fieber", "", "Insuffizienz der Niere. Fieber"]
     scanner = Scanner("de", shared_analyser(shipped_forms()))

@@ -36,6 +36,7 @@ def brute(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k"), [(500, 7), (2000, 10), (60, 59), (60, 200)])
 def test_flat_is_exact(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn_graph, "_CHUNK", 128)
@@ -50,6 +51,7 @@ def test_flat_is_exact(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert same.mean() > 0.98
 
 
+@pytest.mark.slow
 def test_cells_find_nearly_all() -> None:
     x = crowded(2500)
     rows, cosines = nearest(x, 10, kind="cells")
@@ -62,6 +64,7 @@ def test_cells_find_nearly_all() -> None:
     assert not (rows == np.arange(len(x))[:, None]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_the_same_every_time(kind: str) -> None:
     x = crowded(3000)
@@ -69,6 +72,7 @@ def test_the_same_every_time(kind: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_copies_and_ties_go_to_the_lower_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn_graph, "_CHUNK", 64)
@@ -138,6 +142,7 @@ def test_refusals() -> None:
         nearest(crowded(10), 2, kind="tree")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", knn_graph.KINDS)
 def test_half_precision_gives_what_its_numbers_give(kind: str, tmp_path: Path) -> None:
     x = crowded(3000)

@@ -42,6 +42,7 @@ def vector(words: NameFeatures, rows: list[int] | None, mention: str = "") -> Co
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mention", ["kidney cysts", "cyst of the liver", "hepatic cyst", "qqqxyz fracture"])
 def test_cosines_against_naive_ones(index: Index, mention: str) -> None:
     mentions = vector(index[0], None, mention)
@@ -97,6 +98,7 @@ def test_common_features_are_dropped_from_a_long_search(index: Index, monkeypatc
     assert set(search(index, "kidney cyst")) == {"kidney cyst", "renal failure"}
 
 
+@pytest.mark.slow
 def test_too_many_names_have_no_postings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_NAMES", len(NAMES) - 1)
     words = NameFeatures.build(tmp_path, NAMES, LANGUAGES, shipped_forms())

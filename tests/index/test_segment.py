@@ -43,6 +43,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "ivf"])
 def test_names_are_embedded_while_they_are_read(kind: str, encoded: list[int], tmp_path: Path) -> None:
     encoder, steps = random_encoder(CONFIG), list[tuple[str, int, int]]()

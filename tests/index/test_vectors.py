@@ -51,6 +51,7 @@ def test_vectors_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
             index.save(Path("/dev"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds())
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.01])
 @pytest.mark.parametrize("longest", [1.0, 3.0])

@@ -152,6 +152,7 @@ def listed(features: WordFeatures, names: int) -> list[list[list[tuple[int, floa
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [250, 1])
 def test_features_are_those_of_each_name(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_WORDS", most)

@@ -146,6 +146,7 @@ def test_concurrent_adds(begun: Path, tmp_path: Path) -> None:
     assert parts(bundle) == ["added", "encoder", "index", "kb", "manifest.json"]
 
 
+@pytest.mark.slow
 def test_reading_while_a_part_is_replaced(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = given(begun, tmp_path, "add")
     read = store.read_bundle_manifest
@@ -162,6 +163,7 @@ def test_reading_while_a_part_is_replaced(begun: Path, tmp_path: Path, monkeypat
     assert names(bundle) == WRITERS["add"]
 
 
+@pytest.mark.slow
 def test_open_parts_stay_until_the_next_writer(begun: Path, tmp_path: Path) -> None:
     bundle = given(begun, tmp_path, "build")
     opened, kb = Linker(bundle), part(bundle, "kb")
@@ -178,6 +180,7 @@ def test_open_parts_stay_until_the_next_writer(begun: Path, tmp_path: Path) -> N
     assert not kb.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "call"), [("add", "mkdir"), ("add", "open"), ("build", "replace"), ("build", "fsync"), ("build", "link")]
 )
@@ -204,6 +207,7 @@ def test_full_disk(how: str, call: str, begun: Path, tmp_path: Path, monkeypatch
     assert sorted(path.relative_to(bundle) for path in bundle.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_knowledge_base_that_changes_during_a_build(
     begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +237,7 @@ def test_failed_build_removes_a_new_folder_only(tmp_path: Path) -> None:
     assert list((tmp_path / "mine").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_lost_manifest(begun: Path, tmp_path: Path) -> None:
     bundle = given(begun, tmp_path, "add")
     (bundle / "manifest.json").write_text("{")
@@ -248,6 +253,7 @@ def test_lost_manifest(begun: Path, tmp_path: Path) -> None:
         build_bundle(bundle)
 
 
+@pytest.mark.slow
 def test_linked_knowledge_base_is_copied(tmp_path: Path) -> None:
     small_kb(tmp_path / "own.sqlite")
     dated = (tmp_path / "own.sqlite").stat().st_mtime_ns

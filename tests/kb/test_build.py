@@ -115,6 +115,7 @@ def test_too_many_bad_rows_leave_the_old_file(house: Path, tmp_path: Path) -> No
 
 
 # sorted names are not sorted again, unless a later batch is out of order
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 3, staging.BATCH])
 def test_same_input_same_bytes(batch: int, house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BATCH", batch)
@@ -129,6 +130,7 @@ def test_same_input_same_bytes(batch: int, house: Path, tmp_path: Path, monkeypa
         assert build_kb(tmp_path / "b", [Input("table", house)]).content_hash == first.content_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

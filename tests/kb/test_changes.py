@@ -167,6 +167,7 @@ def everything(kb: KnowledgeBase) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_against_sets(seed: int, tmp_path: Path) -> None:
     sides = []
@@ -203,6 +204,7 @@ def test_against_sets(seed: int, tmp_path: Path) -> None:
     assert all(of[kind] for kind in KINDS if kind != "merged")
 
 
+@pytest.mark.slow
 def test_time_grows_linearly(tmp_path: Path) -> None:
     """Linearly, even if all concepts share one parent and one semantic type."""
     steps = []
@@ -273,6 +275,7 @@ def test_a_damaged_file(releases: tuple[Path, Path], tmp_path: Path) -> None:
         compare_kbs(tmp_path / "bad.sqlite", releases[1])
 
 
+@pytest.mark.slow
 def test_update(tmp_path: Path) -> None:
     old, new = kb_of(tmp_path / "old", OLD), write_lines(tmp_path / "new.obo", NEW.splitlines())
     report, differs = update_kb(old, [Input("obo", new)], changes=tmp_path / "out.tsv")
@@ -320,6 +323,7 @@ def test_failed_update_keeps_the_old_file(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["kb", "update", str(old)], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_update_of_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     """The new file waits to be indexed; the bundle keeps its own."""
     shutil.copytree(demo_path, tmp_path / "house")

@@ -17,6 +17,7 @@ from tests.kb import writers
 from tests.kb.writers import FSN, opened_kb, row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraint", "expected"),
     [
@@ -87,6 +88,7 @@ def snomed(tmp_path: Path) -> Iterator[KnowledgeBase]:
         yield kb
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraint", "expected"),
     [
@@ -118,6 +120,7 @@ def test_blanks_are_not_needed(constraint: str, snomed: KnowledgeBase) -> None:
     assert select_concepts(snomed, constraint) == {"1", "5"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concept_id", ["ICDO3:8140/3", "OPS:5-470...5-479", "W:1:2", "W:a'b;c&d", "Ä#1%", "CD4+"])
 def test_ids_of_other_terminologies(concept_id: str, tmp_path: Path) -> None:
     (tmp_path / "w.tsv").write_text(f"id\tname\tparent\n{concept_id}\ta\t\nB:1\tb\t{concept_id}\n", "utf-8")

@@ -112,6 +112,7 @@ def lines_of(numbers: range, known: int, rng: random.Random) -> list[str]:
     return [HEAD, *(f"R:{number}\tname of {number}\ten\tsynonym\t\t\t" for number in numbers), *rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_same_content_as_a_build_from_all_inputs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -101,6 +101,7 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     assert left == [tmp_path / "LICENSE", tmp_path / "list.xlsx"]
 
 
+@pytest.mark.slow
 def test_late_resource_type(tmp_path: Path) -> None:
     data = dict(reversed(test_fhir.CODE_SYSTEM.items()))
     data["concept"] = [{"code": str(number), "display": "x"} for number in range(20_000)]

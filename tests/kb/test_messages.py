@@ -141,6 +141,7 @@ def test_a_file_without_rows_beside_a_good_one_is_noted(tmp_path: Path) -> None:
     assert added.inputs[0].notes[0] == f"{two.path}: has no rows"
 
 
+@pytest.mark.slow
 def test_a_source_that_is_there_already_is_noted(tmp_path: Path) -> None:
     built(tmp_path, ["A:1,one,"])
     added = extend_kb(tmp_path / "kb", tmp_path / "kb", [Input("table", tmp_path / "t0.csv")])

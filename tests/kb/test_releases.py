@@ -57,6 +57,7 @@ def by_language(names: set[tuple[str, ...]]) -> dict[str, int]:
     return dict(sorted(Counter(name[1] for name in names).items()))
 
 
+@pytest.mark.slow
 def test_umls(tmp_path: Path) -> None:
     meta = unpack("umls.tar.xz", tmp_path) / "umls" / "META"
     tags = {"ENG": "en", "GER": "de", "SPA": "es"}
@@ -108,6 +109,7 @@ def active(folder: Path, pattern: str) -> list[list[str]]:
     return [row for path in sorted(folder.rglob(pattern)) for row in rows(path, "\t") if row[2] == "1"]
 
 
+@pytest.mark.slow
 def test_snomed(tmp_path: Path) -> None:
     folder = unpack("snomed.tar.xz", tmp_path / "release")
     concepts = {row[0] for row in active(folder, "sct2_Concept_*")}
@@ -144,6 +146,7 @@ def test_snomed(tmp_path: Path) -> None:
     assert sorted({name for name in chosen if name[:2] in decided} - preferred)[:5] == []
 
 
+@pytest.mark.slow
 def test_hpo_with_translations(tmp_path: Path) -> None:
     folder = DATA / "terminologies" / "hpo"
     release = folder / "hp.v2024-08-13.json.gz"
@@ -186,6 +189,7 @@ def test_hpo_with_translations(tmp_path: Path) -> None:
         assert kb.preferred_names(["HP:0000107"], "de") == {"HP:0000107": "Nierenzyste"}
 
 
+@pytest.mark.slow
 def test_other_ontologies(tmp_path: Path) -> None:
     """Every ontology at hand loads without a bad row, with the counts of its own text."""
     folder = DATA / "terminologies"

@@ -251,6 +251,7 @@ def test_unknown_kind(history: Path, tmp_path: Path) -> None:
         successors(kb, "X:9")
 
 
+@pytest.mark.slow
 def test_older_schema_version(history: Path, tmp_path: Path) -> None:
     """It has no retired concepts, and gets the table when it is extended."""
     old = Path(shutil.copy(history, tmp_path / "old.sqlite"))

@@ -69,6 +69,7 @@ def compress(given: Input) -> Input:
     return Input(given.format, path if path.is_dir() else path.with_name(path.name + ".gz"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRITERS)
 def test_round_trip(kind: str, terms: list[Term], tmp_path: Path) -> None:
     expected = {

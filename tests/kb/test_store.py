@@ -205,6 +205,7 @@ def test_iterators(kb: KnowledgeBase) -> None:
 TAGS = ["", "de", "de-at", "de-ch", "en", "zh", "zh-hant", "zh-hant-tw"]
 
 
+@pytest.mark.slow
 def test_language_filters_agree(tmp_path: Path) -> None:
     """Queries and builds filter as :func:`medlink.language.tags.wanted` does."""
     rows = [f"H:{number}\tname {number}\t{tag}" for number, tag in enumerate(TAGS)]

@@ -24,6 +24,7 @@ def loaded(house: Path, out: Path, under: Sequence[str] = (), not_under: Sequenc
         return {concept.concept_id for concept in kb.iter_concepts()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("under", "not_under", "expected"),
     [
@@ -88,6 +89,7 @@ GRAPHS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30)
 CHOSEN = st.lists(st.integers(0, 9), max_size=3)
 
 
+@pytest.mark.slow
 @tried(100)
 @given(GRAPHS, CHOSEN, CHOSEN)
 def test_against_an_oracle(edges: list[tuple[int, int]], under: list[int], not_under: list[int]) -> None:

@@ -22,6 +22,7 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
     assert AbbreviationTable("fr").abbreviation("KHK") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [
@@ -65,6 +66,7 @@ def test_a_bad_row_of_the_organs(italian: Path) -> None:
         BodySiteContext("it", Scanner("it", shared_analyser(shipped_forms())).scan(""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "word", "organ"),
     [

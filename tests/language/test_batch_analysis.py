@@ -51,6 +51,7 @@ def together(
     return [(tuple(words[start:end]), phrases[name]) for name, (start, end) in enumerate(pairwise(ends))]
 
 
+@pytest.mark.slow
 def test_names_are_analysed_as_each_alone() -> None:
     reader, wanted = BatchAnalyser(LexicalAnalyser(FORMS)), [alone(*name) for name in NAMES]
     assert together(reader, NAMES) == wanted

@@ -89,6 +89,7 @@ def test_phrases_may_be_added_after_a_search() -> None:
     assert text.places_of(["no", "fever", "cough"]) == [0, 2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_no_cue_stands_twice(language: str) -> None:
     """Rows are in order, have a source, and share no phrase."""

@@ -22,6 +22,7 @@ def test_many_as_each(texts: list[str]) -> None:
     assert normalise_all(texts) == [normalise(text) for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", ["a%sb", "'%s", "1,%s5", "s%s'x", "%s+"])
 def test_every_letter(around: str) -> None:
     texts = [around % chr(code) for code in range(0x3200) if chr(code) != "\n"]

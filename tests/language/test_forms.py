@@ -121,6 +121,7 @@ def test_saved_and_loaded(forms: LexiconForms, tmp_path: Path) -> None:
     assert again.find(WORD, "de", "leber") == forms.find(WORD, "de", "leber")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [TRIE, MEANINGS])
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"x" * 100])
 def test_a_damaged_file_is_one_error(name: str, content: bytes | None, tmp_path: Path) -> None:
@@ -133,6 +134,7 @@ def test_a_damaged_file_is_one_error(name: str, content: bytes | None, tmp_path:
         LexiconForms.load(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["nirenzyste", "leebr", "lebr", "herzz", "xleber", "qwrtzu", "fiebre"])
 def test_one_typing_error_against_every_form_there_is(forms: LexiconForms, word: str) -> None:
     head = f"{WORD}de "
@@ -144,6 +146,7 @@ def test_one_typing_error_against_every_form_there_is(forms: LexiconForms, word:
 _WORDS = st.text(st.sampled_from("abcé1"), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.sets(_WORDS, max_size=6), _WORDS)
 def test_all_forms_with_one_error_are_found(forms: set[str], word: str) -> None:

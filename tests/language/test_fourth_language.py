@@ -44,6 +44,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bundle"
 
 
+@pytest.mark.slow
 def test_links(bundle: Path) -> None:
     linker = Linker(Bundle(bundle))
     for text, concept, route in [
@@ -57,6 +58,7 @@ def test_links(bundle: Path) -> None:
         assert (best.concept_id, best.route) == (concept, route), text
 
 
+@pytest.mark.slow
 def test_finds_mentions(bundle: Path) -> None:
     nlp = spacy.blank("fr")
     nlp.add_pipe("medlink_mentions", config={"bundle": str(bundle)})
@@ -70,6 +72,7 @@ def test_finds_mentions(bundle: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_clusters() -> None:
     terms = ["rein gauche", "rein droit", "reins droits", "kidney"]
     guards = Guards(terms, ["fr", "fr", "fr", "en"])

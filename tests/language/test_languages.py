@@ -48,6 +48,7 @@ def test_shipped_languages_have_all_files() -> None:
         assert data.forms.stemmer
 
 
+@pytest.mark.slow
 def test_a_folder_is_found_by_worker_processes(french: None) -> None:
     assert languages() == ("de", "en", "es", "fr")
     code = "from medlink.language.text import Inflector; print(Inflector('fr').form(\"l'infarctus\"))"
@@ -97,6 +98,7 @@ def forms_of_all() -> list[object]:
     return found
 
 
+@pytest.mark.slow
 def test_a_fourth_language_touches_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     from medlink.models import load_encoder
 

@@ -18,6 +18,7 @@ def names(lexicon: Lexicon, word: str, language: str | None = None) -> set[str]:
     return {entry.name for entry, _ in lexicon.find(word, language)}
 
 
+@pytest.mark.slow
 def test_rules_of_the_shipped_tables(lexicon: Lexicon) -> None:
     for table in ("family", "term", "affix"):
         listed = Counter(entry.name for entry in lexicon.entries if entry.table == table)

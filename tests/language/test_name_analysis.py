@@ -191,6 +191,7 @@ def test_a_word_with_one_typing_error_is_the_word(wrong: str, right: str, langua
     assert LexicalAnalyser(READER.forms, mend=False).read(wrong, language).words[0].meanings == ()
 
 
+@pytest.mark.slow
 def test_own_words() -> None:
     """Own words are not corrected, and other words are corrected to them."""
     forms = with_own_words(READER.forms, ["Pneumnoie syndrome", "Qwarzel disease"])

@@ -51,6 +51,7 @@ def test_a_plus_belongs_to_a_formula_and_to_no_word() -> None:
     assert [word.entry.exact for word in found.words] == ["cd4+", "fieber", "nadph+", "a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -66,6 +67,7 @@ def test_words_are_those_of_names(text: str, language: str) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u200b\ufeff"])
 @pytest.mark.parametrize(
     ("language", "text", "words"),
@@ -94,6 +96,7 @@ def test_phrases_are_the_longest_from_left_to_right() -> None:
     assert found.meanings(place) == found.phrases[place] != ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["Der Patient hat Fieber. ", "-", "(", "?", "_ ", "*", "•", "…", "HWS ", "a"])
 def test_work_grows_with_the_length_of_a_text(unit: str) -> None:
     """Four times the text makes at most five times the calls."""

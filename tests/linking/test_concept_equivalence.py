@@ -90,6 +90,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return build(tmp_path_factory.mktemp("tables"), A="".join(a), B="".join(b), C="".join(c))
 
 
+@pytest.mark.slow
 def test_a_name_of_several_sources_is_one_concept(tables: Bundle) -> None:
     found = link(tables, "Hypothyreose")
     assert shape(found) == ("linked", "A:1", [("A:1", ("B:1", "C:1"))])
@@ -241,6 +242,7 @@ def ontologies(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return build(tmp_path_factory.mktemp("ontologies"), ab=ab, db=db, SNOMEDCT=bare)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mention", "same"),
     [

@@ -75,6 +75,7 @@ def test_word_features_by_hand(demo: Bundle) -> None:
     assert more["more"] > 0 == more["fewer"] == more["same_words"]
 
 
+@pytest.mark.slow
 def test_a_name_that_lacks_the_finding_of_the_mention(tmp_path: Path) -> None:
     table = tmp_path / "t.tsv"
     names = ("neuron", "neuronal loss", "neuron xyzzor")

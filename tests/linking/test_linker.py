@@ -203,6 +203,7 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return medlink.build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language", "concept_id", "route"),
     [

@@ -51,6 +51,7 @@ def umls(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return medlink.build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
 
 
+@pytest.mark.slow
 def test_common_findings_are_linked_to_the_finding(umls: Bundle) -> None:
     links = Linker(umls, language="en").link(FINDINGS)
     assert [link.concept_id for link in links] == [f"C1{number:06}" for number in range(len(FINDINGS))]
@@ -123,6 +124,7 @@ def test_prior_features(umls: Bundle) -> None:
     assert (found["C1"].preferred, found["C2"].preferred, found["C3"].kind) == (1.0, 0.0, -3.0)
 
 
+@pytest.mark.slow
 def test_a_compilation_and_its_sources_are_equivalent(tmp_path: Path) -> None:
     rows = [conso("C1", "Fever", SAB="HPO"), conso("C1", "Fever", SAB="DOID", ISPREF="N")]
     write_lines(tmp_path / "META" / "MRCONSO.RRF", rows)

@@ -78,6 +78,7 @@ def test_the_decision_can_be_replaced(demo: Bundle) -> None:
     assert not Linker(demo, decision=NeverNil(demo)).link(["qwrtz"])[0].nil
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_matches_of_the_finder_are_not_looked_up_again(
     language: str, demo: Bundle, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ def ids(one: CodeMapping) -> list[str]:
 ICD = {"code_system": "ICD10GM"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "name", "options", "targets", "link", "status", "evidence"),
     [

@@ -21,6 +21,7 @@ def read(bundle: Bundle, tmp_path: Path, text: str | bytes, name: str = "codes.c
     return read_codes(path, Targets(bundle.kb), **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_list(omop: Bundle, tmp_path: Path) -> None:
     found = read(omop, tmp_path, "Code;Description;Count;Unit;Language;Ward\nK1;Hb;12;g/dl;ger;A 1\n")
     assert [one.source for one in found.maps] == [SourceCode("K1", "Hb", 12, "g/dl", "de", (("Ward", "A 1"),))]

@@ -24,6 +24,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.mark.slow
 def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
     encoder = load_encoder(tiny, device="cpu")
     vectors = encoder.encode(["kidney", "liver", "kidney"])
@@ -138,6 +139,7 @@ def bare(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tiny.parent / "bert"
 
 
+@pytest.mark.slow
 def test_bare_checkpoint_gets_the_given_pooling(
     bare: Path, tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

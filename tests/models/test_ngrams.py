@@ -24,6 +24,7 @@ def naive(text: str, sizes: tuple[int, ...], words: bool, max_chars: int = 256) 
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=30), max_size=6), st.sampled_from([(3, 4, 5), (2, 3), (1,)]), st.booleans())
 def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ...], words: bool) -> None:
     if sizes == (1,):

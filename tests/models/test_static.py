@@ -89,6 +89,7 @@ def test_same_numbers_as_the_formula(marker_weight: float) -> None:
     assert encoder.encode([]).shape == (0, 6)
 
 
+@pytest.mark.slow
 def test_embeddings_depend_on_neither_batch_nor_cache(read: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*TEXTS, *(f"Nierenzyste Typ {i} der Leber {i % 7}" for i in range(300)), "KHK", "cervical carcinoma"]
     expected = read.encode(texts)
@@ -109,6 +110,7 @@ def test_threads_share_the_cache(read: StaticEncoder) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_the_weight_of_markers_does_not_depend_on_length() -> None:
     """A number that differs costs a long name as much similarity as a short one."""
     plain = random_encoder(CONFIG.replace(rows=50_000, dimension=300, marker_weight=0.0))
@@ -234,6 +236,7 @@ def test_wrong_tensors_are_refused() -> None:
         StaticEncoder(StaticConfig(families=False, rows=50, dimension=6, hidden=5), encoder.tensors)
 
 
+@pytest.mark.slow
 def test_builtin_encoder_speaks_three_languages() -> None:
     encoder = load_encoder()
     folder = Path(str(getattr(encoder, "folder", "")))
@@ -248,6 +251,7 @@ def test_builtin_encoder_speaks_three_languages() -> None:
     assert f"Fingerprint `{encoder.fingerprint}`" in card
 
 
+@pytest.mark.slow
 def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from medlink.models.static.module import StaticEmbedding

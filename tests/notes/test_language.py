@@ -35,6 +35,7 @@ def linked(pipeline: NotePipeline, *notes: Note) -> list[tuple[str, list[str]]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["de-at", ""])
 def test_names_with_a_region_or_without_a_language(tmp_path: Path, tag: str) -> None:
     folder = bundle(tmp_path, ("Fieber", tag), ("Gicht", tag))
@@ -43,6 +44,7 @@ def test_names_with_a_region_or_without_a_language(tmp_path: Path, tag: str) -> 
         assert linked(pipeline, Note("n", GERMAN)) == [("de", ["Fieber", "Gicht"])]
 
 
+@pytest.mark.slow
 def test_languages_to_detect() -> None:
     assert NoteLanguages(["es-mx"]).candidates == ["es"]
     assert NoteLanguages(["de", "de-at", "fr"]).candidates == ["de", "fr"]
@@ -53,6 +55,7 @@ def test_languages_to_detect() -> None:
     assert NoteLanguages(["de", "xx"]).detect(Note("n", GERMAN)) == "de"
 
 
+@pytest.mark.slow
 def test_the_language_of_the_note(tmp_path: Path) -> None:
     folder = bundle(tmp_path, ("fièvre", "fr"), ("asthma", "en"), ("goutte", ""), ("Fieber", "de"))
     note = Note("n", "Fièvre, asthma, goutte.", "fr-CA")
@@ -60,6 +63,7 @@ def test_the_language_of_the_note(tmp_path: Path) -> None:
     assert linked(NotePipeline(folder, other_languages=False), note) == [("fr", ["Fièvre", "goutte"])]
 
 
+@pytest.mark.slow
 def test_an_unsupported_language_is_a_problem(demo_path: Path) -> None:
     problems = {"German": "unknown language 'German'", "ja": "does not separate words", "zh": "does not separate words"}
     *bad, good = NotePipeline(demo_path).link([Note("n", "fever", language) for language in (*problems, "en")])
@@ -80,6 +84,7 @@ def test_the_language_of_all_notes(demo_path: Path) -> None:
         NoteLanguages(["en"]).detect(Note("n", "x", "Klingon"))
 
 
+@pytest.mark.slow
 def test_tokens() -> None:
     tokenizer = blank("en").tokenizer
     assert [token.text for token in tokenizer("pain.nan -cyst")] == ["pain", ".", "nan", "-", "cyst"]
@@ -95,6 +100,7 @@ GLUED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_marks_between_mentions(demo_path: Path) -> None:
     for one in NotePipeline(demo_path, language="de").link([Note(text, text) for text in GLUED]):
         read = [(m.link.mention, one.note.text[m.start : m.end], m.link.concept_id) for m in one.mentions]
@@ -111,6 +117,7 @@ NONE = ("Na+", "K+", "NAD+", "NADPH+", "NH4+", "Ca2+", "CD4+", "Iodo4+", "x7Fieb
 """Ions and markers, whose names here lack the charge, and an identifier."""
 
 
+@pytest.mark.slow
 def test_marks_around_a_mention(tmp_path: Path) -> None:
     """A name that ends in a plus, or contains marks, is found as a whole."""
     findings, others = [*WORDS[::2], "Übelkeit"], [name.rstrip("+") for name in NONE[:-1]]

@@ -262,6 +262,7 @@ def test_a_truncated_or_missing_file(demo: Bundle, tmp_path: Path, learned: Path
             NotePipeline(demo, learned=path)
 
 
+@pytest.mark.slow
 def test_unknown_concepts(demo: Bundle, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     other = ROW | {"mention": "karies", "seen": {"": {"X:1": 3}}}
     path = write(tmp_path / "learned.jsonl", HEAD, other, ROW)

@@ -34,6 +34,7 @@ def recogniser(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
+@pytest.mark.slow
 def test_a_spacy_pipeline_as_finder(demo: Bundle, recogniser: Path) -> None:
     note, pipeline = Note("n", "No fever since Tuesday, but asthma.", "en"), NotePipeline(demo, finder=str(recogniser))
     (own,), (other,) = NotePipeline(demo).link([note]), pipeline.link([note])
@@ -136,6 +137,7 @@ def test_threads_share_a_pipeline(demo: Bundle) -> None:
 BATCH = 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_counts_of_all_processes(demo: Bundle, processes: int, tmp_path: Path) -> None:
     words = ["kidney failure", "diabetes"]

@@ -6,6 +6,8 @@ import gc
 import sys
 from types import ModuleType
 
+import pytest
+
 from medlink import LinkedNote, Linker, Note, NotePipeline
 from medlink.index import Bundle
 
@@ -27,6 +29,7 @@ def contains_marker(value: object, seen: set[int], depth: int = 0) -> bool:
     return any(contains_marker(one, seen, depth + 1) for one in inside)
 
 
+@pytest.mark.slow
 def test_no_cache_contains_a_word_of_a_note(demo: Bundle) -> None:
     """Search all functools caches and collections of modules."""
     pipeline = NotePipeline(demo)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import medlink
 
 PACKAGE = Path(medlink.__file__).parent
@@ -86,6 +88,7 @@ DISTRIBUTIONS = {"scispacy": {"scispacy"}, "pyspark": {"pyspark"}} | {
 }
 
 
+@pytest.mark.slow
 def test_base_imports_are_required() -> None:
     base = requirements()[""] | {"faiss-cpu", "faiss-gpu"}
     for file, library, extra in libraries():
@@ -93,12 +96,14 @@ def test_base_imports_are_required() -> None:
             assert DISTRIBUTIONS[library] & base, f"{file} imports {library}, which setup.cfg does not require"
 
 
+@pytest.mark.slow
 def test_requirements_are_imported() -> None:
     imported = set().union(*(DISTRIBUTIONS[library] for _, library, _ in libraries()))
     assert requirements()[""] <= imported
     assert {"sentence-transformers", "scispacy"} <= imported
 
 
+@pytest.mark.slow
 def test_imports_of_extras_are_in_the_extra_that_is_named() -> None:
     known = requirements()
     # what comes with sentence-transformers

@@ -57,6 +57,7 @@ def test_every_occurrence_has_the_first_definition() -> None:
     assert set(found.values()) == {"Mitral stenosis"}
 
 
+@pytest.mark.slow
 def test_many_brackets_take_linear_time() -> None:
     assert pairs("en", "( " * 20_000 + "fever" + " )" * 20_000) == {}
     assert pairs("en", "(AB) " * 20_000) == {}
@@ -76,6 +77,7 @@ def test_scispacy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_detector("none", "en") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serializable", [False, True])
 def test_abbreviations_of_a_pipeline_are_used(demo_path: Path, *, serializable: bool) -> None:
     pytest.importorskip("scispacy.abbreviation", reason=WHY)  # registers its factory

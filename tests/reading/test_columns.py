@@ -16,6 +16,7 @@ from medlink.reading.features import KINDS, SPAN, UNRANKED, SpanColumns
 from medlink.reading.reader import TextReader
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_columns_against_counting(demo: Bundle, language: str) -> None:
     finder, rng = TextReader(demo, language), random.Random(7)
@@ -69,6 +70,7 @@ def test_the_filter_drops_unlikely_spans(demo: Bundle, language: str, text: str)
     assert np.isfinite(rows).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_chunks_do_not_change_the_result(demo: Bundle, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = TextReader(demo, language)

@@ -31,6 +31,7 @@ def index(folder: Path) -> ConceptIndex:
     return Bundle(folder).index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [
@@ -74,6 +75,7 @@ def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str
     assert all(wanted[member] <= found[member] for member in wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [

@@ -37,6 +37,7 @@ def found(folder: Path, text: str, language: str, **options: object) -> Found:
     return [(text[m.start : m.end], m.link.concept_id, m.link.expanded) for m in read]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language", "wanted"),
     [
@@ -52,6 +53,7 @@ def test_families(folder: Path, text: str, language: str, wanted: Found) -> None
     assert found(folder, text, language, verbatim=True) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [
@@ -80,6 +82,7 @@ def test_mentions_and_concepts(folder: Path, language: str, text: str, wanted: F
     assert found(folder, text, language) == wanted
 
 
+@pytest.mark.slow
 def test_abbreviations_can_be_switched_off(folder: Path) -> None:
     assert found(folder, "Z. n. TVT links.", "de", abbreviations="none") == []
 
@@ -92,6 +95,7 @@ def test_a_word_that_leaves_out_the_organ(folder: Path) -> None:
         assert expanded.isdisjoint({"periphere Ödeme", "Peripheral edema"})
 
 
+@pytest.mark.slow
 def test_filters_apply_to_the_finder(folder: Path) -> None:
     text = "Fever, arterielle Hypertonie."
     assert {concept for _, concept, _ in found(folder, text, "de", languages=("de",))} - {None} == {"X:1"}
@@ -104,6 +108,7 @@ def test_the_score_depends_on_the_context(folder: Path) -> None:
     assert 0 < beside < plain < 1
 
 
+@pytest.mark.slow
 def test_batches_and_single_notes_are_the_same(folder: Path) -> None:
     texts = ["Fever and cough.", "", "Beinödeme, TVT", "Fever (F). Enlarged liver."] * 5
     notes = [Note(str(at), text) for at, text in enumerate(texts)]
@@ -122,18 +127,21 @@ def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bundle_of(tmp_path_factory.mktemp("two"), own=own, other=names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prefer", "concept"), [("own", "G:1"), ("other", "L:1")])
 def test_a_name_of_two_sources_is_not_reworded(two_sources: Path, prefer: str, concept: str) -> None:
     """The lexicon has it as a lay word for a name of one source only."""
     assert found(two_sources, "Herzinfarkt.", "de", prefer=[prefer]) == [("Herzinfarkt", concept, None)]
 
 
+@pytest.mark.slow
 def test_an_abbreviation_inside_a_longer_name(two_sources: Path) -> None:
     wanted = [("exazerbierte COPD", "G:2", None)]
     assert found(two_sources, "Es besteht eine exazerbierte COPD.", "de") == wanted
     assert found(two_sources, "Bekannte COPD.", "de")[0][1] == "L:2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "none", "some", "concept"),
     [

@@ -39,6 +39,7 @@ def scores(demo: Bundle, language: str, some: list[Note]) -> Scores:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_pipeline_linker_and_spacy_give_the_same_score(demo: Bundle, demo_path: Path, language: str) -> None:
     some = notes(demo, language)
@@ -62,6 +63,7 @@ def test_pipeline_linker_and_spacy_give_the_same_score(demo: Bundle, demo_path: 
     assert {at: spacy[at] for at in same} == {at: pipeline[at] for at in same}
 
 
+@pytest.mark.slow
 def test_spark_gives_the_same_score(demo: Bundle, demo_path: Path) -> None:
     pandas = pytest.importorskip("pandas", reason="pandas comes with medlink[spark]")
     from medlink.spark import BundleLocation, link_partition
@@ -102,6 +104,7 @@ def test_another_qualifier(demo: Bundle) -> None:
     assert [m.qualifiers.presence for m in read.mentions if m.qualifiers] == ["uncertain", "uncertain"]
 
 
+@pytest.mark.slow
 def test_a_part_of_a_window_is_found(tmp_path: Path) -> None:
     names = ("1\tAllergic rhinitis", "1\tHay fever", "2\tObstructive sleep apnea", "3\tFever")
     bundle = bundle_of(tmp_path, *(f"HP:{name}\ten" for name in names))

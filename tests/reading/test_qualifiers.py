@@ -45,6 +45,7 @@ def qualifiers_of(marked: str, language: str) -> list[tuple[str, str, str]]:
     return [(q.presence, q.temporality, q.experiencer) for q in READERS[language].read(text).qualifiers(places)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_examples_of_the_cues(language: str) -> None:
     path = language_data(language).table("cues")

@@ -111,6 +111,7 @@ def found(folder: Path, text: str, **options: Any) -> list[tuple[str, str | None
     return [(text[m.start : m.end], m.link.concept_id) for m in read]
 
 
+@pytest.mark.slow
 def test_the_option_changes_what_is_found(folder: Path) -> None:
     text = "Hb 7,9 g/dl, Krea 3,4 mg/dl, Temp. 39,2 °C"
     assert not NoteOptions().values
@@ -120,6 +121,7 @@ def test_the_option_changes_what_is_found(folder: Path) -> None:
     assert found(folder, text, values=True, verbatim=True) == []
 
 
+@pytest.mark.slow
 def test_a_negation_does_not_apply_to_a_value(folder: Path) -> None:
     text = "Kein Fieber, keine Dyspnoe, SpO2 88 %."
     read = mentions(folder, text, "de", values=True)
@@ -128,6 +130,7 @@ def test_a_negation_does_not_apply_to_a_value(folder: Path) -> None:
     assert found(folder, text, values=True, present_only=True) == [("SpO2 88 %", "V:3")]
 
 
+@pytest.mark.slow
 def test_a_former_value_and_one_of_a_relative(folder: Path) -> None:
     text = "Previous Hb 7.9 g/dl. Mother: Hb 7.1 g/dl."
     qualifiers = [m.qualifiers for m in mentions(folder, text, "en", values=True)]
@@ -137,6 +140,7 @@ def test_a_former_value_and_one_of_a_relative(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_values_in_json_lines_and_spacy(folder: Path, tmp_path: Path) -> None:
     text = "HR 128/min, Na 121 mmol/l (135-145), asks about fever."
     out = tmp_path / "links.jsonl"
@@ -161,6 +165,7 @@ def test_values_in_json_lines_and_spacy(folder: Path, tmp_path: Path) -> None:
     assert [span.kb_id_ for span in spans[:2]] == ["V:4", "V:5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "least"), [("de", 45), ("en", 14), ("es", 60)])
 def test_values_of_real_notes(shared: Path, language: str, least: int) -> None:
     count = 0

@@ -33,6 +33,7 @@ def facts(doc: Doc) -> list[tuple[object, ...]]:
     return [(s.text, s.start_char, s.end_char, s.kb_id_, s._.kb_ents, s._.medlink) for s in doc.ents]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [
@@ -54,11 +55,13 @@ def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: 
     json.dumps([span._.medlink for span in doc.ents])
 
 
+@pytest.mark.slow
 def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
     found = {s.text for s in make("en", demo_path)("He has ms and MS; as well as AS, or pt or PT. A be it.").ents}
     assert found == {"MS", "AS", "PT"}
 
 
+@pytest.mark.slow
 def test_decomposed_and_invisible_characters(demo_path: Path) -> None:
     text, nlp = demo_notes()["de"], make("de", demo_path)
     wanted = [(s.text, s.kb_id_) for s in nlp(text).ents]
@@ -68,6 +71,7 @@ def test_decomposed_and_invisible_characters(demo_path: Path) -> None:
     assert [s._.medlink["candidates"][0]["route"] for s in soft.ents] == ["exact", "exact"]
 
 
+@pytest.mark.slow
 def test_qualifiers_of_spans(demo_path: Path) -> None:
     text = "Allergies: gout. No fever. Mother has asthma."
     doc = make("en", demo_path)(text)
@@ -93,6 +97,7 @@ def test_qualifiers_of_other_entities(demo_path: Path) -> None:
     assert span._.medlink["presence"] == "absent"
 
 
+@pytest.mark.slow
 def test_mentions_do_not_replace_entities(demo_path: Path) -> None:
     nlp = spacy.blank("en")
     ruler = nlp.add_pipe("entity_ruler")
@@ -106,6 +111,7 @@ def test_mentions_do_not_replace_entities(demo_path: Path) -> None:
     assert all(s._.medlink is not None for s in doc.spans["medlink"])
 
 
+@pytest.mark.slow
 def test_another_span_group(demo_path: Path) -> None:
     @Language.component("test_own_spans")
     def own(doc: Doc) -> Doc:
@@ -143,6 +149,7 @@ def test_invalid_options_are_refused(demo_path: Path) -> None:
             nlp.add_pipe(name, config={"bundle": str(demo_path), **config})
 
 
+@pytest.mark.slow
 def test_each_option_changes_the_output(demo_path: Path) -> None:
     text = "Mitral stenosis (MS), chest pain, heart attack, aspirin, Diabetes mellitus"
     base = facts(make("en", demo_path)(text))
@@ -170,6 +177,7 @@ def test_each_option_changes_the_output(demo_path: Path) -> None:
     assert mentions(spans_key="other") == mentions()
 
 
+@pytest.mark.slow
 def test_batches_give_what_single_calls_give(demo_path: Path) -> None:
     nlp = make("en", demo_path)
     texts = ["chest pain", "", "MS and fever", "😀", "heart attack (HA). HA again"] * 9
@@ -185,6 +193,7 @@ def test_two_processes_after_the_parent_has_worked(demo_path: Path) -> None:
     assert there == here
 
 
+@pytest.mark.slow
 def test_documents_survive_bytes_and_docbin(demo_path: Path) -> None:
     nlp = make("en", demo_path)
     doc = nlp("Mitral stenosis (MS) with chest pain")
@@ -194,6 +203,7 @@ def test_documents_survive_bytes_and_docbin(demo_path: Path) -> None:
         assert facts(other) == facts(doc)
 
 
+@pytest.mark.slow
 def test_pipelines_survive_disk_bytes_and_pickle(demo_path: Path, tmp_path: Path) -> None:
     nlp = make("es", demo_path, k=2, threshold=0.4)
     text = "Infarto agudo de miocardio y fiebre"
@@ -215,6 +225,7 @@ def test_candidates_are_pairs_in_tuples(demo_path: Path) -> None:
     assert (span._.kb_ents, type(span._.kb_ents[0])) == ([("X:1", 1)], tuple)
 
 
+@pytest.mark.slow
 def test_a_saved_pipeline_without_its_bundle(demo_path: Path, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     gone = tmp_path / "bundle"
@@ -230,6 +241,7 @@ def test_a_saved_pipeline_without_its_bundle(demo_path: Path, tmp_path: Path) ->
     assert "links" in spacy.load(tmp_path / "model", config=override).pipe_names
 
 
+@pytest.mark.slow
 def test_a_saved_pipeline_refuses_another_bundle(demo_path: Path, tmp_path: Path) -> None:
     make("en", demo_path).to_disk(tmp_path / "model")
     build_bundle(tmp_path / "other", kb=small_kb(tmp_path / "kb.sqlite"))
@@ -266,6 +278,7 @@ STRANGE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_strange_notes(demo_path: Path, language: str) -> None:
     docs = list(build_pipeline(demo_path, language).pipe(STRANGE))

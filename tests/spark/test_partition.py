@@ -27,6 +27,7 @@ def linked(demo: Bundle, notes: list[tuple[Any, ...]], columns: str = "note text
     return pd.concat(found) if found else pd.DataFrame()
 
 
+@pytest.mark.slow
 def test_an_unreadable_note_is_a_row(demo: Bundle) -> None:
     notes = [
         (b"1", b"Kein Fieber.", b"de"),

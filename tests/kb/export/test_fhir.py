@@ -109,6 +109,7 @@ def test_names_of_other_sources_than_the_concept(tmp_path: Path) -> None:
     assert {one["code"]: one["display"] for one in data["concept"]} == {"C1": "cough", "C2": "fever"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "concept_id"), [("loinc", "2345-7"), ("hp", "W:1"), ("ops", "OPS:1")])
 def test_a_table_that_is_called_like_a_known_system(name: str, concept_id: str, tmp_path: Path) -> None:
     table = write_lines(tmp_path / f"{name}.csv", ["id,name,parent", f"{concept_id},a,", f"X,b,{concept_id}"])
@@ -119,6 +120,7 @@ def test_a_table_that_is_called_like_a_known_system(name: str, concept_id: str, 
     assert content(tmp_path / "again") == content(tmp_path / "kb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_another_library_takes_it(several: bool, house_kb: Path, tmp_path: Path) -> None:
     """It is valid to fhir.resources, whose CodeSystem of R4B is that of R4."""

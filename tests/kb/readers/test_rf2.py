@@ -154,6 +154,7 @@ def test_unranked_refsets_go_by_number(tmp_path: Path) -> None:
         assert kb.preferred_name("1") == "Edema"
 
 
+@pytest.mark.slow
 def test_national_extension(tmp_path: Path) -> None:
     """An extension adds names, and a later inactive row of it withdraws what the edition has."""
     edition(tmp_path / "international")

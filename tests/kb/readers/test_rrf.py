@@ -365,6 +365,7 @@ def built(folder: Path, out: Path, **given: Any) -> tuple[bytes, dict[str, int]]
     return out.read_bytes(), report.inputs[0].skipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [50, 1000, 1 << 18])
 def test_block_size(block: int, synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = built(synthetic, tmp_path / "kb")
@@ -372,6 +373,7 @@ def test_block_size(block: int, synthetic: Path, tmp_path: Path, monkeypatch: py
     assert built(synthetic, tmp_path / "kb") == whole
 
 
+@pytest.mark.slow
 def test_batches_equal_single_records(synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = built(synthetic, tmp_path / "kb")
     kinds = {record.kind.__name__ for record in read_rrf_batches(synthetic) if isinstance(record, Batch)}

@@ -55,6 +55,7 @@ def second(question: dict[str, Any]) -> object:
     return question["candidates"][1]["concept_id"]
 
 
+@pytest.mark.slow
 def test_the_chosen_candidate_comes_first(demo: Bundle) -> None:
     before = Linker(demo).link([PLAIN])[0]
     with serving(chooses(second)) as server:
@@ -151,6 +152,7 @@ def _cut_off(handler: BaseHTTPRequestHandler, _: object) -> None:
 HUGE = json.dumps({"choices": [{"message": {"content": "x" * (1 << 20)}}]}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -181,6 +183,7 @@ def test_without_a_valid_answer_the_order_stays(
     assert "breath" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers(demo: Bundle) -> None:
     end = Event()
     ranker, _, server = link_with(demo, lambda *_: end.wait(30) and None, timeout=0.2, retries=2)

@@ -107,6 +107,7 @@ def test_definitions_are_in_the_language_of_the_mention(demo: Bundle, monkeypatc
     assert candidate_texts(demo, [], []) == []
 
 
+@pytest.mark.slow
 def test_the_component_has_the_option(demo: Bundle) -> None:
     nlp = spacy.blank("en")
     with serving(chooses(lambda question: question["candidates"][1]["concept_id"])) as server:

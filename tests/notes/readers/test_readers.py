@@ -145,6 +145,7 @@ def test_an_unreadable_table(notes: dict[str, str], message: str, tmp_path: Path
     assert caught.value.remedy
 
 
+@pytest.mark.slow
 def test_invalid_addresses_and_passwords(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a table or a query, and not both"):
         SqlNotes("sqlite:///a.db", "note", "select 1")

@@ -187,6 +187,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Rows]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_round_trip(reader: str, run: Run, linked: dict[str, LinkedNote], demo: Any, tmp_path: Path) -> None:
     name, read = READERS[reader]
@@ -315,6 +316,7 @@ def test_failures_stay_if_no_note_can_be_read(run: Run, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.jsonl", "n.csv", "notes.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["o.jsonl", "o.parquet", "brat", "docbin", "o.db"])
 def test_new_files_are_private(name: str, run: Run, tmp_path: Path) -> None:
     out = tmp_path / name
@@ -342,6 +344,7 @@ def test_sqlite_keeps_a_nul(run: Run, tmp_path: Path) -> None:
     assert messages == []
 
 
+@pytest.mark.slow
 def test_a_folder_of_medlink_is_replaced(run: Run, tmp_path: Path) -> None:
     def files() -> Iterator[str]:
         return (path.name for path in sorted((tmp_path / "o").iterdir()))

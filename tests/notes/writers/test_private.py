@@ -18,6 +18,7 @@ from medlink.notes.writers.rows import COLUMNS
 MARKER = "Quartermainitis"
 
 
+@pytest.mark.slow
 def test_notes_do_not_leak(
     demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

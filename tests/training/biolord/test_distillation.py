@@ -265,6 +265,7 @@ def test_ridge_refuses_useless_inputs(x: np.ndarray[Any, Any]) -> None:
         fit_ridge([(x, np.ones((len(x), 1)))], penalty=0.1)
 
 
+@pytest.mark.slow
 def test_the_head_is_linear_and_depends_on_its_seed(bert: Path, tmp_path: Path) -> None:
     model, trunk = with_head(bert, 3, seed=1)
     output, below = model.encode(["a stone"]), trunk.encode(["a stone"])
@@ -327,6 +328,7 @@ def test_the_loss_against_a_loop() -> None:
 # the phase
 
 
+@pytest.mark.slow
 def test_the_folders_hold_the_base_without_its_head_and_a_card(
     bert: Path, narrow_bert: Path, uninterrupted: list[Path]
 ) -> None:
@@ -353,6 +355,7 @@ def test_every_option_changes_the_weights(bert: Path, narrow_bert: Path, tmp_pat
     assert len(seen) == len(changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["fitting", "run 2"])
 def test_a_killed_run_resumes_to_the_same_weights(
     at: str, bert: Path, narrow_bert: Path, uninterrupted: list[Path], tmp_path: Path
@@ -380,6 +383,7 @@ def test_a_killed_run_resumes_to_the_same_weights(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.slow
 def test_the_measure_is_of_the_encoder_without_its_head(bert: Path, narrow_bert: Path, tmp_path: Path) -> None:
     widths: list[int] = []
 
@@ -394,6 +398,7 @@ def test_the_measure_is_of_the_encoder_without_its_head(bert: Path, narrow_bert:
     assert "step of the best: 4" in card
 
 
+@pytest.mark.slow
 def test_refusals(bert: Path, narrow_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"11 dimensions from 8 targets of 12.*at most 7 dimensions"):
         distil(bert, narrow_bert, tmp_path / "out", RECIPE.replace(dimension=11))

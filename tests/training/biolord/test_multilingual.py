@@ -186,6 +186,7 @@ def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 # the phase
 
 
+@pytest.mark.slow
 def test_the_folder_holds_the_student_and_a_card(bert: Path, other_bert: Path, tmp_path: Path) -> None:
     encoder = distil(bert, other_bert, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -198,6 +199,7 @@ def test_the_folder_holds_the_student_and_a_card(bert: Path, other_bert: Path, t
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
 
+@pytest.mark.slow
 def test_a_student_of_another_width(narrow_bert: Path, other_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"embeds in 12 dimensions, the teacher in 16\. .* with project"):
         distil(narrow_bert, other_bert, tmp_path / "out")
@@ -216,6 +218,7 @@ def test_the_layer_comes_before_the_normalisation(narrow_bert: Path) -> None:
     assert not np.array_equal(match_width(normalised, 16, seed=2).encode(["ache"]), wide.encode(["ache"]))
 
 
+@pytest.mark.slow
 def test_refusals(bert: Path, other_bert: Path, tmp_path: Path) -> None:
     for options, message in (
         ({"filter": "builtin", "low": 0.5}, "one of low and high is given without the other"),

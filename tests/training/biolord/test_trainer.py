@@ -31,6 +31,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBasePairs:
         return KnowledgeBasePairs(TrainingView(kb), PairRecipe(pairs=80))
 
 
+@pytest.mark.slow
 def test_contrastive_from_a_knowledge_base(bert: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = BioLordTrainer(pairs, bert, RECIPE, about={"knowledge base": "`abc`"})
@@ -76,6 +77,7 @@ class FourDescriptions:
         yield [Pair(name, name, text, "definition") for name, text in zip(self.names, self.texts, strict=True)]
 
 
+@pytest.mark.slow
 def test_a_static_encoder_learns_descriptions(static_encoder: Path, tmp_path: Path) -> None:
     measures = [0.1, 0.3, 0.2]
     recipe = RECIPE.replace(epochs=30, batch_size=4, evaluate_steps=10, learning_rate=2e-2)

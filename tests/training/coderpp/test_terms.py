@@ -162,6 +162,7 @@ def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
     np.testing.assert_array_equal(made["label"].numpy(), terms.share_concept(np.array([1, 0, 8])))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
 def test_workers_change_nothing(terms: Terms, bert: Path) -> None:

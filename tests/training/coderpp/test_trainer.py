@@ -45,6 +45,7 @@ def fingerprint(static_encoder: Path, out: Path, recipe: CoderPlusPlusRecipe) ->
     return CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(out).fingerprint
 
 
+@pytest.mark.slow
 def test_training_separates_concepts(static_encoder: Path, tmp_path: Path) -> None:
     CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE.replace(epochs=12, learning_rate=2e-2)).train(tmp_path / "out")
     texts = [name.text for name in NAMES]
@@ -57,6 +58,7 @@ def test_training_separates_concepts(static_encoder: Path, tmp_path: Path) -> No
     assert gaps[1] > gaps[0] + 0.3
 
 
+@pytest.mark.slow
 def test_the_folder_is_a_static_encoder_with_a_card(
     static_encoder: Path, uninterrupted: tuple[Path, list[str]]
 ) -> None:
@@ -91,6 +93,7 @@ def test_the_log_has_loss_pairs_and_neighbours(uninterrupted: tuple[Path, list[s
 
 
 # within a round of 3 steps, at the end of one, and in the last round of 2 steps
+@pytest.mark.slow
 @pytest.mark.parametrize(("refresh", "step"), [("epoch", 7), ("never", 6), (2, 11)])
 def test_a_killed_run_resumes_to_the_same_weights(
     step: int, refresh: str | int, static_encoder: Path, tmp_path: Path
@@ -127,6 +130,7 @@ def test_a_transformer(bert: Path, tmp_path: Path) -> None:
     assert len(seen) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every", "numbers"), [(100, [["2"], ["3"]]), (5, [["1", "2"], ["1", "3"]])])
 def test_neighbours_of_earlier_rounds_are_deleted(
     every: int, numbers: list[list[str]], static_encoder: Path, tmp_path: Path
@@ -143,6 +147,7 @@ def test_neighbours_of_earlier_rounds_are_deleted(
     assert [seen["step 8"], seen["step 12"]] == numbers
 
 
+@pytest.mark.slow
 def test_infinite_weights_leave_the_last_good_checkpoint(
     static_encoder: Path, uninterrupted: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +261,7 @@ def test_two_processes_resume_to_the_same_weights(
     assert both == [[*range(12)] * 4, [*range(12, 24)] * 4], "each embeds its part of the terms, in each round"
 
 
+@pytest.mark.slow
 def test_the_recipe_follows_the_encoder(static_encoder: Path, bert: Path, tmp_path: Path) -> None:
     assert CoderPlusPlusTrainer(NAMES, static_encoder).recipe == CoderPlusPlusRecipe.static()
     assert CoderPlusPlusTrainer(NAMES, bert).recipe == CoderPlusPlusRecipe()

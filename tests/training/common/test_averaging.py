@@ -64,6 +64,7 @@ def test_different_shapes_are_refused() -> None:
         average([])
 
 
+@pytest.mark.slow
 def test_the_mean_of_transformers_is_that_of_their_state(three: list[Path], tmp_path: Path) -> None:
     mean = soup(three, tmp_path / "deep" / "out")
     states = [SentenceTransformer(str(folder), device="cpu").state_dict() for folder in three]
@@ -126,6 +127,7 @@ def test_invalid_folders(three: list[Path], tmp_path: Path) -> None:
             soup(three, taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "key", "refused"),
     [
@@ -178,6 +180,7 @@ def test_damage_is_named(pair: list[Path], tmp_path: Path) -> None:
         soup(pair, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_folder_of_several_encoders_stands_for_them(three: list[Path], tmp_path: Path) -> None:
     for i, folder in enumerate(three):
         shutil.copytree(folder, tmp_path / "runs" / f"run-{i + 1}")

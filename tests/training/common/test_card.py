@@ -19,6 +19,7 @@ from medlink.training.recipes import RunOptions, StsRecipe
 TEXTS = ["fever", "cough", "a rash of the skin"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalised", [False, True])
 def test_the_length_of_the_embeddings(normalised: bool, bert: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(bert))

@@ -93,6 +93,7 @@ def losses(lines: list[str]) -> list[float]:
     return [float(found[1]) for line in lines if (found := re.search(r" loss (\S+) ", line))]
 
 
+@pytest.mark.slow
 def test_the_log_and_the_summary(bert: Path, uninterrupted: tuple[str, RunSummary, list[str]]) -> None:
     weights, figures, lines = uninterrupted
     assert weights != compute_fingerprint(SentenceTransformer(str(bert), device="cpu"))
@@ -106,6 +107,7 @@ def test_the_log_and_the_summary(bert: Path, uninterrupted: tuple[str, RunSummar
 
 
 # before a checkpoint, at the end of an epoch, at the last step
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [(1, 6), (5, 10)])
 def test_a_run_killed_twice_ends_in_the_same_weights(
     stops: tuple[int, int], bert: Path, uninterrupted: tuple[str, RunSummary, list[str]], tmp_path: Path
@@ -219,6 +221,7 @@ def test_the_best_weights_are_written(bert: Path, tmp_path: Path) -> None:
     assert train(bert, tmp_path / "d", recipe.replace(evaluate_steps=7), evaluate=measured(0.2, 0.1))[1].best_step == 7
 
 
+@pytest.mark.slow
 def test_training_stops_when_the_patience_runs_out(bert: Path, tmp_path: Path) -> None:
     recipe = RECIPE.replace(evaluate_steps=2, patience=2)
     weights, figures = train(bert, tmp_path / "alone", recipe, evaluate=measured(0.3, 0.2, 0.1))
@@ -233,6 +236,7 @@ def test_training_stops_when_the_patience_runs_out(bert: Path, tmp_path: Path) -
     assert resumed[1].steps == 6
 
 
+@pytest.mark.slow
 def test_a_nan_measure(bert: Path, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"the development measure is nan at step 5\. Remedy: measure on data whose"):
         train(bert, tmp_path, evaluate=lambda _: float("nan"))
@@ -250,6 +254,7 @@ def break_loss(monkeypatch: pytest.MonkeyPatch, at: int, value: float) -> list[i
     return calls
 
 
+@pytest.mark.slow
 def test_a_nan_loss_names_the_batch(
     bert: Path, uninterrupted: tuple[str, RunSummary, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +265,7 @@ def test_a_nan_loss_names_the_batch(
     assert train(bert, tmp_path, resume=True)[0] == uninterrupted[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "calls"), [(4, 6), (9, 10)])
 def test_pending_losses_of_a_gpu_are_checked_before_saving(
     step: int, calls: int, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -273,6 +279,7 @@ def test_pending_losses_of_a_gpu_are_checked_before_saving(
     assert (found and found.name) == ("checkpoint-6" if step > 6 else None)
 
 
+@pytest.mark.slow
 def test_a_start_with_nan_embeddings(bert: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(bert), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
@@ -280,6 +287,7 @@ def test_a_start_with_nan_embeddings(bert: Path, tmp_path: Path) -> None:
         fit(model, Pairs(), InfoNceLoss(0.05), RECIPE, work=tmp_path)
 
 
+@pytest.mark.slow
 def test_refusals(bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="checkpoint_steps is 0, at least 1 expected"):
         train(bert, tmp_path, checkpoint_steps=0)
@@ -373,6 +381,7 @@ def unfinished(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "detail"),
     [
@@ -400,6 +409,7 @@ def test_damage_is_named(
     assert (tmp_path / "work" / "checkpoint-4").exists()
 
 
+@pytest.mark.slow
 def test_a_pickle_in_a_checkpoint_is_not_opened(bert: Path, unfinished: Path, tmp_path: Path) -> None:
     shutil.copytree(unfinished, tmp_path / "work")
 
@@ -413,6 +423,7 @@ def test_a_pickle_in_a_checkpoint_is_not_opened(bert: Path, unfinished: Path, tm
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_an_unfinished_checkpoint_is_skipped(
     bert: Path, uninterrupted: tuple[str, RunSummary, list[str]], unfinished: Path, tmp_path: Path
 ) -> None:
@@ -427,6 +438,7 @@ def test_an_unfinished_checkpoint_is_skipped(
     assert lines[0].startswith("step 5/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", [SentenceTransformer, torch])
 def test_a_full_disk_loses_nothing(
     owner: Any,

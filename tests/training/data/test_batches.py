@@ -56,6 +56,7 @@ def test_candidates_are_read_on_demand() -> None:
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_results_come_in_order(workers: int) -> None:
     # a function that cannot be pickled
@@ -64,11 +65,13 @@ def test_results_come_in_order(workers: int) -> None:
     assert list(prefetch(divmod, [], workers)) == []
 
 
+@pytest.mark.slow
 def test_results_from_other_processes() -> None:
     assert set(prefetch(os.getpid, [()] * 3, 0)) == {os.getpid()}
     assert os.getpid() not in set(prefetch(os.getpid, [()] * 3, 2))
 
 
+@pytest.mark.slow
 def test_the_prefetch_is_bounded() -> None:
     given: list[int] = []
 
@@ -85,6 +88,7 @@ def test_the_prefetch_is_bounded() -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_a_process_that_the_system_ends_is_named() -> None:
     def die(number: int) -> int:
         if number == 2:

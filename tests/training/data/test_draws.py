@@ -90,6 +90,7 @@ def test_shares_are_spread_evenly(share: float) -> None:
     assert cumulative_count(0.15, 10**8) == 15 * 10**6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "languages"), [(0, None), (2, ["de", "en"])])
 def test_sources_against_records(tmp_path: Path, seed: int, languages: list[str] | None) -> None:
     kb = random_kb(tmp_path, concepts=60, seed=seed)

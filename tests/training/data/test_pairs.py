@@ -77,6 +77,7 @@ def test_descriptions_by_hand(drugs: KnowledgeBase) -> None:
     }
 
 
+@pytest.mark.slow
 def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: KnowledgeBase) -> None:
     # of the four one has a definition, and two have no relation that can be put into words
     of_drug = [Definition("C2", "something which is a kind of thing", "en")]
@@ -94,6 +95,7 @@ def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: K
     assert found == list(iter_descriptions(view, 1, seed=1)) != list(iter_descriptions(view, 1, seed=2))
 
 
+@pytest.mark.slow
 def test_pairs_agree_with_the_knowledge_base(kb: KnowledgeBase, view: TrainingView) -> None:
     relations: dict[str, set[str]] = {"isa": set(), "finding_site_of": set(), "may_treat": set(), "due_to": set()}
     triples = defaultdict(set)
@@ -136,6 +138,7 @@ def test_pairs_agree_with_the_knowledge_base(kb: KnowledgeBase, view: TrainingVi
     assert openings["type"] / total == pytest.approx(1 / 9, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "name_share"), [(2, 0.3), (16, 0.0), (64, 0.3)])
 def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, size: int, name_share: float) -> None:
     forms: dict[str, set[str]] = defaultdict(set)
@@ -152,6 +155,7 @@ def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, 
             assert not forms[first.concept_id] & forms[second.concept_id]
 
 
+@pytest.mark.slow
 def test_the_mix(view: TrainingView) -> None:
     kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=8000))))
     assert kinds["definition"] / kinds.total() == pytest.approx(0.15, abs=0.01)
@@ -203,6 +207,7 @@ def test_the_number_of_pairs(kb: KnowledgeBase, view: TrainingView) -> None:
     assert [len(batch) for batch in source.batches(0, 200)] == [77]
 
 
+@pytest.mark.slow
 def test_batches_depend_only_on_seed_and_epoch(kb: KnowledgeBase, view: TrainingView) -> None:
     source = KnowledgeBasePairs(view, RECIPE)
     first = list(source.batches(3, 16))
@@ -212,6 +217,7 @@ def test_batches_depend_only_on_seed_and_epoch(kb: KnowledgeBase, view: Training
     assert first != list(source.batches(4, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 1, 61, 62, 70])
 def test_a_late_start(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)
@@ -247,6 +253,7 @@ def test_a_generic_term_equal_to_the_name_is_left_open(tmp_path: Path) -> None:
     assert {pair.text for pair in pairs} == {"something which is a kind of Finding"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 def test_workers_change_nothing(view: TrainingView, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)

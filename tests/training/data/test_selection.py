@@ -55,6 +55,7 @@ def test_fully_specified_names_are_not_trained_on(kb: KnowledgeBase, tmp_path: P
     assert "Fraisen" not in {text for text, _ in view.name_texts(view.names.values).values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("languages", [None, ["en"], ["de", "es"], ["de-at"]])
 @pytest.mark.parametrize("without", [[], ["H:2"], ["H:1", "H:6", "no such id"]])
 def test_selection_against_a_full_scan(kb: KnowledgeBase, languages: list[str] | None, without: list[str]) -> None:

@@ -25,6 +25,7 @@ def make(lexicon: Lexicon, forms: LexiconForms) -> Make:
     return lambda text, language: {makers[language].make(text) for _ in range(60)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language", "name"),
     [
@@ -46,6 +47,7 @@ def test_word_forms(make: Make) -> None:
     assert make("xyzzy qqqq", "de") == make("xyzzy qqqq", "es") == {None}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_names(lexicon: Lexicon, forms: LexiconForms) -> None:
     makers = [Synthesiser(lexicon, "de", 7, forms) for _ in range(2)]
     first, second = ([maker.make("bilateral kidney cysts") for _ in range(5)] for maker in makers)

@@ -142,6 +142,7 @@ def test_added_definitions(kb: KnowledgeBase, more: list[Definition]) -> None:
     assert len({TrainingView(kb, definitions=given).digest for given in (more, changed, [], more)}) == 3
 
 
+@pytest.mark.slow
 def test_relations_change_the_digest(tmp_path: Path) -> None:
     digests = set()
     for name, rela in (("a", "treats"), ("b", "causes"), ("c", "treats")):

@@ -63,6 +63,7 @@ def test_a_share_is_held_out() -> None:
     assert hold_out(SETS, np.random.default_rng(1), 0.0) == (SETS, [])
 
 
+@pytest.mark.slow
 def test_a_knowledge_base_in_one_language_or_by_its_codes(demo_path: Path) -> None:
     every, german = read_sets(demo_path, SetOptions()), read_sets(demo_path, SetOptions(languages="de"))
     assert "DEMO:0021" in german
@@ -74,6 +75,7 @@ def test_a_knowledge_base_in_one_language_or_by_its_codes(demo_path: Path) -> No
         read_sets(demo_path, SetOptions(fuse="ICD-99"))
 
 
+@pytest.mark.slow
 def test_average_precision_against_a_loop_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.metrics import average_precision_score
 

@@ -66,6 +66,7 @@ def test_the_map_is_the_closed_form_above_the_encoder(static_encoder: Path, tmp_
     assert mean_average_precision(tmp_path / "out") > mean_average_precision(static_encoder) + 0.05
 
 
+@pytest.mark.slow
 def test_a_map_above_a_transformer_needs_no_module_of_ours(bert: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -75,6 +76,7 @@ def test_a_map_above_a_transformer_needs_no_module_of_ours(bert: Path, tmp_path:
     assert made.fingerprint != load_encoder(bert).fingerprint
 
 
+@pytest.mark.slow
 def test_the_network_learns_and_its_folder_is_an_encoder(static_encoder: Path, tmp_path: Path) -> None:
     recipe = RECIPE.replace(epochs=12, validation=0.0, hidden=256, cca=False, learning_rate=5e-3)
     made = ConceptualGroundingTrainer(SETS, static_encoder, recipe).train(tmp_path / "out")
@@ -98,6 +100,7 @@ def test_a_bundle_with_a_grounded_encoder(uninterrupted: tuple[Path, list[str]],
     assert link.concept_id == "C0"
 
 
+@pytest.mark.slow
 def test_training_stops_where_validation_is_no_better(static_encoder: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     recipe = RECIPE.replace(epochs=60, patience=1, learning_rate=1e-2)
@@ -107,6 +110,7 @@ def test_training_stops_where_validation_is_no_better(static_encoder: Path, tmp_
     assert [line.endswith("(best)") for line in measures] == [True] * (len(measures) - 1) + [False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 11])
 def test_a_killed_run_resumes_to_the_same_weights(
     step: int, static_encoder: Path, uninterrupted: tuple[Path, list[str]], tmp_path: Path

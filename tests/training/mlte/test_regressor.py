@@ -69,6 +69,7 @@ def test_kernels_against_scikit_learn_and_a_loop() -> None:
             np.testing.assert_allclose(found[row, block, [1, 3, 4]], [apart, product**3, math.tanh(product)])
 
 
+@pytest.mark.slow
 def test_means_are_those_of_each_text_alone(model, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, "_TEXTS", 2)
     found = block_means(model, TEXTS)
@@ -96,6 +97,7 @@ def test_features_of_pairs_in_parts(model, monkeypatch: pytest.MonkeyPatch) -> N
         pair_features(model, ["a"], ["a", "b"])
 
 
+@pytest.mark.slow
 def test_encoders_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(
         EncoderError, match=r"reads the blocks of a transformer, and a static encoder has none\. Remedy"
@@ -144,6 +146,7 @@ def test_a_head_by_hand() -> None:
     np.testing.assert_allclose(head(np.array([[5.0, 1.0], [1.0, -1.0]]), np.array([[4.0], [4.0]])), [7.25, -3.75])
 
 
+@pytest.mark.slow
 def test_betas_do_not_affect_each_other() -> None:
     together = fit_heads(FEATURES, EXTRA, GOLD, RECIPE)
     assert len(together) == 7
@@ -172,6 +175,7 @@ def test_a_head_is_trained_as_torch_would() -> None:
     np.testing.assert_allclose(fit_heads(FEATURES, EXTRA, GOLD, recipe)[0](FEATURES, EXTRA), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_training_learns_and_extra_features_help() -> None:
     recipe = MlteRecipe(beta=(0.0,))
     blind, seeing = fit_heads(FEATURES, NONE, GOLD, recipe)[0], fit_heads(FEATURES, EXTRA, GOLD, recipe)[0]

@@ -48,6 +48,7 @@ def scores(regressor: MlteRegressor, *, extra: bool = False) -> list[float]:
     return regressor.score(ONES, OTHERS, [pair.extra for pair in PAIRS] if extra else ()).tolist()
 
 
+@pytest.mark.slow
 def test_a_frozen_regressor_is_the_best_head_on_the_features(start: Path, frozen_one: Path) -> None:
     regressor = MlteRegressor.load(frozen_one)
     assert sorted(p.name for p in frozen_one.iterdir()) == ["encoder", "mlte.json", "mlte.safetensors"]
@@ -65,6 +66,7 @@ def test_a_frozen_regressor_is_the_best_head_on_the_features(start: Path, frozen
     assert regressor.score([], []).shape == (0,)
 
 
+@pytest.mark.slow
 def test_round_trip_and_reproducibility(start: Path, frozen_one: Path, tmp_path: Path) -> None:
     regressor = MlteRegressor.load(frozen_one)
     regressor.save(tmp_path / "copy")
@@ -85,6 +87,7 @@ def test_a_classifier_gives_probabilities(start: Path, tmp_path: Path) -> None:
     assert found[gold == 1].mean() > found[gold == 0].mean()
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights(start: Path, tmp_path: Path) -> None:
     trainer = MlteTrainer(PAIRS, start, TUNED, dev=PAIRS[:9])
     lines: list[str] = []
@@ -171,6 +174,7 @@ def test_starts_that_cannot_be_read(start: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_damaged_folders(frozen_one: Path, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"is no regressor: no mlte\.json in it"):
         MlteRegressor.load(tmp_path)

@@ -150,6 +150,7 @@ def test_the_sum_of_both_scores_orders(folder: Path, demo: Bundle, tmp_path: Pat
     ]
 
 
+@pytest.mark.slow
 def test_scores_are_calibrated(folder: Path, demo: Bundle) -> None:
     linker = medlink.load(demo.folder, ranker=str(folder))
     assert isinstance(linker.reranker, CrossEncoderRanker)
@@ -160,6 +161,7 @@ def test_scores_are_calibrated(folder: Path, demo: Bundle) -> None:
     assert linker.link(MENTIONS[1:2])[0].candidates[0].score == pytest.approx(score, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_context_and_definitions_are_read(
     folder: Path, demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

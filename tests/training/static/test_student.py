@@ -91,6 +91,7 @@ def test_accuracy_against_a_loop() -> None:
 # the student
 
 
+@pytest.mark.slow
 def test_the_folder_is_a_static_encoder_with_a_card(
     other_bert: Path, uninterrupted: tuple[Path, StaticStudent]
 ) -> None:
@@ -138,6 +139,7 @@ def test_the_start_is_an_encoder_or_a_shape(
     assert alone.config == shape
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights_and_figures(
     other_bert: Path, uninterrupted: tuple[Path, StaticStudent], tmp_path: Path
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_killed_run_resumes_to_the_same_weights_and_figures(
     assert cards[0] == cards[1]
 
 
+@pytest.mark.slow
 def test_refusals(other_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the student embeds in 17 dimensions, the teacher in 16"):
         distil(other_bert, tmp_path / "out", start=CONFIG.replace(dimension=17))

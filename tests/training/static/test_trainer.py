@@ -31,6 +31,7 @@ def names() -> list[Name]:
 RECIPE = StaticRecipe(epochs=20, batch_size=4, hard_epochs=5, learning_rate=0.01, seed=3)
 
 
+@pytest.mark.slow
 def test_training_learns_synonyms_without_common_letters(tmp_path: Path) -> None:
     lines: list[str] = []
     encoder = StaticTrainer(names(), CONFIG, RECIPE).train(tmp_path / "out", progress=lines.append)
