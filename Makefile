@@ -1,5 +1,5 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
-# make quick  set up and run the tests of every room that take a second or less, in a minute
+# make quick  set up and run the tests of every room that are not marked slow, in two minutes
 # make test   set up and run the tests
 # make check  format, lint, types and tests
 # make docs   build the documentation site into out/site
