@@ -166,7 +166,9 @@ def test_part_instead_of_a_bundle(
 
 @pytest.mark.slow
 def test_bundle_with_the_name_of_a_part(bundle: Path, tmp_path: Path) -> None:
-    build_bundle(shutil.copytree(part(bundle, "kb"), tmp_path / "kb-0123456789abcdef"))
+    named = shutil.copytree(part(bundle, "kb"), tmp_path / "kb-0123456789abcdef")
+    build_bundle(named)
+    assert Linker(named).link(["fever"]) == Linker(bundle).link(["fever"])
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ class VectorIndex(ABC):
 
     @staticmethod
     def _create(dimension: int) -> Any:
-        """An empty Faiss index, of kinds that need no training."""
+        """An empty Faiss index. Not abstract: kinds that must be trained build theirs in another way and have none."""
         raise NotImplementedError
 
     @staticmethod
