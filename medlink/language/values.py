@@ -21,7 +21,7 @@ Side = Literal["below", "to", "above", "from"]
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
     "link", "target", "change", "fluid", "blood", "years", "months", "child", "woman", "man", "pregnant", "high", "low",
-    "normal", "reference", "dose",
+    "normal", "reference", "dose", "thousands",
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
@@ -120,6 +120,8 @@ class ValueWords:
                 self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
         self.links = frozenset(map(key, self._phrases["link"]))
+        self.thousands = frozenset(self._phrases["thousands"])
+        """Marks between thousands: ``.`` in German and Spanish, ``,`` in English."""
         phrases, number = self.phrases, r"\d+(?:[.,]\d+)?"
         self.either = _whole(phrases("target", "change"))
         """Words before a number that was not measured: a target or a change."""

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain, pairwise, product
+from itertools import chain, islice, pairwise
 from typing import Literal, NamedTuple
 
 from medlink.language.values import (
@@ -44,6 +44,9 @@ _LOWER = re.compile(rf"{BLANK}?/{BLANK}?(\d{{2,3}})(?![\d/])")
 _UNIT_LIKE = re.compile(rf"{BLANK}?(?:[%°º‰^*×·]|x ?10|[^\W\d_]{{1,6}} ?/ ?\w)")
 _ROW = re.compile(r"[,;|/\s]{1,4}")  # between values in a row
 _ARROWS = {"↓": "low", "↑": "high"}
+_ARROW_SET = frozenset(_ARROWS)
+_ARROW = re.compile(r"↑+|↓+")
+_BEGINS = re.compile(r"(?:^|[,;:(\n])[ \t]*\Z")  # before an arrow that belongs to what follows
 _WINDOW = 90  # characters before a number that are searched for its name
 _LINKS = 5  # most words between a name and its number
 _SHORT = 6  # most letters of a name that may be abbreviated by a dot
@@ -94,6 +97,12 @@ def value_findings(text: str, language: str) -> list[ValueFinding]:
     return [] if words is None else list(_Note(text, words).findings())
 
 
+def arrow_findings(text: str, language: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Measures with an arrow and no number, as *Hb ↓* and *↑WBC*: start, end, names of the finding."""
+    words = value_words(language) if not _ARROW_SET.isdisjoint(text) else None
+    return [] if words is None else list(_Note(text, words).arrows())
+
+
 class _Note:
     def __init__(self, text: str, words: ValueWords) -> None:
         self._text, self._words = text, words
@@ -108,6 +117,33 @@ class _Note:
             if finding is not None:
                 yield finding
                 end = finding.end
+
+    def arrows(self) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        text = self._text
+        for arrow in _ARROW.finditer(text):
+            before = self._name(arrow.start())
+            begins = _BEGINS.search(text[max(0, arrow.start() - _SHORT) : arrow.start()])
+            behind = self._name_behind(arrow.end()) if begins else None
+            if before is not None and not _NUMBER.match(text, arrow.end() + (text[arrow.end() :][:1] == " ")):
+                start, end, called = before[0], arrow.end(), before[1]
+            elif behind is not None:
+                start, end, called = arrow.start(), *behind
+            else:
+                continue
+            side = _ARROWS[arrow[0][0]]
+            limits = [limit for limit in called.measure.limits if side == ("low" if limit.is_low else "high")]
+            if limits:
+                yield start, end, self._words.finding(limits[0])
+
+    def _name_behind(self, start: int) -> tuple[int, Called] | None:
+        """End of the name of a measure that begins right behind an arrow, and the measure."""
+        tokens = list(islice(TOKEN.finditer(self._text, start), self._words.longest))
+        if not tokens or self._text[start : tokens[0].start()].strip(" "):
+            return None
+        for last in reversed(tokens):
+            for called in self._words.names.get(key(self._text[tokens[0].start() : last.end()]), ()):
+                return last.end(), called
+        return None
 
     def _values(self) -> Iterator[_Measured]:
         end = 0
@@ -188,7 +224,12 @@ class _Note:
             if spaced and (unit := measure.unit.match(text, spaced.end())):
                 ends, end = [re.sub(r"\s", "", spaced[0])], spaced.end()
         stop = unit.end() if unit else end
-        flag, limit, after = self._printed(stop, ends[0], text[start : found.start()])
+        units = [list(measure.units)[int((unit.lastgroup or "u0")[1:])]] if unit else list(measure.bare)
+        # a number behind which the laboratory prints a flag needs no unit
+        readings = [self._readings(measure, number, units or list(measure.units)) for number in ends]
+        if not all(readings):
+            return
+        flag, limit, after = self._printed(stop, next(iter(readings[0])), text[start : found.start()])
         if (
             unit is None
             and not flag
@@ -197,17 +238,15 @@ class _Note:
             return
         if measure.form == "hundredths" and len(written.replace(",", ".").partition(".")[2]) < 2:
             return
-        units = [list(measure.units)[int((unit.lastgroup or "u0")[1:])]] if unit else list(measure.bare)
-        numbers = [_plausible(measure, number, units or list(measure.units)) for number in ends]
-        if not all(numbers) or (not units and not flag):
+        if not units and not flag:
             return
         if limit is not None:
+            number, possible = next(iter(readings[0].items()))
             conversions = [measure.units[name] for name in units or measure.units]
-            limit = next(
-                (_converted(limit, to) for to in conversions if _converted(_decimal(ends[0]), to) in numbers[0]), None
-            )
+            limit = next((_converted(limit, to) for to in conversions if _converted(number, to) in possible), None)
+        numbers = tuple(chain.from_iterable(chain.from_iterable(one.values()) for one in readings))
         doubtful = called.symbol and unit is None and not flag
-        yield _Measured(start, stop, measure, tuple(chain.from_iterable(numbers)), after, flag, limit, doubtful)
+        yield _Measured(start, stop, measure, numbers, after, flag, limit, doubtful)
 
     def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Measured]:
         lower = _LOWER.match(self._text, found.end())
@@ -218,25 +257,39 @@ class _Note:
         if unit is None and _UNIT_LIKE.match(self._text, lower.end()):
             return
         stop = unit.end() if unit else lower.end()
-        both = [_plausible(each, number, list(each.units)) for each, number in pair]
+        both = [self._readings(each, number, list(each.units)).get(float(number)) for each, number in pair]
         if all(both) and int(found[0]) > int(lower[1]):
             for (each, _), pressure in zip(pair, both, strict=True):
-                yield _Measured(start, stop, each, tuple(pressure), stop)
+                yield _Measured(start, stop, each, tuple(pressure or ()), stop)
 
-    def _printed(self, start: int, written: str, named: str) -> tuple[str, float | None, int]:
+    def _readings(self, measure: Measure, written: str, units: list[str]) -> dict[float, list[float]]:
+        """What a written number may be, with its values in the unit of the limits that a human being can have.
+
+        *1.350* is first a thousand in German, a decimal in English. The mark of thousands of the language decides
+        unless no human being can have the value.
+        """
+        numbers = dict.fromkeys([_decimal(written)] if _DECIMAL.fullmatch(written) else ())
+        if grouped := _THOUSANDS.fullmatch(written):
+            thousands = float(re.sub(r"\D", "", written))
+            if grouped[1] in self._words.thousands and _plausible(measure, thousands, units):
+                numbers.clear()
+            numbers[thousands] = None
+        found = {number: _plausible(measure, number, units) for number in numbers}
+        return {number: possible for number, possible in found.items() if possible}
+
+    def _printed(self, start: int, number: float, named: str) -> tuple[str, float | None, int]:
         """The flag of the laboratory (``low``, ``high``, ``normal`` or empty), its limit, and the end of both.
 
         ``named`` is the text before the number, which may contain an arrow.
         """
         flags, end = {kind for arrow, kind in _ARROWS.items() if arrow in named}, start
         limit: float | None = None
-        number = _DECIMAL.fullmatch(written)
         while len(flags) < 3:
             if flag := self._words.flag.match(self._text, end):
                 flags.add(flag.lastgroup or "")
                 end = flag.end()
-            elif number and (printed := self._words.reference.match(self._text, end)):
-                side, limit = _outside(_decimal(written), printed)
+            elif printed := self._words.reference.match(self._text, end):
+                side, limit = _outside(number, printed)
                 flags.add(side)
                 end = printed.end()
             else:
@@ -309,14 +362,9 @@ def _decimal(written: str) -> float:
     return float(written.replace(",", "."))
 
 
-def _plausible(measure: Measure, written: str, units: list[str]) -> list[float]:
-    """Possible numbers in the unit of the limits that a human being can have."""
-    numbers = set[float]()
-    if _DECIMAL.fullmatch(written):
-        numbers.add(_decimal(written))
-    if _THOUSANDS.fullmatch(written):
-        numbers.add(float(re.sub(r"\D", "", written)))
-    converted = (_converted(number, measure.units[unit]) for number, unit in product(sorted(numbers), units))
+def _plausible(measure: Measure, number: float, units: list[str]) -> list[float]:
+    """A number in the unit of the limits, by each possible unit of its own, where a human being can have it."""
+    converted = (_converted(number, measure.units[unit]) for unit in units)
     return sorted({number for number in converted if measure.lowest <= number <= measure.highest})
 
 
