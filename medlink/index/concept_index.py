@@ -286,6 +286,21 @@ class ConceptIndex:
                     routes[key] = route
         return routes
 
+    def completed_names(self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None) -> list[int]:
+        """The names of the selection that a span with cut words may stand for.
+
+        ``words`` has for each word of the span all features that it may have.
+        """
+        return [
+            segment.rows.key(row)
+            for segment, selected in self._with(selection)
+            for row in segment.families.completed(words, None if selected is None else selected.rows).tolist()
+        ]
+
+    def names_beginning(self, letters: str, limit: int) -> list[str]:
+        """Normalised names of all languages that begin with some letters, at most ``limit`` of each segment."""
+        return [norm for segment in self.segments for norm in segment.dictionary.beginning(letters, limit)]
+
     def selected(self, name: int, selection: Selections) -> bool:
         for segment, selected in zip(self.segments, selection, strict=True):
             row = int(segment.rows.numbers(np.array([name]))[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import marisa_trie
@@ -99,6 +100,10 @@ class NameDictionary:
     def has(self, tag: str, form: str) -> bool:
         """Whether a name of a language has this inflected form."""
         return f"{tag}:{form} " in self._trie
+
+    def beginning(self, letters: str, limit: int) -> list[str]:
+        """Normalised names that begin with some letters, at most ``limit``."""
+        return [key[len(_EXACT) :] for key in islice(self._trie.iterkeys(_EXACT + letters), limit)]
 
     def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:
         """Numbers of leading words that together are the inflected form of a name, largest first."""

@@ -126,6 +126,24 @@ class FamilyMatcher:
                 spans[text].update(_find_spans(name, at, texts[text].words))
         return spans
 
+    def completed(
+        self, words: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """The ``allowed (rows,)`` names that a span covers, some words of which may be any of several.
+
+        ``words`` has for each word of the span all features that it may have. A name has one of each, and at most
+        one word more.
+        """
+        possible = np.zeros(self._words.width, dtype=bool)
+        possible[np.concatenate([np.zeros(0, np.int64), *words])] = True
+        rows = np.flatnonzero(self._rows_covered(np.flatnonzero(possible), possible, allowed))
+        names = self._words.of(rows)
+        owner = names.text[names.word]
+        fits = np.bincount(names.text, minlength=len(rows)) <= len(words) + 1
+        for features in words:
+            fits &= np.bincount(owner, np.isin(names.feature, features), len(rows)) > 0
+        return rows[fits]
+
     def _covered(self, columns: FeatureColumns, allowed: NDArray[np.bool_] | None) -> Iterator[tuple[int, list[_Word]]]:
         """Pairs of a clause and a name that it covers; names with equal words count once."""
         width = self._words.width

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import accumulate
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from medlink.files.json import read_json
@@ -152,7 +151,10 @@ class PhraseMatch(NamedTuple, Generic[_V]):
 
 
 class Phrases(Generic[_V]):
-    """A prefix tree of phrases with values. A word with a capital matches itself only, any other word in any case."""
+    """A prefix tree of phrases with values.
+
+    A word with a capital matches itself only, any other word in any case, and ``#`` behind the first word any number.
+    """
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
@@ -179,7 +181,12 @@ class Phrases(Generic[_V]):
         words, starts, last = text.words, list[int](), len(text.words) - 1
         for low in text.places.keys() & self._followers.keys():
             follow = self._followers[low]
-            starts += [at for at in text.places[low] if "" in follow or (at < last and words[at + 1].low in follow)]
+            starts += [
+                at
+                for at in text.places[low]
+                if "" in follow
+                or (at < last and (words[at + 1].low in follow or ("#" in follow and is_number(words[at + 1].low))))
+            ]
         return [PhraseMatch(start, end, values) for start in sorted(starts) for end, values in self.at(words, start)]
 
     @cached_property
@@ -200,6 +207,8 @@ class Phrases(Generic[_V]):
                     reached.append(node[low])
                 if text != low and text in node:
                     reached.append(node[text])
+                if "#" in node and is_number(low):
+                    reached.append(node["#"])
             for node in reached:
                 if "" in node:
                     yield place + 1, node[""]
@@ -249,6 +258,10 @@ class ScopeRules(Rules):
         since: words before the year in which something lasting began.
         nothing: words in the line of a heading whose section is empty.
         adverbs: patterns of words between a mention and the denial behind it ("fever currently none").
+        predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
+        between: words that may stand between subject and predicate ("was", "not", "visibly").
+        measured: such words only before a number ("mit 15 mm verdickt").
+        deficits: words of absence that name a finding with what is absent ("sweating absent").
     """
 
     joins: frozenset[str] = frozenset()
@@ -264,6 +277,14 @@ class ScopeRules(Rules):
     since: frozenset[str] = frozenset()
     nothing: frozenset[str] = frozenset()
     adverbs: tuple[str, ...] = ()
+    deficits: frozenset[str] = frozenset()
+    predicates: str = "(?!)"
+    between: frozenset[str] = frozenset()
+    measured: frozenset[str] = frozenset()
+
+    @cached_property
+    def predicate(self) -> re.Pattern[str]:
+        return re.compile(self.predicates)
 
     @cached_property
     def adverb(self) -> re.Pattern[str]:
@@ -291,8 +312,33 @@ class Absent(NamedTuple):
     of_place: bool
 
 
+_FRONT = "<>"
+"""In ``absences.tsv``, the beginning of a compound whose ending denies it."""
+_LEAST_FRONT = 4  # letters of such a beginning
+
+
 class Absences(Phrases[Absent]):
-    """The words of one language that by themselves deny a finding, such as *afebrile* (``absences.tsv``)."""
+    """The words of one language that by themselves deny a finding, such as *afebrile* (``absences.tsv``).
+
+    ``<>frei`` stands for all words with this ending; the finding is what precedes it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._endings: tuple[str, ...] = ()
+
+    def add_ending(self, ending: str) -> None:
+        self._endings += tuple(variants(ending))
+
+    def found(self, text: Text) -> list[PhraseMatch[Absent]]:
+        matches = super().found(text)
+        known = {match.start for match in matches}
+        for low in [low for low in text.places if low.endswith(self._endings)] if self._endings else ():
+            front = max((low.removesuffix(ending) for ending in self._endings if low.endswith(ending)), key=len)
+            value = Absent((front.removesuffix("s"),), of_place=False)  # anfalls-frei
+            if len(front) >= _LEAST_FRONT:
+                matches += [PhraseMatch(at, at + 1, [value]) for at in text.places[low] if at not in known]
+        return sorted(matches, key=lambda match: match[:2])
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
         """Start and end, in characters, of such words in a text, with the finding; one item for each finding."""
@@ -305,21 +351,10 @@ class Absences(Phrases[Absent]):
             for term in values[0].terms
         ]
 
-
-class NoMentions(Phrases[None]):
-    """The phrases of one language in which nothing is a mention, as *Stroke-Unit* (``no_mentions.tsv``)."""
-
-    def inside(self, text: Text) -> Callable[[int, int], bool]:
-        """A predicate of start and end, in characters: whether the span lies in such a phrase."""
-        spans = sorted({text.span(start, end) for start, end, _ in self.found(text)})
-        starts = [start for start, _ in spans]
-        ends = list(accumulate((end for _, end in spans), max))
-
-        def is_inside(start: int, end: int) -> bool:
-            before = bisect_right(starts, start)
-            return before > 0 and ends[before - 1] >= end
-
-        return is_inside
+    def is_derived(self, word: str) -> bool:
+        """Whether only the ending of a word denies something, so that it may be no finding: *gebührenfrei*."""
+        low = word.casefold()
+        return low.endswith(self._endings) and low not in self._root
 
 
 def has_cues(language: str) -> bool:
@@ -373,20 +408,10 @@ def absences(data: Language) -> Absences:
         if not all(words + terms):
             raise row.error("a word and a finding expected", "fill both cells")
         for word in words:
-            table.add(word, Absent(tuple(terms), row["before"] == "place"))
-    return table
-
-
-@per_language
-def no_mentions(data: Language) -> NoMentions:
-    """The phrases of a language in which nothing is a mention."""
-    table = NoMentions()
-    for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
-        phrases = alternatives(row["phrase"])
-        if not all(phrases) or not row["source"]:
-            raise row.error("a phrase and its source expected", "fill both cells")
-        for phrase in phrases:
-            table.add(phrase, None)
+            if word.startswith(_FRONT):
+                table.add_ending(word.removeprefix(_FRONT))
+            else:
+                table.add(word, Absent(tuple(terms), row["before"] == "place"))
     return table
 
 

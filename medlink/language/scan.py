@@ -251,8 +251,9 @@ class Scanner:
                 continue
             if elided is not None and (cut := elided.match(text, start, stop)):
                 start = cut.end()  # noqa: PLW2901 # the word begins behind the elided one
+            # the dot of an abbreviation before a small letter ends nothing: "bds. gering"
             if words and (start != end + 1 or text[end] != " ") and _breaks(text[end:start]):
-                clause += 1
+                clause += text[end:start] != ". " or not text[start].islower()
             words += [new(ScannedWord, (start, stop, clause, *columns)) for columns in token.words]
             end = stop
         return words

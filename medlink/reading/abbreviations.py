@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import needs_extra
+from medlink.language.languages import stop_words
 from medlink.language.text import normalise
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 LongForms = dict[tuple[int, int], str]
 """Long forms by the character spans of their short forms."""
 
-_BRACKETS = re.compile(r"\(([^()]{2,80})\)")
+_BRACKETS = re.compile(r"\(([^()]{2,80})\)|\[([^\[\]]{2,80})\]")
 _MAX_TOKENS = 12  # between the brackets
 _NO_PHRASE = re.compile(r"[\d()\[\]<>=;:.]")
 # separates an abbreviation from further words in its bracket: "(COPD, seit 2010)"
@@ -25,6 +26,7 @@ _SEPARATOR = re.compile(r"\s*[,;]\s|\s+[-–]\s")
 # never inside a long form: an empty line, the end of a sentence, a comma without a blank, a bracket
 _BREAK = re.compile(r"\n\s*\n|[.;:!?]\s|[.,](?=[^\W\d])|[()\[\]]")
 _SHAPE = re.compile(r"(?!I+$)[^\W_](?:[^\W_]|[-–&/.+]){1,9}")
+_BEGINNING = 4  # least letters of a short form that is the beginning of a word
 _WINDOW = 400  # characters before a bracket that are searched for its long form
 
 
@@ -36,17 +38,20 @@ def make_detector(choice: str, language: str) -> Callable[[str], LongForms] | No
     """
     if choice == "none":
         return None
-    return long_forms if choice == "builtin" else _scispacy(language)
+    if choice == "scispacy":
+        return _scispacy(language)
+    weak = stop_words(language)
+    return lambda text: long_forms(text, weak)
 
 
-def long_forms(text: str) -> LongForms:
+def long_forms(text: str, weak: Collection[str] = ()) -> LongForms:
     """Abbreviations by the algorithm of Schwartz and Hearst (2003), section 2.
 
     Differences: a short form is one word and not II or III, letters are compared without accents, text after a comma in
-    the brackets is ignored, a long form does not extend beyond its sentence or paragraph, and pairs must be
-    :func:`plausible`.
+    the brackets is ignored, a long form does not extend beyond its sentence or paragraph nor begin with one of the
+    ``weak`` words ("desprendimiento de retina (DR)"), and pairs must be :func:`plausible`.
     """
-    pairs = list(_pairs(text))
+    pairs = list(_pairs(text, weak))
     return {
         match.span(): long
         for short, long in {**dict(pairs), **dict(reversed(pairs))}.items()  # the first definition counts
@@ -54,20 +59,22 @@ def long_forms(text: str) -> LongForms:
     }
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
+def _pairs(text: str, weak: Collection[str]) -> Iterator[tuple[str, str]]:
     for bracket in _BRACKETS.finditer(text):
         before = _BREAK.split(text[max(0, bracket.start() - _WINDOW) : bracket.start()])[-1].split()
-        inside = _SEPARATOR.split(bracket[1].strip(), maxsplit=1)[0]
+        inside = _SEPARATOR.split((bracket[1] or bracket[2]).strip(), maxsplit=1)[0]
         limit = min(len(inside) + 5, len(inside) * 2)
         for short, words in ((inside, " ".join(before[-limit:])), (" ".join(before[-1:]), inside)):
-            long = best_long_form(short, words) if _SHAPE.fullmatch(short) else None
+            long = best_long_form(short, words, weak) if _SHAPE.fullmatch(short) else None
             if long and plausible(short, long):
                 yield short, long
                 break
 
 
-def best_long_form(short: str, words: str) -> str | None:
+def best_long_form(short: str, words: str, weak: Collection[str] = ()) -> str | None:
     """The shortest suffix of ``words`` with the letters of ``short`` in order, the first one at the start of a word.
+
+    It does not begin with one of the ``weak`` words.
 
     Schwartz and Hearst (2003), figure 1.
     """
@@ -77,13 +84,19 @@ def best_long_form(short: str, words: str) -> str | None:
         if not letter.isalnum():
             continue
         at = plain.rfind(letter, 0, at)
-        while i == 0 and at > 0 and plain[at - 1].isalnum():
+        while i == 0 and at >= 0 and not _begins_strong_word(words, plain, at, weak):
             at = plain.rfind(letter, 0, at)
         if at < 0:
             return None
     long = words[words.rfind(" ", 0, at) + 1 :]
     # "PSA (PSA im Serum)" defines nothing
     return None if len(long) <= len(short) or short in long.split() else long
+
+
+def _begins_strong_word(words: str, plain: str, at: int, weak: Collection[str]) -> bool:
+    if at > 0 and plain[at - 1].isalnum():
+        return False
+    return not weak or words[at:].partition(" ")[0].casefold() not in weak
 
 
 def _plain(text: str) -> str:
@@ -93,10 +106,11 @@ def _plain(text: str) -> str:
 def plausible(short: str, long: str) -> bool:
     """Whether a short form may stand for a long form; many pairs of the algorithm in notes are no abbreviations.
 
-    A short form has two upper-case letters. A long form has letters only, at most two words for each letter of the
-    short form plus one, and the same first letter.
+    A short form has two upper-case letters, or is the beginning of a word (*Hydrocephalus (Hydro)*). A long form has
+    letters only, at most two words for each letter of the short form plus one, and the same first letter.
     """
-    if sum(map(str.isupper, short)) < 2 or _NO_PHRASE.search(long):
+    is_beginning = len(short) >= _BEGINNING and " " not in long and normalise(long).startswith(normalise(short))
+    if (sum(map(str.isupper, short)) < 2 and not is_beginning) or _NO_PHRASE.search(long):
         return False
     first = normalise(long)[:1]
     return len(long.split()) <= 2 * sum(map(str.isalpha, short)) + 1 and first != "" and normalise(short)[:1] == first

@@ -14,7 +14,9 @@ from cachetools import LRUCache
 from medlink.index import ConceptIndex
 from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
+from medlink.language.cues import ScopeRules
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.reading.predicates import predicates
 
 _MIN_HEAD = 5  # letters of the last part of a compound that members share
 _BEFORE = 4  # most words of a member before the joining word
@@ -28,19 +30,20 @@ Member = tuple[Place, str]
 
 
 class CoordinationReader:
-    """Completes the members of lists in texts of one language; ``joins`` are its joining words."""
+    """Completes the members of lists in texts of one language, whose joining words ``rules`` have."""
 
-    def __init__(
-        self, joins: Collection[str], scanner: Scanner, index: ConceptIndex, selection: Selections | None
-    ) -> None:
-        self._joins, self._scanner = joins, scanner
+    def __init__(self, rules: ScopeRules, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
+        self._rules, self._joins, self._scanner = rules, rules.joins, scanner
         self._index, self._selection = index, selection
         # word features by completed text, None if it is no name
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
         """Members of lists in n texts that lack a word and are a name of the index with it."""
-        found = [dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins)]) for text in texts]
+        found = [
+            dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins), *predicates(text, self._rules)])
+            for text in texts
+        ]
         self._look_up({completed for members in found for _, completed in members})
         return [self._select(members) for members in found]
 

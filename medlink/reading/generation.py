@@ -1,7 +1,8 @@
 """``CandidateGenerator``: find the candidate spans of texts, and the readings of each.
 
 A candidate is a name of the index, a match by word families, a window around a word of a finding, an abbreviation or a
-word that leaves something out, a member of a list that lacks a word, a measured value, or a learned mention.
+word that leaves something out, a name with words cut short, a member of a list that lacks a word, a measured value, or
+a learned mention.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
-from medlink.language.cues import no_mentions, scopes
+from medlink.language.cues import cues, has_cues, scopes
 from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue
-from medlink.language.lexicon.tables import HEADWORDS
+from medlink.language.lexicon.tables import HEADWORDS, Abbreviation
+from medlink.language.no_mentions import no_mentions
 from medlink.language.scan import Place, ScannedText, Scanner
 from medlink.language.tags import base
 from medlink.language.text import normalise
@@ -29,7 +33,9 @@ from medlink.reading.features import UNRANKED, SpanColumns
 from medlink.reading.learned import Learned
 from medlink.reading.names import SHORT, NameFinder, PersonNames
 from medlink.reading.options import FinderOptions
-from medlink.reading.values import value_findings
+from medlink.reading.slashes import SlashReader
+from medlink.reading.truncation import TruncationReader
+from medlink.reading.values import arrow_findings, value_findings
 
 _USUAL = 0.5  # share of the uses of an abbreviation from which it is always ranked
 _CACHE_SIZE = 1 << 14  # lookups of long forms
@@ -38,6 +44,8 @@ _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstanc
 _NUMBER = re.compile(r"\s{0,3}[:=<>]?\s{0,3}\d")  # the word before it is a measured value
 _BLANKS = 4  # characters before a word that may end with a number
 _CLAUSE = 15  # words on either side that are searched for another body part
+_EXPECT = frozenset(("absent", "uncertain", "hypothetical", "historical"))
+"""What the cues say behind which an abbreviation is a finding if it often is."""
 _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 """Kinds of abbreviations whose meaning no terminology of findings, drugs or procedures has."""
 
@@ -72,8 +80,10 @@ class CandidateGenerator:
         self._index, self._language, self._names, self._options = index, language, names, options
         self._selection, self._learned = selection, learned
         self._shorthand = AbbreviationTable(language) if options.abbreviations != "none" else None
+        self._slashes = SlashReader(language, self._shorthand or AbbreviationTable(language))
         self._joins, self._either = scopes(language).joins, scopes(language).either
-        self._lists = CoordinationReader(self._joins, scanner, index, selection)
+        self._lists = CoordinationReader(scopes(language), scanner, index, selection)
+        self._truncation = TruncationReader(language, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
         self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
 
@@ -146,17 +156,22 @@ class CandidateGenerator:
         explained = {text.place(*span): long for span, long in long_forms.items()}
         explained = {place: long for place, long in explained.items() if place[0] < place[1]}
         members: dict[Place, list[str]] = defaultdict(list)
-        for place, completed in lacking:
-            members[place].append(completed)
+        for place, completed in chain(lacking, self._truncation.read(text)):
+            if place not in families or len(completed) >= len(text.written(place)):
+                members[place].append(completed)
         names, short = self._names.find(text, explained), self._short(text)
         sources = _Sources(names, explained, families, open_windows(text, families) - families, short, members)
         values = {
             text.place(value.start, value.end): value
             for value in (value_findings(text.text, self._language) if self._options.values else ())
         }
+        arrows = {
+            text.place(start, end): ((start, end), names)
+            for start, end, names in arrow_findings(text.text, self._language)
+        }
         learned, in_fixed_phrase = self._learned_in(text), self._no_mentions.inside(text.indexed)
         found = list[CandidateSpan]()
-        for place in sorted({*names, *families, *sources.windows, *short, *members, *learned, *values}):
+        for place in sorted({*names, *families, *sources.windows, *short, *members, *learned, *values, *arrows}):
             start, end = text.span(place)
             if self._persons.is_person(text.text, start, end):
                 continue
@@ -170,6 +185,9 @@ class CandidateGenerator:
                 found += [
                     CandidateSpan(place, name, value=value.value, span=(value.start, value.end)) for name in value.names
                 ]
+            elif place in arrows:
+                span, terms = arrows[place]
+                found += [CandidateSpan(place, term, span=span) for term in terms]
             elif not in_fixed_phrase(start, end):
                 found += self._readings(text, place, sources)
         return found
@@ -180,15 +198,30 @@ class CandidateGenerator:
             for place, usual, cue in self._shorthand.laconic(text):
                 if place[0] < place[1] and (cue is None or _refers_to_cue(text, place, cue)):
                     found.setdefault(place, Shortened(usual, cue))
-            for at, usual in self._shorthand.abbreviations(text):
+            abbreviations = [(at, own) for at, own in self._shorthand.abbreviations(text) if not _is_heading(text, at)]
+            asked = self._behind_cues(text) if any(not own.safe for _, own in abbreviations) else set()
+            for at, usual in abbreviations:
                 if not ((at, at + 1) in found and found[at, at + 1].cue):
-                    found[at, at + 1] = Shortened(usual)
+                    found[at, at + 1] = Shortened(_as_finding(usual) if text.words[at].start in asked else usual)
+            found.update((place, Shortened(usual)) for place, usual in self._slashes.read(text))
         return found
+
+    def _behind_cues(self, text: ScannedText) -> set[int]:
+        """Where, in characters, the words of a finding are expected: behind *r/o*, *negative for*, *V. a.*"""
+        if not has_cues(self._language):
+            return set()
+        tokens = text.indexed.words
+        return {
+            tokens[last].start
+            for _, last, found in cues(self._language).whole.found(text.indexed)
+            if last < len(tokens) and any(cue.reads in _EXPECT and cue.side != "after" for cue in found)
+        }
 
     def _readings(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
         family, match = place in sources.families, sources.names.get(place)
-        discontinuous = family and not listed and short is None and not text.meanings(place)
+        apart = family or place in sources.members
+        discontinuous = apart and not listed and short is None and not text.meanings(place)
         reading = partial(CandidateSpan, place, match=match, listed=listed, explained=explained, family=family)
         for completed in sources.members.get(place, ()):
             yield reading(expanded=completed, discontinuous=discontinuous)
@@ -206,6 +239,8 @@ class CandidateGenerator:
         # an abbreviation has its usual meaning, not a rarer one by word family; but a name of the index is trusted
         is_abbreviation = short is not None and short.usual.kind != LACONIC and not explained
         is_open = place in sources.families or place in sources.windows
+        if short is not None and short.cue and self._shorthand and self._shorthand.is_bound(text.written(place)):
+            return
         if is_open and not (is_abbreviation or self._names_either(text, place) or _cannot_be_finding(text, place)):
             yield as_written(discontinuous=discontinuous, sure=explained)
             for headword in self._headwords(text, place):
@@ -237,6 +272,18 @@ class CandidateGenerator:
             and names_finding(words[at : place[1]])
             for at in range(*place)
         )
+
+
+def _as_finding(usual: Abbreviation) -> Abbreviation:
+    return replace(usual, safe=True) if usual.kind in ("disease", "finding") and usual.weight >= _USUAL else usual
+
+
+def _is_heading(text: ScannedText, at: int) -> bool:
+    """Whether an abbreviation is a common word in a line of capitals: *ALL EXTREMITIES*."""
+    if not text.words[at].function:
+        return False
+    beside = [text.written((near, near + 1)) for near in (at - 1, at + 1) if 0 <= near < len(text.words)]
+    return any(len(word) > SHORT and word.isupper() for word in beside)
 
 
 def _cannot_be_finding(text: ScannedText, place: Place) -> bool:

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from medlink.errors import ConfigError
@@ -29,6 +30,8 @@ _YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
 _UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "e", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
 _DATE = 6  # words before a year that are searched for one that makes it the start of a lasting condition
 _PAST_YEAR = Cue("past", "both", 2, "year")
+_SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
+_AFTER_SIGN = frozenset(",;.)/")
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
 
 
@@ -87,7 +90,7 @@ class ParsedNote:
             stops[heading.first] = 1
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
-        chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
+        chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds), *_signs(layout)], stops)
         self._stops, self._cues = stops, chosen
         # of spans with the same start the longest comes last; the full stop of "eupn." is no part of a mention
         self._absent = {
@@ -163,7 +166,16 @@ class ParsedNote:
 
     def _denies_itself(self, place: WordSpan) -> bool:
         first, last = (bisect_left(self._denials, (at, 0)) for at in place)
-        return any(denial.end <= place.end and denial != place for denial in self._denials[first:last])
+        return any(
+            denial.end <= place.end and denial != place and not self._names_deficit(denial, place)
+            for denial in self._denials[first:last]
+        )
+
+    def _names_deficit(self, denial: WordSpan, place: WordSpan) -> bool:
+        """Whether a denial at the edge of a mention is a part of its name: "absent reflexes", "sweating absent"."""
+        at_edge = denial.start == place.start or denial.end == place.end
+        lows = {word.low for word in self._words[denial.start : denial.end]}
+        return at_edge and not lows.isdisjoint(self._layout.rules.deficits)
 
     def _place(self, start: int, end: int) -> WordSpan:
         starts = self._layout.starts
@@ -238,6 +250,33 @@ def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses
                 clause, side = begin, "before" if opens else "after"
             cues = [cue._replace(side=side) if cue.side == "beside" else cue for cue in values]
         yield Match(start, end, (WordSpan(start, end),), cues)
+
+
+def _signs(layout: clauses.Layout) -> Iterator[Match]:
+    """The signs of a line that has both: "+ cough, - fever", "Fieber +, Husten -", "+nausea -diarrhea".
+
+    A sign acts on what follows it, or on what precedes it if a comma, a full stop or the end of the line follows. Lists
+    with dashes alone have no signs.
+    """
+    words = layout.words
+    for start, end in pairwise([*layout.breaks, len(words)]):
+        signs = {
+            at: words[at].low
+            for at in range(start, end)
+            if words[at].low in _SIGNS
+            and not (
+                at > start and words[at - 1].end == words[at].start and words[at - 1].low not in ("(", words[at].low)
+            )
+        }
+        if len(set(signs.values())) < len(_SIGNS):
+            continue
+        for at, sign in signs.items():
+            last = at
+            while last + 1 < end and words[last + 1].low == sign:
+                last += 1
+            follows = last + 1 == end or words[last + 1].low in _AFTER_SIGN
+            cue = _SIGNS[sign]._replace(side="after") if follows else _SIGNS[sign]
+            yield Match(at, last + 1, (WordSpan(at, last + 1),), [cue])
 
 
 def _ends_of_rows(found: Sequence[PhraseMatch[Cue]]) -> Iterator[PhraseMatch[Cue]]:

@@ -67,7 +67,7 @@ def index(folder: Path) -> ConceptIndex:
 )  # fmt: skip
 def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, set[str]]) -> None:
     scanner = Scanner(language, shared_analyser(index.forms))
-    scanned, lists = scanner.scan(text), CoordinationReader(scopes(language).joins, scanner, index, None)
+    scanned, lists = scanner.scan(text), CoordinationReader(scopes(language), scanner, index, None)
     found: dict[str, set[str]] = {}
     for place, completed in lists.read([scanned])[0]:
         found.setdefault(scanned.written(place), set()).add(completed)

@@ -171,6 +171,15 @@ class AbbreviationTable:
         """The most frequent meaning of a word with two capitals or more."""
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
+    def slashed(self, written: str) -> Abbreviation | None:
+        """The most frequent meaning of words with slashes, in any case: *N/V*, *n/v*."""
+        found = [
+            short
+            for form in (written, written.upper(), written.lower())
+            if (short := self._abbreviations.get(form)) is not None
+        ]
+        return max(found, key=lambda short: short.weight, default=None)
+
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
         """The words of a text that are abbreviations, with the most frequent meaning of each."""
         known = text.table.column("abbreviation", lambda entry: self.abbreviation(entry.written) is not None, bool)
@@ -179,14 +188,23 @@ class AbbreviationTable:
             if short is not None:
                 yield at, short
 
+    def is_bound(self, written: str) -> bool:
+        """Whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
+        known = self._laconic.get(Inflector(self._language).form(written), ())
+        return any(organ and short.long == short.forms[0] for organ, short in known)
+
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
         """The elliptical words and expressions of a text with their long forms.
 
         If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue names it. The same words may have
         several long forms.
         """
-        for start, end, term in absences(self._language).find(text.indexed):
+        denying = absences(self._language)
+        for start, end, term in denying.find(text.indexed):
             place = text.place(start, end)
+            finds = any("finding" in word.kinds for word in text.words[slice(*place)])
+            if not finds and denying.is_derived(text.text[start:end]):
+                continue
             yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
         context: BodySiteContext | None = None
         for place, known in self._laconic.find(text, "laconic"):

@@ -1,0 +1,195 @@
+"""Words cut short by a full stop: *chron. Bronch.*, *insuf. renal crón.*, *pleural eff.*
+
+A cut word stands for every word of the lexicon and of the index that begins so. Its neighbours decide: the shortest
+names of the index with one of these words and the neighbours are what the span stands for, if they are of one concept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from medlink.index import ConceptIndex
+from medlink.index.names import Selections
+from medlink.index.word_overlap import features_of_word
+from medlink.language.cues import scopes
+from medlink.language.lexicon.forms import AFFIX, PHRASE, SHORT, WORD
+from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.language.tags import base
+from medlink.language.text import normalise
+
+_MIN_LETTERS = 3  # of a cut word
+_ALONE = 7  # least letters of a cut word without neighbours
+_MAX_WORDS = 4
+_MAX_NAMES = 2_000  # names of the index whose first word is taken
+_SPELLINGS = (("ph", "f"), ("th", "t"), ("rh", "r"), ("y", "i"), ("k", "c"), ("z", "c"), ("ae", "e"), ("oe", "e"))
+_WHOLE = 0.999  # share of a feature that covers a word
+_CACHE_SIZE = 1 << 12  # spans, and beginnings of words
+_GAP = re.compile(r"\.?(?: |\n| \n)?")
+
+Written = tuple[tuple[str, bool], ...]
+"""The words of a span, and whether each is cut."""
+
+
+class TruncationReader:
+    """Finds names of the index that a text of one language (BCP 47) writes with cut words."""
+
+    def __init__(self, language: str, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
+        self._language, self._scanner, self._index, self._selection = language, scanner, index, selection
+        self._abbreviated = scopes(language).abbreviated
+        self._names: LRUCache[Written, str | None] = LRUCache(_CACHE_SIZE)
+        self._words: LRUCache[str, list[str]] = LRUCache(_CACHE_SIZE)
+
+    def read(self, text: ScannedText) -> Iterator[tuple[Place, str]]:
+        """Spans with a cut word, and the name that each stands for."""
+        if "." not in text.text:
+            return
+        stops = [self._stop(text, word) for word in text.words]
+        for start in range(len(stops)):
+            if text.words[start].function:
+                continue
+            for end in range(start + 1, min(start + _MAX_WORDS, len(stops)) + 1):
+                words, own = text.words[start:end], stops[start:end]
+                if len(words) > 1 and not _GAP.fullmatch(text.text, words[-2].end, words[-1].start):
+                    break
+                if words[-1].function or not (any(own) and _may_be_cut(words, own)):
+                    continue
+                written = zip(words, own, strict=True)
+                name = self._name(
+                    tuple((word.entry.written, bool(stop)) for word, stop in written if not word.function)
+                )
+                if name is not None:
+                    yield (start, end), name
+
+    def _stop(self, text: ScannedText, word: ScannedWord) -> Literal["", "cut", "inside", "end"]:
+        """Whether a full stop behind a word says that it is cut; a known word may be, or end a sentence."""
+        written = text.text[word.start : word.end]
+        stop, following = text.text[word.end : word.end + 1], text.text[word.end + 1 : word.end + 2]
+        if stop != "." or following.isalnum() or len(written) < _MIN_LETTERS or not written.isalpha():
+            return ""
+        if written.casefold() in self._abbreviated or not word.entry.word.known:
+            return "cut"
+        return "inside" if following == " " and text.text[word.end + 2 : word.end + 3].islower() else "end"
+
+    def _name(self, written: Written) -> str | None:
+        if written not in self._names:
+            self._names[written] = self._find(written)
+        return self._names[written]
+
+    def _find(self, written: Written) -> str | None:
+        phrases = self._phrases(written)
+        words = [
+            np.union1d(features, np.array(phrases, np.int64))
+            for word, is_cut in written
+            for features in self._features(word, is_cut=is_cut)
+        ]
+        if not all(map(len, words)):
+            return None
+        entries = [
+            entry
+            for name in self._index.completed_names(words, self._selection)
+            for entry in self._index.entries_of(name, self._selection)
+        ]
+        beginnings = [normalise(word) for word, is_cut in written if is_cut]
+        alike = [entry for entry in entries if _has_words(entry.text, beginnings)]
+        if len({entry.concept_id for entry in alike}) != 1:
+            return None
+        own = [entry for entry in alike if base(entry.language) == base(self._language)]
+        return min((entry.text for entry in own or alike), key=lambda text: (len(text), text))
+
+    def _features(self, written: str, *, is_cut: bool) -> list[NDArray[np.int64]]:
+        """The features that a word may have; of a whole compound those of each part."""
+        unknown = len(self._index.forms.names)
+        analysed = [
+            word.entry.word
+            for text in self._scanner.scan_all(self._complete(written) if is_cut else [written])
+            for word in text.words
+        ]
+        if not is_cut and len(analysed) == 1 and analysed[0].parts and not analysed[0].meanings:
+            return [np.array(part, np.int64) for part in analysed[0].parts]
+        found = set[int]()
+        for word in analysed:
+            features = dict(features_of_word(word, unknown))
+            found |= {feature for feature, share in features.items() if share >= _WHOLE} or features.keys()
+        return [np.array(sorted(found), np.int64)]
+
+    def _phrases(self, written: Written) -> list[int]:
+        """Meanings of the phrases of the lexicon whose words begin so."""
+        if len(written) == 1:
+            return []
+        words = [normalise(word) for word, _ in written]
+        first = words[0][:_MIN_LETTERS]
+        found = self._index.forms.continuations(PHRASE, base(self._language), first)
+        return [
+            form.meaning
+            for rest, forms in found.items()
+            if len(stems := (first + rest).split()) == len(words) and all(map(_begins_alike, stems, words))
+            for form in forms
+        ]
+
+    def _complete(self, beginning: str) -> list[str]:
+        """The words of the lexicon, and first words of names of the index, that begin so."""
+        letters = normalise(beginning)
+        if letters not in self._words:
+            known = self._index.forms.continuations(WORD, base(self._language), letters)
+            words = [
+                letters + rest
+                for rest, forms in known.items()
+                if any(not form.marks & (AFFIX | SHORT) for form in forms)
+            ]
+            names = self._index.names_beginning(letters, _MAX_NAMES)
+            words += (name.partition(" ")[0] for name in names)
+            self._words[letters] = list(dict.fromkeys(words)) or self._complete_part(letters)
+        return self._words[letters]
+
+    def _complete_part(self, letters: str) -> list[str]:
+        """The compounds of which the last part is cut: *makuladeg*."""
+        for length in reversed(self._index.forms.lengths(WORD, base(self._language), letters)):
+            rest = letters[length:]
+            if length >= _MIN_LETTERS and _MIN_LETTERS <= len(rest) < _ALONE:
+                forms = self._index.forms.continuations(WORD, base(self._language), rest)
+                is_whole = any(not form.marks & SHORT for form in forms.get("", ()))
+                return [] if is_whole else [letters + more for more in forms if more]
+        return []
+
+
+def _may_be_cut(words: Sequence[ScannedWord], stops: Sequence[str]) -> bool:
+    """A word alone must be long and unknown, and the last word of a sentence is cut only beside another cut one.
+
+    Of a few letters only, as in *Tib. anterior*, the words beside must say that a finding is meant.
+    """
+    if len(words) == 1:
+        return stops[0] == "cut" and words[0].end - words[0].start >= _ALONE
+    whole = [word for word, stop in zip(words, stops, strict=True) if not (stop or word.function)]
+    if any(word.end - word.start < _MIN_LETTERS and not word.finds for word in whole):
+        return False
+    cut = (word.end - word.start for word, stop in zip(words, stops, strict=True) if stop)
+    is_clear = max(cut) > _MIN_LETTERS or any(word.finds for word in whole)
+    return is_clear and ("cut" in stops or "inside" in stops or stops.count("end") > 1)
+
+
+def _begins_alike(stem: str, word: str) -> bool:
+    return stem.startswith(word) or (len(stem) >= _MIN_LETTERS and word.startswith(stem))
+
+
+def _has_words(name: str, beginnings: Sequence[str]) -> bool:
+    """Whether a name has words with these beginnings, spelt as in any of the languages."""
+    words = _folded(name).split()
+    return all(any(word.startswith(_folded(letters)) for word in words) for letters in beginnings)
+
+
+def _folded(text: str) -> str:
+    """A text in the spelling that Latin and Greek words of German, English and Spanish share.
+
+    >>> _folded("hypertrophy"), _folded("Hypertrophie"), _folded("hipertrofia")
+    ('hipertrofi', 'hipertrofie', 'hipertrofia')
+    """
+    text = normalise(text)
+    for written, shared in _SPELLINGS:
+        text = text.replace(written, shared)
+    return text
