@@ -6,7 +6,7 @@ joins all reciprocal nearest neighbours (RAC; Sumengen et al. 2021, "Scaling Hie
 Billion-sized Datasets"). The result equals that of joining the best pair one at a time, because the average of two
 links is never above the larger one. For the same reason a group can leave the graph when all its links are too weak.
 SciPy has average linkage only for full matrices, which fit in memory up to some ten thousand terms. Connected
-components would not help: one has most terms.
+components would not help: one holds most terms.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Graph:
 
     @property
     def weight(self) -> NDArray[np.float64]:
-        """``(e,)`` at most 1; negative if a guard separates the two."""
+        """Weights ``(e,)``, at most 1; negative if a guard separates the two terms."""
         return np.where(self.apart > 0, _FORBIDDEN, self.probability)
 
     def select(self, edges: NDArray[Any]) -> Graph:

@@ -77,7 +77,7 @@ class ReviewItems:
             yield [item, languages.get(item) or note.language or "", note.text, note.problem]
 
     def concepts(self) -> dict[tuple[str, str], None]:
-        """Return language and id of each concept that the page offers, once."""
+        """Return the language and id of each concept that the page offers, without repetition."""
         key = "nearest" if self.kind == CLUSTER else "candidates"
         concepts: dict[tuple[str, str], None] = {}
         for _, row in self.rows:

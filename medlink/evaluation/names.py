@@ -49,7 +49,7 @@ class Dictionary:
     ) -> Dictionary:
         """Make a dictionary of (ids, name) or (ids, name, language); white space in names is collapsed.
 
-        With ``by_language`` a text is one name in each of its languages.
+        With ``by_language``, a text of several languages is a separate name in each of them.
         """
         by_name: dict[tuple[str, str], tuple[set[Ids], set[str]]] = {}
         for ids, name, *tag in entries:

@@ -1,4 +1,4 @@
-"""Account of bad and skipped rows: counts by kind, and the file and line of the first few."""
+"""Record of bad and skipped rows: counts by kind, and the file and line of the first few."""
 
 from __future__ import annotations
 

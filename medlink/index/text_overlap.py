@@ -37,7 +37,7 @@ _NO_KIND = len(KINDS)  # kind of a word that is in the lexicon without a kind
 
 
 class TextCoverage(NamedTuple):
-    """How much of one text of each of p pairs the other covers.
+    """For each of p pairs of texts, how much of one text the other covers.
 
     Attributes:
         covered: ``(p,)`` share of the words, by weight.

@@ -219,7 +219,8 @@ class KnowledgeBase:
         """Return the names equal to ``name`` apart from case, accents, hyphens and the like.
 
         Names are compared after ``medlink.language.text.normalise``, German transcriptions (ae for ä) by
-        ``medlink.language.text.variants``. Names of the plain form come first, then by concept, language and text.
+        ``medlink.language.text.variants``. Names equal without transcription come first, then by concept, language,
+        text.
 
         Examples:
             >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP

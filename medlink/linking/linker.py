@@ -190,7 +190,7 @@ class Linker:
 
     @gc_disabled()
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:
-        """The first concept of each mention, before concepts with the same name share the score; ``None`` for none.
+        """The first concept of each mention or ``None``, before concepts with the same name share the score.
 
         Cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
         """

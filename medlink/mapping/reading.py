@@ -79,10 +79,10 @@ def read_codes(
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
-    Of a file with the columns of Usagi or of ``source_to_concept_map`` reads the targets too. A bad row in it is an
-    error: a lost decision is worse than a file to mend. Leaves out and notes bad rows of other lists. Unquotes cells
-    that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same code,
-    name, unit and language.
+    From a file with the columns of Usagi or of ``source_to_concept_map``, reads the targets too. A bad row in it is an
+    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and notes them. Unquotes
+    cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same
+    code, name, unit and language.
 
     Args:
         path: the file, plain or ``.gz``.

@@ -321,7 +321,7 @@ def read_notes(
     is a JSON object, else one note. ``progress`` is called with the number of bytes read.
 
     Raises:
-        ConfigError: ``encoding``, that of all inputs, is unknown or not one of text; or a library is missing.
+        ConfigError: ``encoding``, that of all inputs, is unknown or no text encoding; or a library is missing.
     """
     for given in inputs:
         kind, stream = file_suffix(given), None

@@ -19,7 +19,7 @@ Conversion (inactive rows are only counted):
   Specifications, 5.2.5.1, and the later PARTIALLY EQUIVALENT TO and POSSIBLY REPLACED BY). An inactive concept without
   an association has the type ``deleted``.
 
-Lines that begin with ``#`` count as comments, which some servers export. A file whose last line has no line end is
+Lines that begin with ``#``, as some servers export them, are comments. A file whose last line has no line end is
 truncated. Notes list differences in date and language refsets from ``release_package_information.json``.
 """
 

@@ -96,10 +96,10 @@ class TextStore:
 
     @classmethod
     def build(cls, folder: Path, entries: Iterable[TextEntry]) -> TextStore:
-        """Write entries to a folder, atomically; their rows begin at 0 and leave none out.
+        """Write entries to a folder, atomically; their row numbers begin at 0 and have no gaps.
 
         Raises:
-            ConfigError: there are none, or the folder cannot be written.
+            ConfigError: there are no entries, or the folder cannot be written.
             EncoderError: the disk is full.
         """
         import pyarrow as arrow

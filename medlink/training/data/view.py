@@ -108,7 +108,7 @@ class TrainingView:
         definitions: further definitions, see :mod:`medlink.training.data.selection`.
 
     Attributes:
-        concepts: number of concepts, with those excluded; ``included (concepts,)`` is false for these.
+        concepts: number of concepts, excluded ones too; ``included (concepts,)`` is false for the excluded.
         names: row numbers of names by concept, each form of a language once. ``name_languages`` and ``name_forms`` hold
             for each name an index into ``languages`` and the number of its exact form.
         definitions: numbers of definitions by concept.
