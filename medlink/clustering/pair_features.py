@@ -139,8 +139,7 @@ class PairFeatures:
         - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with later
           neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
         - ``said``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all; ``first``,
-          ``last``: it has the first or last word; ``left``: weight of the rarest remaining word, in all and of each
-          kind.
+          ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.
         - ``alike``: share of letters in common; ``spelling``: positive only for a likely typing error; ``compact``:
           equal without spaces; ``beginning``, ``ending``: common letters at both ends.

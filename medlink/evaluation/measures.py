@@ -109,7 +109,7 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 
 
 class Ranks(NamedTuple):
-    """Rank of the gold of each of q queries, and the first concept; ``(q,)`` each.
+    """For each of q queries, the rank of its gold and the first concept; ``(q,)`` each.
 
     ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is that of rank 1, -1 for an
     empty dictionary; ``cosine`` that of the query and its best name.

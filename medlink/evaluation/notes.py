@@ -218,7 +218,7 @@ def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int
 
 
 def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]]:
-    """Return measures of each value and the confusion of values, from the pairs of each language and field."""
+    """Return measures of each value and a confusion matrix, from the pairs of each language and field."""
     rates, confusion = list[Row](), list[Row]()
     for (language, field), own in sorted(pairs.items()):
         for value in FIELDS[field]:

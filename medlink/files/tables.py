@@ -119,8 +119,7 @@ def open_table(
     writes it, states the separator, and the header follows.
 
     A quoted cell may span several lines. If these look like rows, a stray quote has swallowed them: each is a bad row.
-    They do if a middle line, or both the first and the last, has, without regard to quotes, as many columns as the
-    table.
+    They do if, ignoring quotes, a middle line, or both the first and the last, has as many columns as the table.
 
     Args:
         given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.

@@ -314,7 +314,7 @@ class ConceptIndex:
         return self._scanners[number, tag]
 
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
-        """The spans of each of n texts that match names of the selection by their word families."""
+        """For each of n texts, the spans that match names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
         spans: list[set[Place]] = [set() for _ in texts]
         for segment, selected in self._with(selection):
@@ -330,7 +330,7 @@ class ConceptIndex:
     def overlap(
         self, mentions: WordFeatures, mention: Positions, names: Keys, name: Positions | None = None
     ) -> Overlap:
-        """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name`` pair i has name i."""
+        """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name``, pair i has name i."""
         name = np.arange(len(names)) if name is None else name
         columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
         left = np.ones(len(names), dtype=bool)

@@ -61,7 +61,7 @@ class TextFeatures(FeatureStore):
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
-        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes one.
+        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes a finding.
         is_thing: ``(n,)`` whether a text has a word that is more than a quality, a measure or the like.
     """
 

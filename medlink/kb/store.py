@@ -219,8 +219,7 @@ class KnowledgeBase:
         """Return the names equal to ``name`` apart from case, accents, hyphens and the like.
 
         Names are compared after ``medlink.language.text.normalise``, German transcriptions (ae for ä) by
-        ``medlink.language.text.variants``. Names equal without transcription come first, then by concept, language,
-        text.
+        ``medlink.language.text.variants``. Names equal without them come first, then by concept, language and text.
 
         Examples:
             >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP

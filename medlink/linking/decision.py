@@ -50,7 +50,7 @@ class DecisionPolicy(Protocol):
     """Decides on mentions whose candidates are ranked and scored."""
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """Shares of the concepts of each of n mentions in the score of the best name.
+        """For each of n mentions, the shares of its concepts in the score of the best name.
 
         Args:
             mentions: linked by their ``text``.

@@ -206,7 +206,7 @@ class Linker:
 
     @gc_disabled()
     def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[RankedConcept]]:
-        """The concepts of each of n mentions, best first, without context, re-ranker and learned concepts.
+        """For each of n mentions, its concepts, best first, without context, re-ranker and learned concepts.
 
         Distinct mentions are ranked together, each once, and cached.
         """

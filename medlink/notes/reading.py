@@ -39,7 +39,7 @@ Progress = Callable[[int], object]
 class Note:
     """A note, or why it could not be read (``problem``, without text) and what to do (``remedy``).
 
-    ``location`` is its file and line, if ``note_id`` is something else.
+    ``location`` is its file and line, if ``note_id`` does not name them.
     """
 
     note_id: str

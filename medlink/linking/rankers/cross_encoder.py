@@ -35,7 +35,7 @@ class RankerConfig(NamedTuple):
     Attributes:
         candidates: candidates of a mention that it reads.
         context, definitions: whether it reads the text around a mention, and definitions.
-        first, read: weights of the first rank score and of its own score.
+        first, read: weights of the first rank score and of the cross-encoder's score.
         calibration: turns the weighted sum into scores.
     """
 

@@ -230,7 +230,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         return next((entry for entry in reversed(self.state.log_history) if name in entry), {})
 
     def seconds(self) -> float:
-        """Seconds of the run, with those before it was resumed."""
+        """Seconds of the run, including those before it was resumed."""
         return self._earlier_seconds + time.perf_counter() - self._started
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -442,7 +442,7 @@ class BatchTrainer(ResumableTrainer):
         return dict(self._probe)
 
     def begin_epoch(self) -> None:
-        """Set the sampler to the epoch of the present step; check the start before the first step."""
+        """Set the sampler to the epoch of the current step; check the start before the first step."""
         if not self.state.global_step:
             self.check(0)
         self._sampler.epoch, self._sampler.done = divmod(self.state.global_step, len(self._sampler))

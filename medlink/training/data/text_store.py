@@ -75,7 +75,7 @@ def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) 
 
 
 class TextStore:
-    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes of each entry.
+    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes for each entry.
 
     Raises:
         EncoderError: the folder is missing or damaged.

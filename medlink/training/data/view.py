@@ -79,7 +79,7 @@ class Ragged(NamedTuple):
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The position in ``values`` of one value of each of n owners, -1 for an owner without values.
+        """For each of n owners, the position in ``values`` of one value, -1 for an owner without values.
 
         ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
         """

@@ -275,7 +275,7 @@ class GroundedEncoder:
         self.model = SentenceTransformer(modules=modules, device=str(self._network.device))
 
     def train(self, run: Run) -> RunSummary:
-        """Train the network, which ``model`` shares, to the best validation mAP, or to the last epoch without it."""
+        """Train the network, which ``model`` shares, to the best validation mAP, or without validation to the end."""
 
         def negatives(epoch: int) -> Ids:
             """Negatives by the network at the start of the epoch, stored for a resumed run."""
