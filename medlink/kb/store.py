@@ -135,7 +135,7 @@ class KnowledgeBase:
         """Return the stored counts.
 
         The keys are ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations``, ``mappings`` and
-        ``names_by_language``. ``sources`` has the same by source name, where ``names`` are by language.
+        ``names_by_language``. ``sources`` has the same counts for each source, with ``names`` by language.
         """
         kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
         total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}

@@ -28,7 +28,7 @@ class System:
         prefix: prefix of its concept ids, empty if they are the codes.
         urls: its FHIR URLs; the first is written.
         aliases: other names in files.
-        prefixed_codes: its codes have the prefix too.
+        prefixed_codes: whether its codes have the prefix too.
     """
 
     name: str
