@@ -65,8 +65,8 @@ def near_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return pairs of near neighbours, once each: lower row, higher row, and cosine, ``(p,)`` each.
 
-    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows,
-    without those whose cosine is below ``least``.
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows; pairs
+    with a cosine below ``least`` are left out.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]

@@ -34,7 +34,7 @@ _SQLITE = b"SQLite format 3\0"
 class Dictionary:
     """Distinct names, sorted, with the concepts that have them.
 
-    ``concepts`` are sorted; each has one id or several synonymous ones. ``owners`` are the ascending rows of the
+    ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` are the ascending rows of the
     concepts of each name, ``languages`` the tags of its languages.
     """
 

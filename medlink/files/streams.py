@@ -83,7 +83,7 @@ def standard_input() -> BinaryIO:
 
 
 def input_size(path: str | PathLike[str]) -> int:
-    """Return the size in bytes of a file, or of all files in a folder; unreadable ones count 0."""
+    """Return the size in bytes of a file, or of all files in a folder; unreadable files count 0."""
     size = 0
     for file in (Path(path), *Path(path).rglob("*")):
         with suppress(OSError):

@@ -83,7 +83,7 @@ def build_segment(
             it.
         main: the main segment, if this segment is for later names. It then includes concepts of the main segment with
             new semantic types, and mean vectors cover the names of both segments.
-        forms: lexicon forms for the analysis of names; default: the shipped ones. With ``main`` its forms apply.
+        forms: lexicon forms for the analysis of names; default: the shipped forms. With ``main`` its forms apply.
         known: segments of another index with the same encoder, to reuse their embeddings.
 
     Raises:

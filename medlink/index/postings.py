@@ -29,7 +29,7 @@ class Postings:
     """Names by the features of their words (:mod:`medlink.index.word_overlap`), in a folder that :meth:`build` filled.
 
     A feature counts with its weight times its share; the score of a name is the cosine. If the features of a mention
-    have too many postings, the most common ones do not count.
+    have too many postings, the most common features do not count.
     """
 
     def __init__(self, folder: Path, words: NameFeatures) -> None:

@@ -1,6 +1,6 @@
 """Write a bundle: build it, add names to it, or update it to a new release.
 
-A writer adds new parts beside the old ones, then replaces the manifest: a kill at any moment leaves the old or the new
+A writer adds new parts beside the old parts, then replaces the manifest: a kill at any moment leaves the old or the new
 bundle. A writer waits while another process writes the bundle.
 """
 

@@ -75,7 +75,7 @@ class ConceptEquivalence:
         return min((self._prefer[name] for name in names & self._prefer.keys()), default=len(self._prefer))
 
     def groups(self, competing: Collection[ConceptSet]) -> dict[ConceptSet, tuple[ConceptGroup, ...]]:
-        """Partition each set of concepts into groups of equivalent ones."""
+        """Partition each set of concepts into groups of equivalent concepts."""
         if not self._profiles.has_several_sources:
             return {concepts: tuple(ConceptGroup((key,)) for key in concepts) for concepts in competing}
 

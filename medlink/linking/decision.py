@@ -25,7 +25,7 @@ _MAX_LOG_ODDS = 40.0  # keeps every share above 0
 
 
 class ConceptShare(NamedTuple):
-    """A concept, or a group of equivalent ones, with its share of the score of the best name.
+    """A concept, or a group of equivalent concepts, with its share of the score of the best name.
 
     Attributes:
         representative: key of the concept to show.

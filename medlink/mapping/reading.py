@@ -87,7 +87,7 @@ def read_codes(
     Args:
         path: the file, plain or ``.gz``.
         targets: parses the ids of concepts.
-        columns: names of columns, the usual ones by default.
+        columns: names of columns, by default the usual names.
         encoding: that of the file.
 
     Raises:

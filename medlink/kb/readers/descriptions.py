@@ -1,6 +1,6 @@
 """Descriptions of delimited formats: TOML files that define the columns, validated and compiled to functions.
 
-Built-in ones are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
+Built-in descriptions are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
 """
 
 from __future__ import annotations

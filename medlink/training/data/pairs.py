@@ -129,7 +129,7 @@ class KnowledgeBasePairs:
         return max(1, self.pairs_per_epoch // size)
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """Yield the batches of an epoch from number ``start`` on, the same ones in each call.
+        """Yield the batches of an epoch from number ``start`` on, the same in each call.
 
         A late start costs no more than one chunk. Batches have ``size`` pairs, or fewer if too many concepts share
         names.
