@@ -57,7 +57,7 @@ class ReviewItems:
 
     @property
     def notes_by_id(self) -> dict[str, Note]:
-        """Notes by id, as escaped in tables."""
+        """Notes by their id, escaped as in tables."""
         return {escape_note_id(note.note_id): note for note in self.notes}
 
     @property
