@@ -13,7 +13,7 @@ class MedlinkError(Exception):
     Args:
         message, remedy: one sentence each, without a full stop.
         path: a file or folder.
-        line: a line of it, from 1.
+        line: number of a line of the file, from 1.
 
     Examples:
         >>> str(MedlinkError("3 columns, 18 expected", path="MRCONSO.RRF", line=7, remedy="fetch it again"))

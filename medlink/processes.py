@@ -30,7 +30,7 @@ def _exit_after(parent: BaseProcess) -> None:
 def gc_disabled() -> Iterator[None]:
     """Pause the cyclic garbage collector during a block.
 
-    It took a third of the time of reading notes; reference counting frees their many small objects.
+    The collector took a third of the time of reading notes; reference counting frees their many small objects.
     """
     if not gc.isenabled():
         yield

@@ -201,7 +201,7 @@ class Value(_Serializable):
     """A measured value that is a finding, such as *Hb 7,9*, and the rule that makes it one.
 
     Attributes:
-        number, limit: in ``unit``, whatever the unit in the note.
+        number, limit: converted to ``unit``.
         reads: which limit the value exceeds.
         by: the ``limit`` of a table, or the ``range`` or ``flag`` that the laboratory prints.
         source: origin of the limit of a table.

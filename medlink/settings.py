@@ -30,7 +30,7 @@ class Settings(BaseModel):
     """Base of every group of options and every training recipe: frozen, typed, validated.
 
     Declare a field as ``name: Annotated[int, Field(ge=1, description="...")] = 5``. Raises :class:`ConfigError` for the
-    first unknown name, or value of the wrong type or out of range.
+    first value with an unknown name, of the wrong type or out of range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

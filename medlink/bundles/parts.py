@@ -1,8 +1,8 @@
 """The parts of a bundle: folders named by a hash of their content, and a manifest that lists the current ones.
 
-A writer fills a part in a hidden folder and renames it to its name, then replaces the manifest by one rename and
-removes the parts that it no longer lists. Killed at any point, it leaves the old or the new state. A reader holds
-shared locks on its parts, and locked parts are not removed.
+A writer fills a part in a hidden folder and renames it to its content hash. It then replaces the manifest by one rename
+and removes the parts that the manifest no longer lists. Killed at any point, it leaves the old or the new state. A
+reader holds shared locks on its parts, and locked parts are not removed.
 
 The manifest records the size and the hash of every file. A file that is newer than the manifest was copied or changed,
 and is hashed when the bundle is opened.
@@ -71,7 +71,7 @@ class Manifest(StrictModel):
 
 
 class BundleSnapshot:
-    """An opened state of a bundle, by default the current one; its parts cannot be removed while this object lives.
+    """An opened state of a bundle, by default the current state; its parts cannot be removed while this object lives.
 
     Raises:
         BundleError: there is no such state, or its manifest was changed or does not match ``model``.
@@ -107,7 +107,7 @@ class BundleSnapshot:
     def iter_damage(self, kind: str, *, trust_large: bool) -> Iterator[BundleError]:
         """Yield an error for each damaged file of a part.
 
-        With ``trust_large`` a large file of the right size that is no newer than the manifest is not hashed.
+        With ``trust_large``, large files of the right size that are no newer than the manifest are not hashed.
         """
         remedy = rebuild_remedy(self.folder, kind)
         if kind == "kb":

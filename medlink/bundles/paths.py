@@ -46,7 +46,7 @@ def check_bundle_target(folder: Path, remedy: str = "name a new folder") -> None
 
 
 def find_inner_bundles(folder: Path) -> list[Path] | None:
-    """Return the bundles in a folder, ``None`` if it is itself a bundle or holds a knowledge base or a part of one."""
+    """Return the bundles in a folder, ``None`` if it is a bundle, or holds a knowledge base or a bundle part."""
     with suppress(OSError):
         entries = list(folder.iterdir())
         if not any(

@@ -67,7 +67,7 @@ def split_long_short(text: str) -> tuple[str, str] | None:
 
 
 def stated_pairs(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, int]]:
-    """Return pairs of equal rows, the lower first, as stated by terms such as "long form (ABC)" of the list.
+    """Return pairs of rows, the lower first, that terms such as "long form (ABC)" of the list state to be equal.
 
     That term, the long form and the abbreviation equal each other. An abbreviation with several long forms in the list
     equals none of them. ``norms`` are the exact forms of ``texts``.
@@ -96,15 +96,15 @@ def stated_pairs(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, i
 
 
 class AbbreviationPairs:
-    """Pairs of a term with an abbreviation and a term with consecutive words that have its initials.
+    """Pairs of terms: one has an abbreviation, the other has consecutive words with these initials.
 
     Function words of ``languages`` (BCP 47 or ``""``), and of German, English and Spanish, do not count.
 
     Attributes:
         one, other: ``(p,)`` row numbers, the lower first, sorted.
         letters: ``(p,)`` letters of the abbreviation.
-        explained: ``(p,)`` share of a term, by weight of its words, that is equal or explained; the lower of both
-            terms.
+        explained: ``(p,)`` share of a term, by weight of its words, that is equal or explained; the lower share of the
+            two terms.
         stated: ``(p,)`` whether a term of the list states the pair (:func:`stated_pairs`).
 
     >>> disease = "Charcot-Marie-Tooth disease type"

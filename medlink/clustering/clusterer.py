@@ -289,7 +289,7 @@ class GraphClusters(LazyClusters):
 
     @property
     def maybe_pairs(self) -> int:
-        """Number of pairs of clusters that may be one."""
+        """Number of pairs of clusters that may be one concept."""
         graph = self._crossing
         edges = np.flatnonzero((graph.apart == 0) & (graph.probability >= MAYBE))
         ends = self.cluster_of_node[graph.one[edges]], self.cluster_of_node[graph.other[edges]]

@@ -110,8 +110,8 @@ def exact_concept_ids(link: Link) -> frozenset[str]:
 def is_contradicted(term: str, language: str, candidate: Candidate, reader: GuardReader | None = None) -> bool:
     """Tell whether a guard separates a term from the name of a concept: "no ataxia" is not Ataxia.
 
-    A side that only the term names is a detail of the concept, not another concept. A shared ``reader`` reads each term
-    once.
+    A laterality that only the term names is a detail of the concept, not another concept. A shared ``reader`` reads
+    each term once.
 
     >>> ataxia = Candidate("HP:1", "Ataxia", 0.8, "Ataxia", "en", "dense")
     >>> is_contradicted("no ataxia", "en", ataxia), is_contradicted("left ataxia", "en", ataxia)
@@ -163,8 +163,8 @@ def group_by_concept(
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Move all terms of a known concept into one group.
 
-    A term belongs to its best concept if that scores at least ``known_at`` for it or for another term of its group. All
-    other terms stay together. Returns the group of each term ``(n,)``, and the concept of each group or ``""``.
+    A term belongs to its best concept if that scores at least ``known_at`` for this term or another term of its group.
+    All other terms stay together. Returns the group of each term ``(n,)``, and the concept of each group or ``""``.
     """
     sure = [concept.best.concept_id if concept.best and concept.best.score >= known_at else "" for concept in resolved]
     named: dict[int, set[str]] = {}
@@ -227,9 +227,9 @@ def propose_parent(
 ) -> tuple[str, str]:
     """Return id and name of a likely parent of a new concept, ``("", "")`` if there is none.
 
-    Each near concept votes with its score for each of its parents. Unless it is ``named``, it votes for itself with
-    half its score, or with 1.5 times its score if its name is part of a term. Of the rules tried, this one placed most
-    new concepts of HPO below their parent (``docs/explanation/clustering.md``).
+    Each near concept votes with its score for each of its parents. Unless its id is in ``named``, it also votes for
+    itself: with half its score, or with 1.5 times its score if its name is part of a term. Of the rules tried, this one
+    placed most new concepts of HPO below their parent (``docs/explanation/clustering.md``).
 
     >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
     >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])

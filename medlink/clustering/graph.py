@@ -6,7 +6,7 @@ joins all reciprocal nearest neighbours (RAC; Sumengen et al. 2021, "Scaling Hie
 Billion-sized Datasets"). The result equals that of joining the best pair one at a time, because the average of two
 links is never above the larger one. For the same reason a group can leave the graph when all its links are too weak.
 SciPy has average linkage only for full matrices, which fit in memory up to some ten thousand terms. Connected
-components would not help: one has most terms.
+components would not help: one holds most terms.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Graph:
 
     @property
     def weight(self) -> NDArray[np.float64]:
-        """``(e,)`` at most 1; negative if a guard separates the two."""
+        """Weights ``(e,)``, at most 1; negative if a guard separates the two terms."""
         return np.where(self.apart > 0, _FORBIDDEN, self.probability)
 
     def select(self, edges: NDArray[Any]) -> Graph:
@@ -65,8 +65,8 @@ def near_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return pairs of near neighbours, once each: lower row, higher row, and cosine, ``(p,)`` each.
 
-    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows,
-    without those whose cosine is below ``least``.
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows; pairs
+    with a cosine below ``least`` are left out.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]

@@ -128,7 +128,7 @@ class Guards:
         return result
 
     def numbers(self, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
-        """Count the numbers that each pair shares, and the numbers of the term with more, ``(p,)`` each."""
+        """Count for each pair the shared numbers, and the numbers of the term that has more, ``(p,)`` each."""
         count = np.diff(self._numbers.indptr)
         common, _ = _count_common(self._numbers, self._numbers, rows, cols)
         return common, np.maximum(count[rows], count[cols])

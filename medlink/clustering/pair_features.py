@@ -109,7 +109,7 @@ class PairFeatures:
     Args:
         texts, languages: n terms with their languages, BCP 47 or ``""``.
         guards: their guard values.
-        cosines: ``(n, k)`` those of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
+        cosines: ``(n, k)`` cosines of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
 
     Attributes:
         abbreviations: pairs of an abbreviation and its long form.
@@ -136,10 +136,10 @@ class PairFeatures:
     def measure(self, one: NDArray[np.int64], other: NDArray[np.int64], cosines: NDArray[np.float32]) -> Pairs:
         """Compute the features of p pairs with their cosines.
 
-        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with its
-          later neighbours. ``least`` and ``most`` are taken over the two terms.
-        - ``said``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all; ``first``
-          and ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
+        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with later
+          neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
+        - ``said``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all; ``first``,
+          ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.
         - ``alike``: share of letters in common; ``spelling``: positive only for a likely typing error; ``compact``:
           equal without spaces; ``beginning``, ``ending``: common letters at both ends.
@@ -259,7 +259,7 @@ class PairModel:
         return self.same.probability(pairs.same())
 
     def narrower_probability(self, pairs: Pairs) -> NDArray[np.float64]:
-        """Return the probability that ``one`` of each pair ``(p,)`` is narrower; 0 unless it may be."""
+        """Return the probability that ``one`` of each pair ``(p,)`` is narrower; 0 where it cannot be."""
         probabilities = np.zeros(len(pairs.shared))
         possible = np.flatnonzero(pairs.may_be_narrower[:, 0])
         probabilities[possible] = self.narrower.probability(pairs.select(possible).narrower())

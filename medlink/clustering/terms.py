@@ -157,7 +157,7 @@ def read_terms(
     Raises:
         InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or has a quoted cell
             that does not end.
-        ConfigError: the encoding is unknown, or not one of text.
+        ConfigError: the encoding is unknown, or no text encoding.
     """
     columns = columns or Columns()
     table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv"))

@@ -27,8 +27,8 @@ _Moves = Mapping[tuple[int, str], int | None]
 class AppliedDecisions:
     """A clustering after :func:`apply_decisions`.
 
-    ``decided`` terms of the list have a decision, ``rejected`` of them are left out of the clusters, and ``absent``
-    terms of the file are not in the list.
+    ``decided`` counts the terms of the list with a decision, ``rejected`` those left out of the clusters, and
+    ``absent`` the terms of the file that are not in the list.
     """
 
     clustering: Clustering

@@ -73,7 +73,7 @@ class Review:
         yield from self.items.warnings(self.bundle.kb)
 
     def write_page(self, path: StrPath) -> None:
-        """Write the page as one file, with the decisions so far; new decisions stay in it until they are saved.
+        """Write the page as one file, with the decisions so far; new decisions stay in the page until they are saved.
 
         Raises:
             ConfigError: the file cannot be written.

@@ -57,7 +57,7 @@ class ReviewItems:
 
     @property
     def notes_by_id(self) -> dict[str, Note]:
-        """Notes by id, as escaped in tables."""
+        """Notes by their id, escaped as in tables."""
         return {escape_note_id(note.note_id): note for note in self.notes}
 
     @property
@@ -77,7 +77,7 @@ class ReviewItems:
             yield [item, languages.get(item) or note.language or "", note.text, note.problem]
 
     def concepts(self) -> dict[tuple[str, str], None]:
-        """Return language and id of each concept that the page offers, once."""
+        """Return the language and id of each concept that the page offers, without repetition."""
         key = "nearest" if self.kind == CLUSTER else "candidates"
         concepts: dict[tuple[str, str], None] = {}
         for _, row in self.rows:

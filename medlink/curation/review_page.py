@@ -108,9 +108,9 @@ def write_cluster_page(
 ) -> None:
     """Write the page of clusters; the file appears when it is complete. Memory does not grow with the clusters.
 
-    The page leaves out, and says so, candidates with a score below :data:`~medlink.curation.page.MIN_SCORE` that are
-    not candidates of an ambiguous cluster. ``clusters`` are from ``Cluster.to_dict``. ``kb`` names concepts in the
-    language of the representative, or in ``language`` if that is unknown; without ``kb`` names stay as they are.
+    The page leaves out candidates with a score below :data:`~medlink.curation.page.MIN_SCORE`, except those of an
+    ambiguous cluster, and says so. ``clusters`` are from ``Cluster.to_dict``. ``kb`` names concepts in the language of
+    the representative, or in ``language`` if that is unknown; without ``kb`` names stay as they are.
 
     Raises:
         ConfigError: the file cannot be written.

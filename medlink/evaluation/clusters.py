@@ -43,10 +43,10 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 class PartitionMeasures(Record):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
-    Pair precision is the share of pairs in one cluster that belong together, pair recall the share of pairs that belong
-    together that are in one cluster; 0 if there is none. B-cubed precision and recall are means of the same shares
-    around each term. ``mixed`` is the share of clusters of two or more terms in which two do not belong together.
-    ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs together.
+    Pair precision is the share of pairs in one cluster that belong together, pair recall the share of pairs belonging
+    together that are in one cluster; 0 without pairs. B-cubed precision and recall are means over terms of the same
+    shares for the pairs of a term. ``mixed`` is the share of clusters of two or more terms in which two do not belong
+    together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs together.
     """
 
     terms: int
@@ -151,7 +151,7 @@ def split_concepts_by(matrix: Any, label: NDArray[np.int64]) -> Any:
 
 
 def count_related(matrix: Any) -> NDArray[np.int64]:
-    """Count for each name ``(n,)`` the names that share a concept with it and itself; the sum is n + 2 * pairs.
+    """Count for each name ``(n,)`` the names that share a concept with it, itself included; the sum is n + 2 * pairs.
 
     A count is the sum of the sizes of the concepts, corrected for names that share several. Only names of several
     concepts need the correction: time and memory are linear in names while the size of concepts is bounded.
@@ -234,9 +234,9 @@ class PartitionTask(Task):
 class Sweep:
     """Counts of pairs at each threshold.
 
-    ``true_pairs`` share a concept; in ``listed_true_pairs`` of them a name is among the ``neighbours`` of the other,
-    the most that any threshold finds. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs at each of the ascending
-    cosines ``thresholds (t,)``.
+    ``true_pairs`` counts the pairs that share a concept, ``listed_true_pairs`` those in which one name is among the
+    ``neighbours`` of the other: no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs at each
+    of the ascending cosines ``thresholds (t,)``.
     """
 
     names: int

@@ -109,7 +109,7 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 
 
 class Ranks(NamedTuple):
-    """Rank of the gold of each of q queries, and the first concept; ``(q,)`` each.
+    """For each of q queries, the rank of its gold and the first concept; ``(q,)`` each.
 
     ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is that of rank 1, -1 for an
     empty dictionary; ``cosine`` that of the query and its best name.
@@ -171,7 +171,7 @@ def rank_gold(
     does not say which it does. Rank 1 is the same in both. Equal cosines are ordered by concept number, then by row.
 
     ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct; ``owners (n, c)`` and ``gold
-    (q, c)`` are SciPy CSR arrays with the concepts of each name and the right concepts of each query, maybe none.
+    (q, c)`` are SciPy CSR arrays with the concepts of each name and the right concepts of each query, possibly none.
     """
     if rank_by not in get_args(RankBy):
         raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")

@@ -34,7 +34,7 @@ _SQLITE = b"SQLite format 3\0"
 class Dictionary:
     """Distinct names, sorted, with the concepts that have them.
 
-    ``concepts`` are sorted; each has one id or several synonymous ones. ``owners`` are the ascending rows of the
+    ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` are the ascending rows of the
     concepts of each name, ``languages`` the tags of its languages.
     """
 
@@ -49,7 +49,7 @@ class Dictionary:
     ) -> Dictionary:
         """Make a dictionary of (ids, name) or (ids, name, language); white space in names is collapsed.
 
-        With ``by_language`` a text is one name in each of its languages.
+        With ``by_language``, a text of several languages is a separate name in each of them.
         """
         by_name: dict[tuple[str, str], tuple[set[Ids], set[str]]] = {}
         for ids, name, *tag in entries:

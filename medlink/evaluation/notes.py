@@ -152,7 +152,7 @@ def count(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
 
     - ``documents right``, ``wrong`` and ``missed``: affirmed concepts; ``regardless ...``: all concepts.
     - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions. Each is paired with at most one finding that it
-      overlaps and whose concept it has, as many as possible (SciPy's ``maximum_bipartite_matching``). Mentions that
+      overlaps and whose concept it has, so that most are paired (SciPy's ``maximum_bipartite_matching``). Mentions that
       may be right do not count as wrong.
     - findings: ``annotated``: all; ``touched``: that overlap a mention; ``exact``: with the span of a mention;
       ``coded``: with a concept; ``right``: that overlap a mention with that concept, whatever its status.
@@ -190,7 +190,7 @@ def _count_mentions(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[
 
 
 def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of the counts ``right``, ``wrong`` and ``missed`` of a name, 0 if undefined."""
+    """Precision, recall and F1 from the counts ``NAME right``, ``NAME wrong`` and ``NAME missed``, 0 if undefined."""
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
@@ -218,7 +218,7 @@ def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int
 
 
 def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]]:
-    """Return measures of each value and the confusion of values, from the pairs of each language and field."""
+    """Return measures of each value and a confusion matrix, from the pairs of each language and field."""
     rates, confusion = list[Row](), list[Row]()
     for (language, field), own in sorted(pairs.items()):
         for value in FIELDS[field]:

@@ -38,7 +38,7 @@ def correlate(
     ratings: ArrayLike, scores: ArrayLike, *,
     measure: str = "spearman", resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Correlate ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling pairs.
+    """Return the correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling.
 
     Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). BioLORD 2022, table 1 (Spearman) and
     table 3 (Pearson), without intervals; ours are percentile intervals of the bootstrap (Efron 1979), without resamples

@@ -58,7 +58,7 @@ def replace_atomically(draft: StrPath, path: StrPath, what: str = "the output", 
 
 
 def is_replaceable(path: StrPath) -> bool:
-    """Return whether ``path`` is a regular file or free; devices, FIFOs and open files must be written to directly."""
+    """Return whether ``path`` is a regular file or missing; write to devices, FIFOs and open files directly."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 

@@ -27,7 +27,7 @@ def write_json(path: StrPath, data: Any, what: str = "the output") -> None:
 
 
 def read_json(path: StrPath) -> Any:
-    """Read a JSON file; raises :class:`ValueError` like :func:`parse_json`, and if it is not UTF-8."""
+    """Read a JSON file; raises :class:`ValueError` like :func:`parse_json`, and for a file that is not UTF-8."""
     return parse_json(Path(path).read_text("utf-8"))
 
 

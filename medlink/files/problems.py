@@ -1,4 +1,4 @@
-"""Account of bad and skipped rows: counts by kind, and the file and line of the first few."""
+"""Record of bad and skipped rows: counts by kind, and the file and line of the first few."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Problems:
         self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 
     def bad_row(self, kind: str, path: str | PathLike[str], line: int, detail: str = "", rows: int = 0) -> None:
-        """Count a bad row; ``rows`` of its file were read so far. Raises like :meth:`check_bad_share`."""
+        """Count a bad row; ``rows`` is the number of rows read from its file. Raises like :meth:`check_bad_share`."""
         problem = Problem(kind, str(path), line, detail)
         self.bad[kind] += 1
         if len(self.examples) < MAX_EXAMPLES:

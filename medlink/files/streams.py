@@ -83,7 +83,7 @@ def standard_input() -> BinaryIO:
 
 
 def input_size(path: str | PathLike[str]) -> int:
-    """Return the size in bytes of a file, or of all files in a folder; unreadable ones count 0."""
+    """Return the size in bytes of a file, or of all files in a folder; unreadable files count 0."""
     size = 0
     for file in (Path(path), *Path(path).rglob("*")):
         with suppress(OSError):
@@ -124,7 +124,7 @@ class LineFile:
     Attributes:
         lines_without_row: lines so far that hold no row: header lines, empty lines, continuation lines.
         rows: number of the last line.
-        unterminated: whether the last line has no line end, at the end of a file only.
+        unterminated: whether the last line has no line end; set at the end of the file.
         grew: whether the file grew while it was read.
         decode_error: why the current bad line cannot be decoded, ``None`` if it can.
 

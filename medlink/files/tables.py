@@ -118,8 +118,8 @@ def open_table(
     whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
     writes it, states the separator, and the header follows.
 
-    A quoted cell may span several lines. If these look like rows, a stray quote has swallowed them, and each is a bad
-    row: without regard to quotes, a middle line, or both the first and the last, has as many columns as the table.
+    A quoted cell may span several lines. If these look like rows, a stray quote has swallowed them: each is a bad row.
+    They do if, ignoring quotes, a middle line, or both the first and the last, has as many columns as the table.
 
     Args:
         given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.

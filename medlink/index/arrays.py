@@ -166,7 +166,7 @@ class StringWriter:
 
 
 class RaggedArray:
-    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` it has
+    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` it holds the
     positions.
 
     >>> lists = RaggedArray(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
@@ -183,7 +183,7 @@ class RaggedArray:
 
     @classmethod
     def by_owner(cls, owner: NDArray[np.int64], count: int) -> RaggedArray:
-        """List the positions of each of ``count`` owners in an ascending column."""
+        """For each of ``count`` owners, list its positions in an ascending column of owners."""
         return cls(np.searchsorted(owner, np.arange(count + 1)))
 
     def __len__(self) -> int:

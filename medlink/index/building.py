@@ -81,9 +81,9 @@ def build_segment(
         semantic_types: all semantic types of the concepts, for filters.
         shards: folder for the embeddings of many names. The next build resumes from it after a kill; the caller removes
             it.
-        main: the main segment, if this one is for later names. This one then includes concepts of the main segment with
-            new semantic types, and mean vectors cover the names of both.
-        forms: lexicon forms for the analysis of names; default: the shipped ones. With ``main`` its forms apply.
+        main: the main segment, if this segment is for later names. It then includes concepts of the main segment with
+            new semantic types, and mean vectors cover the names of both segments.
+        forms: lexicon forms for the analysis of names; default: the shipped forms. With ``main`` its forms apply.
         known: segments of another index with the same encoder, to reuse their embeddings.
 
     Raises:

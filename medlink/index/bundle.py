@@ -134,7 +134,7 @@ class Bundle:
 
 
 def reopen(folder: Path, manifest: Raw) -> Bundle:
-    """Open a bundle by a manifest read before, without logging."""
+    """Open a bundle by a manifest that was read earlier, without logging."""
     bundle = Bundle.__new__(Bundle)
     bundle._open(BundleSnapshot(folder, BundleManifest, manifest))
     return bundle
@@ -207,7 +207,7 @@ def extend_call(folder: Path) -> str:
 
 
 def describe_lost_names(folder: Path, manifest: Raw | None, new: Path) -> str:
-    """Describe the names added to a bundle that a new knowledge base lacks; empty for none, or a damaged old one."""
+    """Describe added names that a new knowledge base lacks; empty if there are none, or the old one is damaged."""
     if manifest is None or new.name == manifest["parts"]["kb"]["folder"]:
         return ""
     count = missing = 0

@@ -272,9 +272,9 @@ class ConceptIndex:
     def lookup(
         self, text: str, language: str | None = None, selection: Selections | None = None, *, norm: str | None = None
     ) -> dict[int, str]:
-        """Look up a mention among the names of the selection: keys to ``exact`` or ``inflected``.
+        """Look up a mention among the names of the selection: a mapping of keys to ``exact`` or ``inflected``.
 
-        Exact matches count in any language; inflected ones in the mention's own (BCP 47), or in all without one.
+        Exact matches count in any language; inflected matches in the mention's language (BCP 47), or in all without it.
         ``norm`` is the exact form of the text, if the caller has it.
         """
         routes: dict[int, str] = {}
@@ -312,8 +312,8 @@ class ConceptIndex:
         """Find the names in a running text: at each word the longest of each segment and language. Spans may overlap.
 
         A name does not cross a punctuation mark, except a comma before a word such as *type* or *Stadium*. Words may
-        be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) stands for its
-        regions and for names without a language; without it the names of all languages count.
+        be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) includes its
+        regions and names without a language; without it the names of all languages count.
         """
         return [
             span
@@ -329,7 +329,7 @@ class ConceptIndex:
         return self._scanners[number, tag]
 
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
-        """The spans of each of n texts that match names of the selection by their word families."""
+        """For each of n texts, the spans that match names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
         spans: list[set[Place]] = [set() for _ in texts]
         for segment, selected in self._with(selection):
@@ -345,7 +345,7 @@ class ConceptIndex:
     def overlap(
         self, mentions: WordFeatures, mention: Positions, names: Keys, name: Positions | None = None
     ) -> Overlap:
-        """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name`` pair i has name i."""
+        """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name``, pair i has name i."""
         name = np.arange(len(names)) if name is None else name
         columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
         left = np.ones(len(names), dtype=bool)
@@ -400,7 +400,7 @@ class ConceptIndex:
         return np.take_along_axis(name, order, axis=1), np.take_along_axis(score, order, axis=1)
 
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
-        """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
+        """The other names nearest to ``names``, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
         Each segment contributes the k stored neighbours of its own names. For other names, with a selection, or for a
         larger k than is stored, it searches for k + 1, the name itself included.

@@ -115,7 +115,7 @@ class FamilyMatcher:
     def match(
         self, texts: Sequence[ScannedText], columns: FeatureColumns, allowed: NDArray[np.bool_] | None = None
     ) -> list[set[Place]]:
-        """The spans of each of n texts that match an ``allowed (rows,)`` name."""
+        """For each of n texts, the spans that match an ``allowed (rows,)`` name."""
         spans: list[set[Place]] = [set() for _ in texts]
         places, before, at = _FeaturePlaces(columns), -1, dict[int, list[Place]]()
         for start in range(0, len(columns.owner), _CLAUSES):

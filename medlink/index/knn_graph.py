@@ -4,8 +4,8 @@ Compares all pairs of up to 50,000 distinct vectors, and divides larger sets int
 k-means centres (IVF; Jégou et al. 2011, section IV). A search scans the near cells by codes of four bits per two
 dimensions (product quantisation, section II of the same paper; André et al. 2015 for the scan in registers), and
 compares several times k candidates again by the vectors themselves. Cells keep their size as the set grows; the number
-of scanned cells, and nearly the time per vector, grow with its fourth root. It measures the recall on a sample and,
-below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even then.
+of scanned cells, and nearly the time per vector, grow with its fourth root. The search measures its recall on a sample
+and, below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even then.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class NameTable:
         return concept, row
 
     def typed(self, semantic_types: Collection[str]) -> NDArray[np.bool_]:
-        """Mark the concepts ``(concepts,)`` with one of these semantic types; all concepts without types."""
+        """Mark the concepts ``(concepts,)`` with one of these semantic types; all concepts if no type is given."""
         if not semantic_types:
             return np.ones(len(self.concept_ids), dtype=bool)
         return self.types.holding(np.isin(np.array(self.semantic_types, dtype=str), list(semantic_types)))

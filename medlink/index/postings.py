@@ -29,7 +29,7 @@ class Postings:
     """Names by the features of their words (:mod:`medlink.index.word_overlap`), in a folder that :meth:`build` filled.
 
     A feature counts with its weight times its share; the score of a name is the cosine. If the features of a mention
-    have too many postings, the most common ones do not count.
+    have too many postings, the most common features do not count.
     """
 
     def __init__(self, folder: Path, words: NameFeatures) -> None:
@@ -65,7 +65,7 @@ class Postings:
     def search(
         self, mentions: WordFeatures, wanted: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """The k ``allowed (rows,)`` names most similar to each of the mentions ``wanted (n,)``.
+        """For each of the mentions ``wanted (n,)``, the k most similar of the ``allowed (rows,)`` names.
 
         Returns:
             Positions in ``wanted``, rows and cosines, each ``(m,)``: for each mention best first, ties by row; fewer

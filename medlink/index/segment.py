@@ -121,7 +121,7 @@ def find_positions(strings: Sequence[str] | StringArray, main: Sequence[str] | S
 
 
 def number_both(count: int, places: NDArray[np.int64]) -> tuple[Numbering, Numbering]:
-    """Number the ``count`` rows of a main segment and the later rows with these ``places`` together.
+    """Number the ``count`` rows of a main segment together with the later rows, given their ``places``.
 
     Keys ascend over both in the order of the strings; a string in both has one key.
 

@@ -1,6 +1,6 @@
 """Suspect translations: names that mean another concept, by an error of the terminology.
 
-The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish ones *Apatía* to cold skin. Such a
+The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish names *Apatía* to cold skin. Such a
 name links a common word of notes to the wrong concept, with certainty. A name is suspect if all of this holds:
 
 - it is not English, and the whole name is one finding of the lexicon;

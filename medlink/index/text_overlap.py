@@ -37,7 +37,7 @@ _NO_KIND = len(KINDS)  # kind of a word that is in the lexicon without a kind
 
 
 class TextCoverage(NamedTuple):
-    """How much of one text of each of p pairs the other covers.
+    """For each of p pairs of texts, how much of one text the other covers.
 
     Attributes:
         covered: ``(p,)`` share of the words, by weight.
@@ -61,7 +61,7 @@ class TextFeatures(FeatureStore):
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
-        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes one.
+        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes a finding.
         is_thing: ``(n,)`` whether a text has a word that is more than a quality, a measure or the like.
     """
 

@@ -2,7 +2,7 @@
 
 Each content word of a text has a weight, high for a rare word, and *features*: the meanings of the word, of the parts
 of a compound, of a phrase that it belongs to, or the word itself where the lexicon lacks it. The share of a feature is
-how much of its word it covers if the other text has it too.
+the part of its word that it covers if the other text has the feature too.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class FeatureStore:
     def compare(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> tuple[PairWords, PairWords, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """The words of both sides of p pairs, masks of the features that the other side has too, and of opposed pairs.
+        """The words of both sides of p pairs, masks of the features that both sides have, and a mask of opposed pairs.
 
         Arguments are those of :meth:`overlap`.
         """
@@ -246,7 +246,7 @@ class FeatureStore:
     def overlap(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> Overlap:
-        """Compare p pairs of the mentions and names at these positions ``(p,)``."""
+        """Compare p pairs: the mentions with the names at these positions ``(p,)``."""
         of_mentions, of_names, in_name, in_mention, opposed = self.compare(mentions, mention, names, name)
         share, fewer = of_mentions.coverage(mentions, mention, of_mentions.covered(mentions, in_name))
         name_share, more = of_names.coverage(names, name, of_names.covered(names, in_mention))

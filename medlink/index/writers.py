@@ -1,6 +1,6 @@
 """Write a bundle: build it, add names to it, or update it to a new release.
 
-A writer adds new parts beside the old ones, then replaces the manifest: a kill at any moment leaves the old or the new
+A writer adds new parts beside the old parts, then replaces the manifest: a kill at any moment leaves the old or the new
 bundle. A writer waits while another process writes the bundle.
 """
 
@@ -155,10 +155,10 @@ def extend_bundle(
 ) -> AddReport:
     """Add new concepts, and further names of known concepts, to a bundle: its index gets a second segment.
 
-    The time grows with all names added since the main segment was built, and with the copy of the knowledge base; no
-    other name is embedded or indexed again. Links equal those of a bundle built with everything, with two exceptions:
-    words have the weights of the main segment, and each segment contributes its own candidates. ``inputs`` are as for
-    :func:`medlink.kb.extend_kb`.
+    The time grows with all names added since the main segment was built, and with the size of the copied knowledge
+    base; no other name is embedded or indexed again. Links equal those of a bundle built with everything, with two
+    exceptions: words have the weights of the main segment, and each segment contributes its own candidates. ``inputs``
+    are as for :func:`medlink.kb.extend_kb`.
 
     Raises:
         BundleError: the bundle or its encoder cannot be used.

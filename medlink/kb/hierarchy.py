@@ -82,7 +82,7 @@ class HierarchyFilter:
         return (self._included is None or key in self._included) and key not in self._excluded
 
     def apply(self, records: Iterable[Record | Batch], skipped: Counter[str]) -> Iterator[Record | Batch]:
-        """Yield the records of selected concepts and all retirements; a relation needs both ends. Count the others."""
+        """Yield all retirements and the records of selected concepts (both ends of a relation); count the others."""
         for record in records:
             # a retired concept is in no hierarchy, but its successor may be selected
             if isinstance(record, Source | Retired):

@@ -52,7 +52,7 @@ def format_language_counts(names: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InputReport:
-    """Account of one input.
+    """Report on one input.
 
     Attributes:
         format, path: those of the :class:`Input`.
@@ -90,7 +90,7 @@ class InputReport:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """Result of :func:`~medlink.kb.build_kb`: counts of each source, and an account of each input."""
+    """Result of :func:`~medlink.kb.build_kb`: counts of each source, and a report on each input."""
 
     path: str
     content_hash: str

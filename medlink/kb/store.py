@@ -135,7 +135,7 @@ class KnowledgeBase:
         """Return the stored counts.
 
         The keys are ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations``, ``mappings`` and
-        ``names_by_language``. ``sources`` has the same by source name, where ``names`` are by language.
+        ``names_by_language``. ``sources`` has the same counts for each source, with ``names`` by language.
         """
         kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
         total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
@@ -219,7 +219,7 @@ class KnowledgeBase:
         """Return the names equal to ``name`` apart from case, accents, hyphens and the like.
 
         Names are compared after ``medlink.language.text.normalise``, German transcriptions (ae for ä) by
-        ``medlink.language.text.variants``. Names of the plain form come first, then by concept, language and text.
+        ``medlink.language.text.variants``. Names equal without them come first, then by concept, language and text.
 
         Examples:
             >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP

@@ -28,7 +28,7 @@ class System:
         prefix: prefix of its concept ids, empty if they are the codes.
         urls: its FHIR URLs; the first is written.
         aliases: other names in files.
-        prefixed_codes: its codes have the prefix too.
+        prefixed_codes: whether its codes have the prefix too.
     """
 
     name: str
@@ -47,7 +47,7 @@ class System:
         return concept_id.removeprefix(f"{self.prefix}:") if self.urls and not self.prefixed_codes else concept_id
 
     def concept_id(self, code: str) -> str:
-        """Return the concept id of a code; a code with the prefix (``HP:0001945``) is its own."""
+        """Return the concept id of a code; a code with the prefix (``HP:0001945``) is its own id."""
         return code if not self.prefix or code.startswith(f"{self.prefix}:") else f"{self.prefix}:{code}"
 
 

@@ -96,7 +96,7 @@ class QueryBatch:
 
     @cached_property
     def first_names(self) -> Keys:
-        """For each mention ``(n,)`` the first name equal to it, exact ones before inflected ones; -1 for none."""
+        """For each mention ``(n,)`` the first name equal to it, exact before inflected; -1 for none."""
         return np.array(
             [min(names, key=lambda name: (names[name] != "exact", name), default=-1) for names in self.equal_names],
             np.int64,

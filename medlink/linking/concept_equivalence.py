@@ -34,8 +34,8 @@ class ConceptEquivalence:
     - if one maps to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources does;
     - *presumed*: if they share a preferred name in a language, or half of their names, neither maps to another concept
       of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without a
-      semantic type agrees with every kind. Two sources with a hundred typed concepts each and no type in common use
-      different words for their types, which are then ignored.
+      semantic type agrees with every kind. If two sources have a hundred typed concepts each and no type in common,
+      they name types differently, and their types are ignored.
 
     A concept of a compilation such as the UMLS has the sources of its names. Two concepts of one source are never
     equivalent, and a concept that matches two of another source is equivalent to neither. The representative is chosen
@@ -70,12 +70,12 @@ class ConceptEquivalence:
         return {source: position for position, source in enumerate(self._profiles.sources)}
 
     def preference(self, concept: ConceptProfile) -> int:
-        """Position of the first item of ``prefer`` that matches a concept, their number without a match."""
+        """Position of the first item of ``prefer`` that matches a concept; without a match, the number of items."""
         names = {*concept.sources, concept.source, *concept.types, *concept.kinds}
         return min((self._prefer[name] for name in names & self._prefer.keys()), default=len(self._prefer))
 
     def groups(self, competing: Collection[ConceptSet]) -> dict[ConceptSet, tuple[ConceptGroup, ...]]:
-        """Partition each set of concepts into groups of equivalent ones."""
+        """Partition each set of concepts into groups of equivalent concepts."""
         if not self._profiles.has_several_sources:
             return {concepts: tuple(ConceptGroup((key,)) for key in concepts) for concepts in competing}
 

@@ -25,7 +25,7 @@ _MAX_LOG_ODDS = 40.0  # keeps every share above 0
 
 
 class ConceptShare(NamedTuple):
-    """A concept, or a group of equivalent ones, with its share of the score of the best name.
+    """A concept, or a group of equivalent concepts, with its share of the score of the best name.
 
     Attributes:
         representative: key of the concept to show.
@@ -50,7 +50,7 @@ class DecisionPolicy(Protocol):
     """Decides on mentions whose candidates are ranked and scored."""
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """Shares of the concepts of each of n mentions in the score of the best name.
+        """For each of n mentions, the shares of its concepts in the score of the best name.
 
         Args:
             mentions: linked by their ``text``.
@@ -103,8 +103,8 @@ class SharedNamePolicy:
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """For each mention, whether the concepts with its best name prefer it, and groups of equivalent concepts. A
-        single concept has no group."""
+        """For each mention, whether its best name is the preferred name of each concept with that name, and groups of
+        equivalent concepts. A single concept has no group."""
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
         competing = [

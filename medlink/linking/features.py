@@ -99,7 +99,7 @@ class CandidateFeatures:
 
     @cached_property
     def entry(self) -> tuple[Ints, Ints]:
-        """For each entry of each pair the number of the pair, and its number among the entries ``(e,)``."""
+        """For each entry of each pair: the number of the pair, and the number of the entry ``(e,)``."""
         starts = np.searchsorted(self.entries.position, np.arange(len(self.distinct_names) + 1))
         return RaggedArray(starts).take(self.name_index)
 

@@ -203,7 +203,7 @@ def collect_groups(
     """Groups of the examples that have a candidate and a right concept in the bundle.
 
     Args:
-        candidates: most candidates of each example.
+        candidates: greatest number of candidates of each example.
         context, definitions: whether the re-ranker reads the text around a mention, and definitions.
     """
     groups: list[Group] = []

@@ -190,7 +190,7 @@ class Linker:
 
     @gc_disabled()
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:
-        """The first concept of each mention, before concepts with the same name share the score; ``None`` for none.
+        """The first concept of each mention or ``None``, before concepts with the same name share the score.
 
         Cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
         """
@@ -206,7 +206,7 @@ class Linker:
 
     @gc_disabled()
     def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[RankedConcept]]:
-        """The concepts of each of n mentions, best first, without context, re-ranker and learned concepts.
+        """For each of n mentions, its concepts, best first, without context, re-ranker and learned concepts.
 
         Distinct mentions are ranked together, each once, and cached.
         """

@@ -139,7 +139,7 @@ class PriorFeatures(NamedTuple):
         preferred: whether the name is preferred.
         spelt: whether it has exactly the letters of the mention, accents included.
         name_sources: log of the number of sources that give the concept this name.
-        names, sources, languages, relations: logs of how many it has.
+        names, sources, languages, relations: logs of their numbers.
         likeness: cosine of the name and the mean of all its names.
         kind: weight of its kind (:attr:`Prior.kinds`).
     """
@@ -155,7 +155,7 @@ class PriorFeatures(NamedTuple):
     kind: float = 0.0
 
     def without_popularity(self) -> PriorFeatures:
-        """Only the features that do not say how well known the concept is."""
+        """Return only the features that do not measure how well known the concept is."""
         return PriorFeatures(preferred=self.preferred, spelt=self.spelt, kind=self.kind)
 
 

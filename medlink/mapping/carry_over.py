@@ -51,7 +51,7 @@ class EarlierMaps:
         self._seen = set[str]()
 
     def carry_over(self, source: SourceCode) -> CarryResult:
-        """Compare a code with its earlier map, if possible one with the same description."""
+        """Compare a code with its earlier map, preferably one with the same description."""
         maps = self._by_code.get(source.code)
         if maps is None:
             return CarryResult(NEW)
@@ -99,7 +99,7 @@ class EarlierMaps:
 
 
 def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
-    """Return an earlier map that still holds, with the present row of its code."""
+    """Return an earlier map that still holds, with the current row of its code."""
     return replace(before, source=replace(source, assigned=before.source.assigned), change=KEPT)
 
 

@@ -107,9 +107,9 @@ class Mapper:
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
         """Propose concepts for n codes.
 
-        Links a description without its unit and codes of other systems. Concepts that the code, or a code in the
-        description, means share a score of 1. If the best candidate of the description is another concept, it keeps its
-        score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
+        Links a description without its unit and codes of other systems. If the code, or a code in the description,
+        means concepts, these share a score of 1. If the best candidate of the description is another concept, it keeps
+        its score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
         proposed. Units and values with a concept in the bundle become further targets.
         """
         parsed = [self._parse(code) for code in codes]

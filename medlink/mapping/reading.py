@@ -79,15 +79,15 @@ def read_codes(
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
-    Of a file with the columns of Usagi or of ``source_to_concept_map`` reads the targets too. A bad row in it is an
-    error: a lost decision is worse than a file to mend. Leaves out and notes bad rows of other lists. Unquotes cells
-    that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same code,
-    name, unit and language.
+    From a file with the columns of Usagi or of ``source_to_concept_map``, reads the targets too. A bad row in it is an
+    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and notes them. Unquotes
+    cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same
+    code, name, unit and language.
 
     Args:
         path: the file, plain or ``.gz``.
         targets: parses the ids of concepts.
-        columns: names of columns, the usual ones by default.
+        columns: names of columns, by default the usual names.
         encoding: that of the file.
 
     Raises:

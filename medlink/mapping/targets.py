@@ -107,8 +107,8 @@ class Targets:
 class Evidence:
     """Concepts of a code.
 
-    The code means the ``exact`` concepts; a mapping relates it to the ``related`` ones, such as the many concepts under
-    a code of a classification. ``codes`` names the code and system of each.
+    The code means the ``exact`` concepts; a mapping relates it to the ``related`` concepts, such as the many concepts
+    under a code of a classification. ``codes`` names the code and system of each.
     """
 
     exact: tuple[str, ...] = ()

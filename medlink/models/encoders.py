@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
-    """Raise :class:`ConfigError` unless a folder is new, empty, or has the file ``holds`` of a ``what``."""
+    """Raise :class:`ConfigError` unless a folder is new, empty, or has the file ``holds``, which marks a ``what``."""
     if out.exists() and not out.is_dir():
         raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
     if out.exists() and any(out.iterdir()) and not (out / holds).exists():

@@ -1,8 +1,8 @@
 """Hashed character n-grams of many strings at once, the features of the static encoder.
 
-The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): a blank bounds every word on each side, and all
-runs of ``sizes`` characters of the bounded word count, boundaries included; the whole word is a further feature. All
-strings form one array of code points: a hundred thousand names take about a second on one core.
+The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): a blank bounds every word on each side, and
+each run of ``sizes`` characters of the bounded word, boundaries included, is an n-gram; the whole word is a further
+feature. All strings form one array of code points: a hundred thousand names take about a second on one core.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class SqlNotes:
         return {"database": self.redacted_address, "table": self.table, "query": self.query, **rows_state}
 
     def notes(self, fields: Fields, skip: int = 0) -> Iterator[Note]:
-        """Yield the notes after the first ``skip``, in batches of the database."""
+        """Yield the notes after the first ``skip``; the database returns them in batches."""
         from sqlalchemy import String, cast, select
 
         with self._open() as engine:

@@ -265,7 +265,7 @@ def _link_problem(row: dict[str, Any]) -> str:
 
 
 def read_decisions(lines: LineFile) -> Iterator[AnnotatedNote]:
-    """Read the mentions of a table of decisions, consecutive ones as one note; other rows are ignored."""
+    """Read the mentions of a table of decisions; consecutive mentions of an id are one note, other rows are ignored."""
     mentions = (row for row in iter_decisions(lines) if row.kind == MENTION)
     for (note, language), rows in groupby(mentions, key=lambda row: (row.item, row.language)):
         annotations = (

@@ -37,11 +37,11 @@ _BATCH = 32
 class LearnReport:
     """Counts of notes, mentions and entries.
 
-    Of the annotated ``mentions``, ``counted`` were used, ``discontinuous`` have several pieces, ``partial_words`` do
-    not begin and end with words, and ``duplicates`` repeat the offsets of another. ``unknown`` counts mentions by
-    concept that the bundle lacks. ``learned`` counts the entries of the file by their most frequent kind: ``CONCEPT``,
-    ``NO_CONCEPT``, ``NO_MENTION`` or ``UNDECIDED``; ``rare`` entries were in too few notes. ``left_out`` counts other
-    files of folders by suffix.
+    ``mentions`` counts the annotated mentions, ``counted`` those used, ``discontinuous`` those with several pieces,
+    ``partial_words`` those that do not begin and end with words, and ``duplicates`` those with the offsets of another.
+    ``unknown`` counts mentions by concept that the bundle lacks. ``learned`` counts the entries of the file by their
+    most frequent kind: ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or ``UNDECIDED``; ``rare`` entries were in too few
+    notes. ``left_out`` counts other files of folders by suffix.
     """
 
     notes: int = 0

@@ -39,7 +39,7 @@ Progress = Callable[[int], object]
 class Note:
     """A note, or why it could not be read (``problem``, without text) and what to do (``remedy``).
 
-    ``location`` is its file and line, if ``note_id`` is something else.
+    ``location`` is its file and line, if ``note_id`` does not name them.
     """
 
     note_id: str
@@ -321,7 +321,7 @@ def read_notes(
     is a JSON object, else one note. ``progress`` is called with the number of bytes read.
 
     Raises:
-        ConfigError: ``encoding``, that of all inputs, is unknown or not one of text; or a library is missing.
+        ConfigError: ``encoding``, that of all inputs, is unknown or no text encoding; or a library is missing.
     """
     for given in inputs:
         kind, stream = file_suffix(given), None

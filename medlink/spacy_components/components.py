@@ -1,7 +1,7 @@
 """``medlink_mentions`` finds mentions of the concepts of a bundle, ``biolord_linker`` links them.
 
-The document carries the mentions of the first as plain data, also between processes and to disk. The second removes
-them, and does not score them again.
+``medlink_mentions`` stores its mentions in the document as plain data, which also travel between processes and to disk.
+``biolord_linker`` removes them, and does not score them again.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class BiolordLinker(Component):
     def predict(self, docs: Sequence[Doc]) -> list[dict[TokenSpan, LinkedMention]]:
         """Links of each document by the token spans of the mentions; the documents do not change.
 
-        Mentions of ``medlink_mentions`` keep their scores; scores other spans in their text.
+        Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text.
         """
         spans = [{(span.start, span.end): (span.start_char, span.end_char) for span in self._spans(d)} for d in docs]
         known = [self._pop_mentions(doc) for doc in docs]

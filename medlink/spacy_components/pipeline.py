@@ -14,7 +14,7 @@ from medlink.notes.spacy_language import blank
 def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language:
     """A blank pipeline for a language with a spaCy tokeniser, with ``medlink_mentions`` and ``biolord_linker``.
 
-    ``linker`` is the configuration of the latter; its ``semantic_types`` also apply to the mentions.
+    ``linker`` configures ``biolord_linker``; its ``semantic_types`` also apply to the mentions.
     """
     nlp = blank(language)
     nlp.max_length = MAX_LENGTH  # spaCy's own limit is meant for parsers

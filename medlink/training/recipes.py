@@ -64,7 +64,7 @@ class Recipe(Settings):
 class PhaseRecipe(Recipe):
     """Further hyperparameters of every phase of BioLORD.
 
-    One epoch is the pre-training of BioLORD 2022, appendix A.2, and 64 rows are its batch (section 3.2 and A.4). Other
+    One epoch, and batches of 64 rows, are those of the pre-training of BioLORD 2022 (A.2; section 3.2 and A.4). Other
     defaults are those of sentence-transformers, as A.2 says. The 2023 paper leaves its numbers to a supplement.
     ``mini_batch`` embeds a few rows at a time with cached gradients (Gao et al. 2021), so memory does not grow with the
     batch. A run writes the weights with the best development measure (A.4), taken each epoch or every
@@ -106,9 +106,9 @@ class PairRecipe(Settings):
     """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
 
     Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, each relation or
-    name once. Unlike other models, the paper has no pairs of two names of a concept (section 3). All other pairs have a
-    description, which begins with the name of an ancestor, a semantic type or "something". The paper gives no shares of
-    the three, hence a third each. A concept without semantic type or ancestor gets "something".
+    name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All other pairs
+    have a description, which begins with the name of an ancestor, a semantic type or "something". The paper gives no
+    shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
@@ -286,8 +286,8 @@ class CoderPlusPlusRecipe(Recipe):
 class StaticRecipe(Settings):
     """Training of a static encoder from random weights; ``docs/explanation/training-static.md`` explains the defaults.
 
-    A name in a small language is an anchor up to ``language_boost`` times an epoch: the square root of how many times
-    more names the largest language has.
+    A name in a small language is an anchor up to ``language_boost`` times an epoch: the square root of the ratio of
+    names in the largest language to names in its own.
     """
 
     epochs: Epochs = 8

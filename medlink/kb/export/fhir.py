@@ -38,9 +38,9 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
     further definitions and definitions in other languages. ``content`` is ``fragment``, since the knowledge base may
     hold a part of a release. Parents from another source are left out, as a code system has its own codes only.
 
-    Codes of systems in :mod:`medlink.kb.systems` are bare (``A00.9``). A system that is not there, or whose ids do not
-    contain its codes, has the URL ``urn:medlink:`` with its name, and concept ids as codes. The FHIR reader restores
-    the ids. Memory grows with the ids of one source.
+    Codes of systems in :mod:`medlink.kb.systems` are bare (``A00.9``). A system that is missing there, or whose ids do
+    not contain its codes, has the URL ``urn:medlink:`` with its name, and concept ids as codes. The FHIR reader
+    restores the ids. Memory grows with the ids of one source.
     """
     sources = sources_with_concepts(kb)
     if len(sources) == 1:

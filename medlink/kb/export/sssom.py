@@ -1,6 +1,6 @@
 """Export of mappings to SSSOM (Matentzoglu et al. 2022, https://mapping-commons.github.io/sssom).
 
-The file has a YAML header in lines that begin with ``#``, then a TSV table with one mapping a row.
+The file has a YAML header in lines that begin with ``#``, then a TSV table with one mapping in each row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Descriptions of delimited formats: TOML files that define the columns, validated and compiled to functions.
 
-Built-in ones are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
+Built-in descriptions are in ``medlink/resources/kb/formats``; ``docs/reference/terminologies.md`` lists the keys.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Description:
         return [Layout(part, self.path, aliases) for part in self.parts]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
-        """Return whether a file has the format, by its first line and the lower-case cells of it."""
+        """Return whether a file has the format, by its first line and the cells of that line in lower case."""
         return any(layout.fits(first, header) for layout in self.layouts({}))
 
     def main_file(self) -> re.Pattern[str]:
@@ -314,7 +314,7 @@ class Layout:
         return all(any(word.lower() in table.header for word in self.words[column]) for column in self.required)
 
     def column_indices(self, table: Table) -> list[int]:
-        """Return the positions of the columns; one behind the last cell for columns that the header lacks."""
+        """Return the positions of the columns; a column that the header lacks gets one behind the last cell."""
         if not self.has_header:
             return [index for index, column in enumerate(self.columns) if column]
         present = ([word.lower() for word in words if word.lower() in table.header] for words in self.words.values())

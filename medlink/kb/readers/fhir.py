@@ -13,8 +13,8 @@ Conversion (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.h
   type string is a semantic type.
 * Concepts that are ``inactive``, or whose ``status`` is ``retired``, ``inactive`` or ``deprecated``, are skipped.
 * A ValueSet gives the concepts that it lists: its expansion if it has one, otherwise the concepts of ``compose``. A
-  note tells of filters and whole systems, whose concepts the file does not list, and of an expansion that is one page
-  of several.
+  note reports filters and whole systems, whose concepts the file does not list, and an expansion that is one page of
+  several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
   ``disjoint`` give none. The relationships of R5 are converted likewise.

@@ -1,7 +1,7 @@
 """Reader of SNOMED CT snapshots in Release Format 2 (RF2).
 
 Files are found by their names anywhere below the folders, as the SNOMED CT Release File Specification names them
-(``sct2_Description_Snapshot-en_INT_20260901.txt``, national ones such as
+(``sct2_Description_Snapshot-en_INT_20260901.txt``, national files such as
 ``sct2_Description_SpanishExtensionSnapshot-es_INT_...``). Full and Delta files are not read.
 
 Conversion (inactive rows are only counted):
@@ -11,7 +11,7 @@ Conversion (inactive rows are only counted):
   preferred synonyms; ``language_refsets`` decides if they disagree. The tag in the last parentheses of the English fsn
   is the semantic type.
 * TextDefinition: a definition.
-* Relationship: inferred ones only; ``116680003`` is ``isa``, others are named by the English fsn of their type, in
+* Relationship: inferred rows only; ``116680003`` is ``isa``, others are named by the English fsn of their type, in
   lower case and without its tag (``finding site``).
 * Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
   a target and conditions (``mapRule``) are left out.
@@ -19,7 +19,7 @@ Conversion (inactive rows are only counted):
   Specifications, 5.2.5.1, and the later PARTIALLY EQUIVALENT TO and POSSIBLY REPLACED BY). An inactive concept without
   an association has the type ``deleted``.
 
-Lines that begin with ``#`` count as comments, which some servers export. A file whose last line has no line end is
+Lines that begin with ``#``, as some servers export them, are comments. A file whose last line has no line end is
 truncated. Notes list differences in date and language refsets from ``release_package_information.json``.
 """
 

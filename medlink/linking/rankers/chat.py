@@ -58,7 +58,7 @@ _tls_context = cache(ssl.create_default_context)
 
 
 class NoAnswer(Exception):
-    """Reason of a missing answer, without text that was sent or received; ``retry`` if another attempt may help."""
+    """Reason for a missing answer, without text that was sent or received; ``retry`` if another attempt may help."""
 
     def __init__(self, reason: str, *, retry: bool = False) -> None:
         super().__init__(reason)

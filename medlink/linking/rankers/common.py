@@ -54,7 +54,7 @@ class Reranker(Protocol):
     def rerank(
         self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
     ) -> list[Sequence[RankedConcept]]:
-        """The concepts of n mentions in a new order, or as they were.
+        """The concepts of n mentions in a new order, or unchanged.
 
         Args:
             mentions: linked by their ``text``; mentions with a ``learned_id`` are known already.

@@ -35,7 +35,7 @@ class RankerConfig(NamedTuple):
     Attributes:
         candidates: candidates of a mention that it reads.
         context, definitions: whether it reads the text around a mention, and definitions.
-        first, read: weights of the first rank score and of its own score.
+        first, read: weights of the first rank score and of the cross-encoder's score.
         calibration: turns the weighted sum into scores.
     """
 
@@ -53,7 +53,7 @@ def mention_text(text: str, context: str) -> str:
 
 
 def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
-    """Numbers ``(n,)`` of the model for n candidates of one mention, higher is better.
+    """Logits ``(n,)`` of the model for n candidates of one mention, higher is better.
 
     Each mention is a batch of its own: padding to the length of others would change the rounding.
     """
@@ -83,7 +83,7 @@ def load_cross_encoder(folder: str | Path, *, local: bool = True, **options: Any
 
 
 class CrossEncoderRanker:
-    """Orders the first candidates by a weighted sum of their rank score and the number of a cross-encoder.
+    """Orders the first candidates by a weighted sum of their rank score and the logit of a cross-encoder.
 
     The model is loaded on first use, on torch ``device`` or, by default, a GPU if there is one.
 
@@ -112,7 +112,7 @@ class CrossEncoderRanker:
     def rerank(
         self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
     ) -> list[Sequence[RankedConcept]]:
-        """Implements :meth:`Reranker.rerank`; unread candidates get the lowest number of the mention."""
+        """Implements :meth:`Reranker.rerank`; unread candidates get the lowest logit of the mention."""
         first = [own[: self.config.candidates] for own in ranked]
         languages = [mention.language for mention in mentions]
         candidates = candidate_texts(self._bundle, first, languages, definitions=self.config.definitions)

@@ -90,7 +90,7 @@ class StaticConfig(Settings):
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
-        """Read the mapping that :meth:`to_dict` wrote; features that it lacks are of later versions, and stay off."""
+        """Read the mapping that :meth:`to_dict` wrote; features that it lacks came in later versions, and stay off."""
         try:
             return cls(**{"marker_weight": 0.0, "families": False, **raw, "sizes": tuple(raw["sizes"])})
         except (TypeError, KeyError, ConfigError) as error:

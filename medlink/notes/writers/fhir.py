@@ -31,7 +31,7 @@ _KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString"}
 
 
 class FhirWriter(TextWriter):
-    """One Bundle of type ``collection`` a line."""
+    """One Bundle of type ``collection`` in each line."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         if not mentions:

@@ -81,7 +81,7 @@ class PairBatches:
         return max(1, self._source.pairs_per_epoch // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch from number ``start`` on, without making earlier ones."""
+        """Yield the batches of an epoch from number ``start`` on, without making earlier batches."""
         for pairs in itertools.islice(self._source.batches(epoch, self._size, start), self.batches_per_epoch() - start):
             yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), false_negatives(pairs))
 

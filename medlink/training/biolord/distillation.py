@@ -49,8 +49,8 @@ def distill(
     """Train several copies of a transformer on the concept targets of a teacher: ``run-1``, ``run-2`` and so on.
 
     Memory grows by 20 bytes for each text. While the main process writes texts, it also holds the data of ``concepts``.
-    On disk are the texts, and for each concept 4 bytes a component, or a dimension of the teacher while the targets are
-    computed.
+    The disk holds the texts and, for each concept, 4 bytes for each component, or for each dimension of the teacher
+    while the targets are computed.
 
     Args:
         run: measures the encoder without the head.
@@ -128,8 +128,8 @@ def with_head(
 
     BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so all processes have the same
     one and checkpoints include it. ``initial`` are its weights ``(dimension, d)`` and bias ``(dimension,)``. By default
-    they are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger ones, of the
-    variance of the targets, the base learns less in as many steps (``docs/explanation/training-biolord.md``).
+    they are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger weights, which
+    have the variance of the targets, the base learns less in as many steps (``docs/explanation/training-biolord.md``).
     """
     trunk = load_transformer(base)
     torch.manual_seed(seed)

@@ -239,7 +239,7 @@ def run_static(job: Job, data: TrainingData, start: str | None, recipe: StaticSt
 
 
 def run_soup(folders: Sequence[Path], out: Path) -> str:
-    """Average encoders, or those in output folders of the self-distillation."""
+    """Average encoders; an output folder of the self-distillation stands for all encoders in it."""
     from medlink.training.common.averaging import encoder_folders, soup
 
     return f"{out}: encoder {soup(folders, out).fingerprint}, the mean of {len(encoder_folders(folders))}"

@@ -112,7 +112,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         return self._encode(np.arange(min(self._rounds.terms, _PROBE_TERMS)))
 
     def begin_epoch(self) -> None:
-        """Set the sampler to the round of the present step; renew the neighbours where they are due."""
+        """Set the sampler to the round of the current step; renew the neighbours where they are due."""
         step = self.state.global_step
         self._rounds.round = step // self.round_steps
         number = self._lists_at(step)

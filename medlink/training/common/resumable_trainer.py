@@ -192,7 +192,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         """Called after each step, before logging and saving."""
 
     def describe_batch(self, step: int) -> str:
-        """Name the batch of a step, counted from 1; empty if it is the batch of that number."""
+        """Name the batch of a step, counted from 1; empty if step and batch have the same number."""
         return ""
 
     def is_complete(self) -> bool:
@@ -203,7 +203,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         """Add none: the card of sentence-transformers needs a column of text."""
 
     def run(self, checkpoint: Path | None) -> None:
-        """Train to the end, from the start or from a checkpoint; with a measure load the best weights."""
+        """Train to the end, from the start or from a checkpoint; with a measure, load the best weights."""
         if checkpoint is not None:
             with read_errors(checkpoint / STATE):
                 self.state = TrainerState.load_from_json(str(checkpoint / STATE))
@@ -230,7 +230,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         return next((entry for entry in reversed(self.state.log_history) if name in entry), {})
 
     def seconds(self) -> float:
-        """Seconds of the run, with those before it was resumed."""
+        """Seconds of the run, including those before it was resumed."""
         return self._earlier_seconds + time.perf_counter() - self._started
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -442,7 +442,7 @@ class BatchTrainer(ResumableTrainer):
         return dict(self._probe)
 
     def begin_epoch(self) -> None:
-        """Set the sampler to the epoch of the present step; check the start before the first step."""
+        """Set the sampler to the epoch of the current step; check the start before the first step."""
         if not self.state.global_step:
             self.check(0)
         self._sampler.epoch, self._sampler.done = divmod(self.state.global_step, len(self._sampler))
@@ -504,7 +504,7 @@ class BatchTrainer(ResumableTrainer):
 
 
 def process_state() -> PartialState:
-    """Return the state of the processes that share the run; without a launcher it is one.
+    """Return the state of the processes that share the run; without a launcher there is one process.
 
     Initialise the state before the trainer does, to set the timeout and because accelerate does not notice a missing
     GPU.

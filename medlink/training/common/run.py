@@ -54,7 +54,7 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
 
 
 class Run:
-    """A run of a trainer, from :func:`training_run`. Of several processes only the main one writes.
+    """A run of a trainer, from :func:`training_run`. Only the main process writes.
 
     ``folder`` holds checkpoints until the run is complete, ``out`` is the result.
     """

@@ -114,7 +114,7 @@ def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens:
 def fit_to_targets(
     run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run"
 ) -> RunSummary:
-    """Train a model in place to embed the texts by their targets; checkpoints are in the folder ``name``."""
+    """Train a model in place to embed the texts as their targets; checkpoints are in the folder ``name``."""
     targets = run.folder / "targets" / _VECTORS
     batches = TargetBatches(store, targets, batch_size=recipe.batch_size, seed=recipe.seed)
     return run.fit(model, batches, WeightedMSELoss(), recipe, name)

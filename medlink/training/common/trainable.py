@@ -41,7 +41,7 @@ class TrainedEmbedding(StaticEmbedding):
 
 @dataclass(frozen=True, slots=True)
 class Trainable:
-    """A model to train; ``fingerprint`` is of its first weights, ``save`` the first argument of :meth:`Run.write`."""
+    """A model to train: ``fingerprint`` of its initial weights, ``save`` as first argument of :meth:`Run.write`."""
 
     model: SentenceTransformer
     fingerprint: str

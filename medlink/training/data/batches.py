@@ -41,7 +41,7 @@ class Batches(Protocol):
     digest: str
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch from number ``start`` on, the same ones in each call."""
+        """Yield the batches of an epoch from number ``start`` on, the same in each call."""
 
     def batches_per_epoch(self) -> int:
         """Number of batches of each epoch."""

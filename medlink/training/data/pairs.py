@@ -129,7 +129,7 @@ class KnowledgeBasePairs:
         return max(1, self.pairs_per_epoch // size)
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """Yield the batches of an epoch from number ``start`` on, the same ones in each call.
+        """Yield the batches of an epoch from number ``start`` on, the same in each call.
 
         A late start costs no more than one chunk. Batches have ``size`` pairs, or fewer if too many concepts share
         names.
@@ -309,9 +309,9 @@ def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Def
 def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator) -> Int32Array:
     """Draw an ancestor of each of n concepts, -1 for none; never the concept itself, even in a cycle.
 
-    The ancestor is a uniform draw from a random walk up. Of k steps the last replaces the earlier draw with probability
-    1/k (reservoir sampling, Vitter 1985, section 2), so the walk is not stored. Remy et al. 2022, section 3.1, draw
-    "the known names of the ancestors" and do not say how.
+    The ancestor is a uniform draw from a random walk up. Step k replaces the earlier draw with probability 1/k
+    (reservoir sampling, Vitter 1985, section 2), so the walk is not stored. Remy et al. 2022, section 3.1, draw "the
+    known names of the ancestors" and do not say how.
     """
     drawn = np.full(len(start), -1, dtype=np.int32)
     walking, here = np.arange(len(start)), start
@@ -327,7 +327,7 @@ def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator)
 
 
 def cumulative_count(share: float, position: int) -> int:
-    """Count the pairs of a kind among the first ``position`` pairs, with ``share`` of all pairs, evenly spread."""
+    """Count the pairs of a kind, which is ``share`` of all pairs, evenly spread, among the first ``position`` pairs."""
     # 0.15 * 100 must not fall just below 15
     return int(share * position + 1e-6)
 

@@ -75,7 +75,7 @@ def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) 
 
 
 class TextStore:
-    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes of each entry.
+    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes for each entry.
 
     Raises:
         EncoderError: the folder is missing or damaged.
@@ -96,10 +96,10 @@ class TextStore:
 
     @classmethod
     def build(cls, folder: Path, entries: Iterable[TextEntry]) -> TextStore:
-        """Write entries to a folder, atomically; their rows begin at 0 and leave none out.
+        """Write entries to a folder, atomically; their row numbers begin at 0 and have no gaps.
 
         Raises:
-            ConfigError: there are none, or the folder cannot be written.
+            ConfigError: there are no entries, or the folder cannot be written.
             EncoderError: the disk is full.
         """
         import pyarrow as arrow

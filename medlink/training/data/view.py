@@ -79,7 +79,7 @@ class Ragged(NamedTuple):
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The position in ``values`` of one value of each of n owners, -1 for an owner without values.
+        """For each of n owners, the position in ``values`` of one value, -1 for an owner without values.
 
         ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
         """
@@ -108,7 +108,7 @@ class TrainingView:
         definitions: further definitions, see :mod:`medlink.training.data.selection`.
 
     Attributes:
-        concepts: number of concepts, with those excluded; ``included (concepts,)`` is false for these.
+        concepts: number of concepts, excluded ones too; ``included (concepts,)`` is false for the excluded.
         names: row numbers of names by concept, each form of a language once. ``name_languages`` and ``name_forms`` hold
             for each name an index into ``languages`` and the number of its exact form.
         definitions: numbers of definitions by concept.

@@ -133,7 +133,7 @@ class GroundingLoss(torch.nn.Module):
 
 
 def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.random.Generator) -> Ids:
-    """Draw a name of another concept for each of n names, with a preference for near ones.
+    """Draw a name of another concept for each of n names, with a preference for near names.
 
     Fivez et al. 2021, section 3.2, names distance-weighted sampling (Wu et al. 2017) over all training names. As in the
     authors' code the probability of a name is proportional to ``1 / (1 - cos)``, among the nearest of each. If these
@@ -186,7 +186,7 @@ class GroundingBatches:
         return math.ceil(min(len(self.pairs), self._recipe.pairs or len(self.pairs)) / self._recipe.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch from number ``start`` on, without making earlier ones."""
+        """Yield the batches of an epoch from number ``start`` on, without making earlier batches."""
         negatives, size, seed = self.negatives(epoch), self._recipe.batch_size, self._recipe.seed
         order = cycle_order(seed, 0, epoch, len(self.pairs))
         for number in range(start, self.batches_per_epoch()):
@@ -275,7 +275,7 @@ class GroundedEncoder:
         self.model = SentenceTransformer(modules=modules, device=str(self._network.device))
 
     def train(self, run: Run) -> RunSummary:
-        """Train the network, which ``model`` shares, to the best validation mAP, or to the last epoch without it."""
+        """Train the network, which ``model`` shares, to the best validation mAP, or without validation to the end."""
 
         def negatives(epoch: int) -> Ids:
             """Negatives by the network at the start of the epoch, stored for a resumed run."""

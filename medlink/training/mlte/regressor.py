@@ -54,7 +54,7 @@ class ExtraFeature:
         return cls(name, (), float(numbers.mean()), float(numbers.std()) or 1.0)
 
     def transform(self, cells: Sequence[str]) -> Floats:
-        """Columns ``(n, c)`` of n cells; an unknown word is 0 in all. ConfigError: a cell is not a number."""
+        """Columns ``(n, c)`` of n cells; an unknown word is 0 in each column. ConfigError: a cell is not a number."""
         if self.words:
             one_hot = [[float(cell == word) for word in self.words] for cell in cells]
             return np.array(one_hot).reshape(-1, len(self.words))

@@ -40,8 +40,8 @@ class FineTuneLoss(torch.nn.Module):
     """Loss of the fine-tuning: Feng 2023, section IV-C, with dropout of the sentence embeddings.
 
     We read "maximizing the cosine similarity" of rated pairs as the squared error between cosine and rating from 0 to
-    1, as in Sentence-BERT. Labels 0 and 1 have the contrastive loss of SimCSE: among all second texts of the batch, the
-    nearest should be the one of a pair with label 1.
+    1, as in Sentence-BERT. For labels 0 and 1 the loss is the contrastive loss of SimCSE: of all second texts of the
+    batch, the nearest to the first text of a pair with label 1 should be its second text.
     """
 
     def __init__(self, kind: str, dropout: float) -> None:

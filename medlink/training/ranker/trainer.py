@@ -40,7 +40,7 @@ class RankerTrainer:
         recipe: hyperparameters.
 
     Raises:
-        ConfigError: there are no groups to train on, or fewer than 20 held-out ones have a right candidate.
+        ConfigError: there are no groups to train on, or fewer than 20 held-out groups have a right candidate.
     """
 
     def __init__(self, groups: Sequence[Group], start: str | Path, recipe: RankerRecipe | None = None) -> None:

@@ -42,7 +42,7 @@ class Bags:
         return as_tensors(self.take(texts))
 
     def embed(self, module: StaticEmbedding, texts: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """Embeddings ``(n, d)`` of texts by number, by default all, by the present weights, without dropout."""
+        """Embeddings ``(n, d)`` of texts by number, by default all, by the current weights, without dropout."""
         texts = np.arange(len(self)) if texts is None else texts
         out = np.empty((len(texts), module.shape.dimension), dtype=np.float32)
         device, was_training = module.table.weight.device, module.training

@@ -55,7 +55,7 @@ class RowAdam:
         self._steps = torch.zeros(())
 
     def rows(self, index: Tensor) -> Tensor:
-        """The rows ``(n, d)`` of distinct numbers ``(n,)``, as a leaf for whose gradient :meth:`step` is called."""
+        """The rows ``(n, d)`` with distinct numbers ``(n,)``, as a leaf tensor; :meth:`step` needs its gradient."""
         self._index = index
         return self._gather(0).requires_grad_()
 
