@@ -153,23 +153,33 @@ Experiencer = Literal["patient", "family", "other"]
 class Qualifiers(_Serializable):
     """Presence, temporality and experiencer of a mentioned finding, with the values of clinlp and ConText.
 
-    ``section`` is the kind of the heading above the mention, empty for none.
+    ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
+    who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
+    the age in years at which the relative had it or died of it.
     """
 
     presence: Presence = "present"
     temporality: Temporality = "current"
     experiencer: Experiencer = "patient"
     section: str = ""
+    relative: str = ""
+    onset_age: int | None = None
 
     @property
     def is_present(self) -> bool:
         """Whether the patient has or had the finding: it is not absent, uncertain or hypothetical."""
-        return (self.presence, self.experiencer) == ("present", "patient") and self.temporality != "hypothetical"
+        return self.is_affirmed and self.experiencer == "patient"
+
+    @property
+    def is_affirmed(self) -> bool:
+        """Whether the patient or another person has or had the finding."""
+        return self.presence == "present" and self.temporality != "hypothetical"
 
 
-def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | None]:
+def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
     """Plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
-    return {name: getattr(qualifiers, name, None) or None for name in Qualifiers.__slots__}
+    values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
+    return {name: None if value == "" else value for name, value in values.items()}
 
 
 AttributeKind = Literal["laterality", "severity", "course", "other"]

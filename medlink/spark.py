@@ -55,8 +55,8 @@ _TYPES = {
 }
 _COLUMNS = (
     "note", "start", "end", "text", "language", "concept_id", "preferred_name", "score", "nil", "status", "presence",
-    "temporality", "experiencer", "section", "attributes", "value", "codes", "bundle", "same_as", "presumed",
-    "expanded", "candidates", "versions", "problem", "remedy",
+    "temporality", "experiencer", "section", "relative", "onset_age", "attributes", "value", "codes", "bundle",
+    "same_as", "presumed", "expanded", "candidates", "versions", "problem", "remedy",
 )  # fmt: skip
 _KINDS = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
 _SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in _COLUMNS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medlink.curation.page import (
     MIN_SCORE,
+    describe_relative,
     describe_value,
     json_list,
     round_score,
@@ -96,7 +97,9 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     fields = _FIELDS["candidate"]
     candidates = [[round_score(getattr(candidate, field)) for field in fields] for candidate in visible]
     read = mention.qualifiers
-    qualifiers = read and unusual_qualifiers((read.presence, read.temporality, read.experiencer))
+    qualifiers = read and unusual_qualifiers(
+        (read.presence, read.temporality, read.experiencer, *describe_relative(read))
+    )
     attributes = [
         [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()
     ]

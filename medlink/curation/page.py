@@ -19,7 +19,7 @@ from os import PathLike
 from typing import Any
 
 from medlink.files.atomic import atomic_text_writer
-from medlink.records import Value
+from medlink.records import Qualifiers, Value
 
 MIN_SCORE = 0.05
 """Lowest score of a candidate on a page; reviewers found only noise below it."""
@@ -86,6 +86,16 @@ def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
     """
     found = list(values)
     return None if None in found else [one for one in found if one and one not in _DEFAULT_QUALIFIERS]
+
+
+def describe_relative(qualifiers: Qualifiers) -> list[str]:
+    """The relative who has a finding, and the age at onset, if known.
+
+    >>> describe_relative(Qualifiers(experiencer="family", relative="FTH", onset_age=54))
+    ['FTH', 'at 54']
+    """
+    age = [] if qualifiers.onset_age is None else [f"at {qualifiers.onset_age}"]
+    return [*filter(None, [qualifiers.relative]), *age]
 
 
 def describe_value(value: Value) -> str:

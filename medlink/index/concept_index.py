@@ -7,7 +7,7 @@ results. Keys, integers that both segments share, identify names and concepts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -33,6 +33,7 @@ from medlink.records import Name, SemanticType
 
 # errors of operations on damaged arrays
 _DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
+_SAMPLE = 500  # names of a segment whose words are looked at
 _T = TypeVar("_T")
 
 
@@ -285,6 +286,20 @@ class ConceptIndex:
                 if (selected is None or selected.rows[row]) and routes.get(key) != "exact":
                     routes[key] = route
         return routes
+
+    def share_with_kinds(self, kinds: Collection[str], selection: Selections | None = None) -> float:
+        """The share of the names of the selection that have a word of these kinds, by a sample of each segment."""
+        is_wanted = np.isin(np.array(self.forms.kinds), list(kinds))
+        count = having = 0
+        for segment, selected in self._with(selection):
+            rows = np.arange(len(segment.names)) if selected is None else np.flatnonzero(selected.rows)
+            rows = rows[:: max(1, len(rows) // _SAMPLE)]
+            names = segment.words.of(rows)
+            known = names.feature < len(is_wanted)
+            text, feature = names.text[names.word[known]], names.feature[known]
+            having += int((np.bincount(text, is_wanted[feature], len(rows)) > 0).sum())
+            count += len(rows)
+        return having / max(count, 1)
 
     def completed_names(self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None) -> list[int]:
         """The names of the selection that a span with cut words may stand for.

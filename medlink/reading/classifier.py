@@ -110,18 +110,21 @@ class SpanClassifier:
         model: gives its score by :data:`medlink.reading.features.COLUMNS`, which include the probabilities of
             overlapping spans.
         least: probability that a mention must reach.
+        trusts_names: whether names of the index are mentions: the model has learned what a mention of a finding is, and
+            the concepts may be of another kind.
     """
 
     alone: LogisticModel
     model: LogisticModel
     least: float
+    trusts_names: bool = False
 
     def select(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """Mentions of n texts among their spans, which are in the order of their places."""
-        return [
-            weighted_interval_scheduling(spans, self.least)
-            for spans in self.score([drop_redundant_spans(spans) for spans in texts])
-        ]
+        remaining = [drop_redundant_spans(spans) for spans in texts]
+        if self.trusts_names:
+            remaining = [_longest_names(spans) for spans in remaining]
+        return [weighted_interval_scheduling(spans, self.least) for spans in self.score(remaining)]
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """All spans of n texts with their probabilities."""
@@ -153,6 +156,8 @@ class SpanClassifier:
             bound = score
         elif context[SAFE]:
             bound = score * context[USUAL]  # unambiguous in any context
+        elif self.trusts_names and (candidate.listed or candidate.family):
+            bound = score
         elif span.is_name and context[LISTED] and context[UPPER]:
             bound = self.least  # a name in capitals is a mention, though its concept is often uncertain
         # a test, an organ or a drug is not the finding that is named after it
@@ -183,6 +188,17 @@ def drop_redundant_spans(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
             elif second.contains(first):
                 dropped[i if _is_better(second, first) else j] = 1
     return [span for span, drop in zip(spans, dropped, strict=True) if not drop]
+
+
+def _longest_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
+    """Drop spans inside a longer name: *X-linked* in *X-linked recessive*."""
+    inside = set[int]()
+    for i, j in overlapping(spans):
+        for wide, narrow, number in ((spans[i], spans[j], j), (spans[j], spans[i], i)):
+            longer = wide.candidate.place != narrow.candidate.place and wide.contains(narrow)
+            if longer and wide.candidate.listed:
+                inside.add(number)
+    return [span for number, span in enumerate(spans) if number not in inside]
 
 
 def _is_named(*spans: ScoredSpan) -> bool:

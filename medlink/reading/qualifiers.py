@@ -13,14 +13,17 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.language import cues as tables
 from medlink.language.cues import Cue, Frame, PhraseMatch, Token, words
+from medlink.language.relatives import relatives
 from medlink.language.scan import ScannedText
 from medlink.reading import clauses
+from medlink.reading.family import FamilyReader
 from medlink.reading.protocols import Span
 from medlink.reading.scopes import CueEffect, Match, WordSpan, by_effect, decide
 from medlink.records import Qualifiers
@@ -46,6 +49,7 @@ class QualifierReader:
     def __init__(self, language: str) -> None:
         self.cues, self.headings = tables.cues(language), tables.headings(language)
         self.scopes, self.absences = tables.scopes(language), tables.absences(language)
+        self.relatives = relatives(language)
 
     def read(self, text: str, words: Sequence[Token] | None = None) -> ParsedNote:
         """Parse clauses, cues and sections of a note; ``words`` are its words if known already."""
@@ -91,7 +95,7 @@ class ParsedNote:
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds), *_signs(layout)], stops)
-        self._stops, self._cues = stops, chosen
+        self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # of spans with the same start the longest comes last; the full stop of "eupn." is no part of a mention
         self._absent = {
             match.start: match._replace(
@@ -162,7 +166,13 @@ class ParsedNote:
                 values["temporality"] = "historical"
             else:
                 del values["temporality"]
+        if values.get("experiencer") == "family":
+            values["relative"], values["onset_age"] = self._family.read(place)
         return Qualifiers(**values, section=section)
+
+    @cached_property
+    def _family(self) -> FamilyReader:
+        return FamilyReader(self._relatives, self._layout, self._stops)
 
     def _denies_itself(self, place: WordSpan) -> bool:
         first, last = (bisect_left(self._denials, (at, 0)) for at in place)

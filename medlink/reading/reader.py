@@ -15,7 +15,7 @@ import numpy as np
 
 from medlink.index import Bundle
 from medlink.language.lexicon.name_analysis import shared_analyser
-from medlink.language.scan import Place, ScannedText, Scanner
+from medlink.language.scan import FINDING_KINDS, Place, ScannedText, Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.processes import gc_disabled
@@ -38,6 +38,8 @@ from medlink.reading.qualifiers import qualifier_reader
 from medlink.records import Attribute, Qualifiers, Value
 
 _CONTEXT = 200  # characters on each side
+# share of the names with a word of a finding below which concepts of the types asked for are no findings, or a bundle
+_FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
 _Explained = Sequence[LongForms | None] | None
 
 
@@ -105,7 +107,13 @@ class TextReader:
             bundle.index, language, self._scanner, names, options, linker.selection, learned
         )
         self._attributes = AttributeReader(bundle, language, linker)
-        self._links_attributes = include_attribute_types(linker.options.semantic_types)
+        types = linker.options.semantic_types
+        share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
+        # drugs, procedures, modes of inheritance: what is asked for is found
+        are_findings = share >= (_FEW_FINDINGS if types else _NO_FINDINGS)
+        if not are_findings:
+            self._classifier = replace(self._classifier, trusts_names=True)
+        self._links_attributes = not are_findings or include_attribute_types(types)
         self._detect_abbreviations = make_detector(options.abbreviations, language)
         self._qualifier_reader = (
             qualifier_reader(language, present_only=options.present_only) if options.qualifiers else None

@@ -1,7 +1,8 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
-A disorder of the patient is a Condition, whether present, past, uncertain or absent. Other mentions are Observations:
-findings, drugs, procedures, disorders of relatives, and hypothetical ones. Semantic types determine which concepts are
+A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
+relative has or had is a FamilyMemberHistory. Other mentions are Observations: findings, drugs, procedures, what
+relatives do not have, and what is hypothetical. Semantic types determine which concepts are
 disorders. A note does not identify the patient, so ``subject`` names the note.
 """
 
@@ -17,6 +18,7 @@ from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
 from medlink.notes.writers.rows import flatten, mention_row
+from medlink.records import Qualifiers
 
 _DISORDERS = frozenset(
     {
@@ -25,6 +27,8 @@ _DISORDERS = frozenset(
         "anatomical abnormality", "cell or molecular dysfunction",
     }
 )  # fmt: skip
+_CONDITIONS = _DISORDERS | {"finding", "sign or symptom", "phenotypic abnormality"}
+_ROLES, _UCUM = "http://terminology.hl7.org/CodeSystem/v3-RoleCode", "http://unitsofmeasure.org"
 _STATUS = "http://terminology.hl7.org/CodeSystem/condition-"
 _VERIFIED = {"present": "confirmed", "uncertain": "unconfirmed", "absent": "refuted"}
 _KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString"}
@@ -71,12 +75,25 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dic
             "verificationStatus": _status("ver-status", _VERIFIED[q.presence]),
             **content,
         }
+    if q is not None and q.experiencer == "family" and q.is_affirmed and (types & _CONDITIONS or not types):
+        return {"resourceType": "FamilyMemberHistory", **common, **_family_history(q, content)}
     observation = {"resourceType": "Observation", **common, "status": "preliminary", **content}
     if q is not None and q.experiencer != "patient":
         observation["focus"] = [{"display": q.experiencer}]
     if q is not None and q.presence != "uncertain":
         observation["valueBoolean"] = q.presence == "present"
     return observation
+
+
+def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
+    """What a FamilyMemberHistory (https://hl7.org/fhir/R4/familymemberhistory.html) says of one finding."""
+    age = {"value": q.onset_age, "unit": "a", "system": _UCUM, "code": "a"}
+    return {
+        "status": "partial",
+        "patient": content["subject"],
+        "relationship": {"coding": [{"system": _ROLES, "code": q.relative or "FAMMEMB"}]},
+        "condition": [{"code": content["code"], **({} if q.onset_age is None else {"onsetAge": age})}],
+    }
 
 
 def _extension(row: dict[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,7 @@ def _modifiers(mention: LinkedMention, bundle: str) -> str:
     modifiers["end"] = str(mention.end)
     if q is not None:
         modifiers |= {"certainty": q.presence, "subject": q.experiencer, "section": q.section}
+        modifiers |= {"relative": q.relative, "onset_age": None if q.onset_age is None else str(q.onset_age)}
     if value is not None:
         modifiers["value"] = f"{value.measure} {value.number:g} {value.unit}".rstrip()
     modifiers |= {attribute.kind: attribute.text for attribute in mention.attributes or ()}

@@ -21,7 +21,8 @@ from medlink.records import attributes_to_dict, qualifiers_to_dict, value_to_dic
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
     "score": float, "status": str, "presence": str, "temporality": str, "experiencer": str, "section": str,
-    "attributes": list, "value": str, "same_as": list, "presumed": list, "expanded": str, "codes": list, "bundle": str,
+    "relative": str, "onset_age": int, "attributes": list, "value": str, "same_as": list, "presumed": list,
+    "expanded": str, "codes": list, "bundle": str,
 }  # fmt: skip
 """Columns and their types. Lists are lists in Parquet and JSON elsewhere; ``value`` is JSON everywhere."""
 LISTS: dict[str, dict[str, type] | type] = {

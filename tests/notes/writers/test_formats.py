@@ -48,6 +48,8 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Rows:
             "temporality": one.qualifiers.temporality,  # type: ignore[union-attr]  # the same
             "experiencer": one.qualifiers.experiencer,  # type: ignore[union-attr]  # the same
             "section": one.qualifiers.section or None,  # type: ignore[union-attr]  # the same
+            "relative": one.qualifiers.relative or None,  # type: ignore[union-attr]  # the same
+            "onset_age": one.qualifiers.onset_age,  # type: ignore[union-attr]  # the same
             "attributes": [attribute.to_dict() for attribute in one.attributes or ()],
             "value": one.value and one.value.to_dict(),
             "same_as": [] if one.link.nil else list(one.link.candidates[0].same_as),
@@ -110,14 +112,17 @@ def read_fhir(path: Path) -> Rows:
         for entry in bundle.entry:
             (extension,) = entry.resource.extension
             values = {one.url: one.valueString or one.valueInteger or one.valueDecimal for one in extension.extension}
-            row = dict.fromkeys(("expanded", "section", "concept_id", "preferred_name", "score", "value")) | values
+            optional = "expanded", "section", "relative", "onset_age", "concept_id", "preferred_name", "score", "value"
+            row = dict.fromkeys(optional) | values
             row["start"] = row["start"] or 0
             row["score"] = row["score"] and float(row["score"])
             for key in ("attributes", "same_as", "presumed", "codes"):
                 row[key] = json.loads(row.get(key, "[]"))
             assert bundle.identifier.value == row["note"]
-            assert entry.resource.code.text == row["text"]
-            codes = [one.code for one in entry.resource.code.coding or ()]
+            # of a relative the code is that of the condition
+            about = getattr(entry.resource, "condition", None) or [entry.resource]
+            assert about[0].code.text == row["text"]
+            codes = [one.code for one in about[0].code.coding or ()]
             assert codes == [*filter(None, [row["concept_id"]]), *(one["code"] for one in row["codes"])]
             found.append(row)
     return found

@@ -1,0 +1,37 @@
+"""Relatives of the patient, and the ages at which they fell ill (``relatives.tsv``).
+
+The codes of relatives are those of FHIR's FamilyMemberHistory (HL7 v3 RoleCode, value set FamilyMember).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from medlink.language.cues import Phrases
+from medlink.language.languages import Language, alternatives, per_language, rows
+
+AGE = "age"
+"""In place of a code, for phrases with an age."""
+FamilyMember = Literal[
+    "FAMMEMB", "PRN", "MTH", "FTH", "CHILD", "SONC", "DAUC", "SIB", "BRO", "SIS", "HBRO", "HSIS", "TWIN", "TWINBRO",
+    "TWINSIS", "GRPRN", "GRMTH", "GRFTH", "MGRMTH", "MGRFTH", "PGRMTH", "PGRFTH", "GGRPRN", "GGRMTH", "GGRFTH",
+    "GRNDCHILD", "GRNDSON", "GRNDDAU", "AUNT", "MAUNT", "PAUNT", "UNCLE", "MUNCLE", "PUNCLE", "COUSN", "MCOUSN",
+    "PCOUSN", "NEPHEW", "NIECE", "SPS", "HUSB", "WIFE",
+]  # fmt: skip
+"""A relative, as a code of HL7 v3 RoleCode."""
+_CODES = frozenset(get_args(FamilyMember))
+
+
+@per_language
+def relatives(data: Language) -> Phrases[str]:
+    """The phrases of a language for relatives and ages, with their codes; none without a table.
+
+    InputError where a row cannot be read.
+    """
+    found = Phrases[str]()
+    for row in rows(data.table("relatives"), "phrase", "code", "source"):
+        if row["code"] not in _CODES and row["code"] != AGE:
+            raise row.error(f"{row['code']!r} is no code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
+        for phrase in alternatives(row["phrase"]):
+            found.add(phrase, row["code"])
+    return found

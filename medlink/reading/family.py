@@ -1,0 +1,74 @@
+"""Which relative has a finding, and since what age: *Vater mit 54 J. an Herzinfarkt verstorben*."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from medlink.language.cues import PhraseMatch, Phrases, is_number
+from medlink.language.relatives import AGE
+from medlink.reading.clauses import Layout
+from medlink.reading.scopes import WordSpan
+
+_MAX_AGE = 110
+
+
+class FamilyReader:
+    """Finds the relatives and ages of a note, for mentions of the family.
+
+    Of the relatives in a sentence, a mention has the one with the fewest commas between, of these one before it.
+    """
+
+    def __init__(self, phrases: Phrases[str], layout: Layout, stops: bytearray) -> None:
+        self._words, self._commas = layout.words, layout.places.get(",", [])
+        ends = [at for at, stop in enumerate(stops) if stop]
+        self._bounds = [0, *ends, len(layout.words)]
+        found = _longest(phrases.found(layout))
+        self._relatives = [(match.start, match.end, match.values[0]) for match in found if match.values[0] != AGE]
+        ages = [(match, self._age(match)) for match in found if match.values[0] == AGE]
+        self._ages = [(match.start, match.end, age) for match, age in ages if age is not None]
+
+    def read(self, place: WordSpan) -> tuple[str, int | None]:
+        """The code of the relative, empty if unknown, and the age in years, if known."""
+        number = bisect_right(self._bounds, place.start)
+        first, last = self._bounds[number - 1], self._bounds[min(number, len(self._bounds) - 1)]
+        # "diabetes (mother), asthma": a relative in brackets has what is before it
+        near = [
+            own
+            for own in self._relatives
+            if first <= own[0]
+            and own[1] <= max(last, place.end)
+            and (own[0] > place.start or self._words[own[0] - 1].low != "(")
+        ]
+        if not near:
+            return "", None
+        chosen = min(near, key=lambda own: (self._between(place, own), own[0] > place.start, -own[0]))
+        ages = (own for own in self._ages if first <= own[0] and own[1] <= max(last, place.end))
+        others = [start for start, _, _ in near if start != chosen[0]]
+        beside = [
+            (abs(start - place.start), age)
+            for start, end, age in ages
+            if not self._between(place, (start, end, age))
+            and not start < chosen[0] < place.start
+            and not any(min(start, place.start) < other < max(start, place.start) for other in others)
+        ]
+        return chosen[2], min(beside)[1] if beside else None
+
+    def _between(self, place: WordSpan, own: tuple[int, int, object]) -> int:
+        """Commas between a mention and a phrase."""
+        low, high = (own[1], place.start) if own[0] < place.start else (place.end, own[0])
+        return max(0, bisect_left(self._commas, high) - bisect_left(self._commas, low))
+
+    def _age(self, match: PhraseMatch[str]) -> int | None:
+        numbers = [word.low for word in self._words[match.start : match.end] if is_number(word.low)]
+        return int(numbers[0]) if numbers and numbers[0].isdecimal() and int(numbers[0]) <= _MAX_AGE else None
+
+
+def _longest(found: Sequence[PhraseMatch[str]]) -> list[PhraseMatch[str]]:
+    """Of phrases with the same first word the longest, and none inside another."""
+    kept, end = list[PhraseMatch[str]](), 0
+    for match in sorted(found, key=lambda match: (match.start, -match.end)):
+        if match.end > end:
+            kept.append(match)
+            end = match.end
+    return kept
