@@ -206,8 +206,14 @@ def _is_named(*spans: ScoredSpan) -> bool:
 
 
 def _is_part(span: ScoredSpan, name: ScoredSpan) -> bool:
-    as_written = name.is_name and name.candidate.expanded is None and bool(name.candidate.context[LISTED])
-    return as_written and span.candidate.place != name.candidate.place and name.contains(span)
+    as_written = name.candidate.expanded is None and bool(name.candidate.context[LISTED])
+    # "inkompletter RSB" is more than RSB
+    return (
+        name.is_name
+        and (as_written or name.candidate.family)
+        and span.candidate.place != name.candidate.place
+        and name.contains(span)
+    )
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:

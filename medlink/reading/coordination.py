@@ -15,6 +15,7 @@ from medlink.index import ConceptIndex
 from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
 from medlink.language.cues import ScopeRules
+from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.reading.predicates import predicates
 
@@ -23,6 +24,8 @@ _BEFORE = 4  # most words of a member before the joining word
 _BEHIND = 4  # most words after it
 _CHAIN = 6  # most words of a list whose members end with a hyphen
 _CACHE_SIZE = 1 << 14  # completed members
+_USUAL = 0.5  # share of the uses of an abbreviation with the meaning that its neighbours complete
+_BESIDE = 2  # most words on either side of an abbreviation
 
 
 Member = tuple[Place, str]
@@ -32,16 +35,34 @@ Member = tuple[Place, str]
 class CoordinationReader:
     """Completes the members of lists in texts of one language, whose joining words ``rules`` have."""
 
-    def __init__(self, rules: ScopeRules, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
+    def __init__(
+        self,
+        rules: ScopeRules,
+        scanner: Scanner,
+        index: ConceptIndex,
+        selection: Selections | None,
+        shorthand: AbbreviationTable | None = None,
+    ) -> None:
+        self._shorthand = shorthand
         self._rules, self._joins, self._scanner = rules, rules.joins, scanner
         self._index, self._selection = index, selection
         # word features by completed text, None if it is no name
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
-        """Members of lists in n texts that lack a word and are a name of the index with it."""
+        """Spans of n texts that are a name of the index in other words, and these words.
+
+        They are members of lists that lack a word, subjects with a predicate, and abbreviations with their neighbours.
+        """
         found = [
-            dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins), *predicates(text, self._rules)])
+            dict.fromkeys(
+                [
+                    *_hyphened(text, self._joins),
+                    *_joined(text, self._joins),
+                    *predicates(text, self._rules),
+                    *(() if self._shorthand is None else _in_full(text, self._shorthand)),
+                ]
+            )
             for text in texts
         ]
         self._look_up({completed for members in found for _, completed in members})
@@ -66,6 +87,22 @@ class CoordinationReader:
                 key = member[0], features
                 longest[key] = max(longest.get(key, member), member, key=lambda candidate: len(candidate[1]))
         return list(longest.values())
+
+
+def _in_full(text: ScannedText, shorthand: AbbreviationTable) -> Iterator[Member]:
+    """Abbreviations with their neighbours: *inkompletter RSB*, *sek. HPT*, *RCA-Verschluss*."""
+    words = text.words
+    for at, usual in shorthand.abbreviations(text):
+        if usual.weight < _USUAL:
+            continue
+        for first in range(max(0, at - _BESIDE), at + 1):
+            for stop in range(at + 1, min(len(words), at + _BESIDE + 1) + 1):
+                own = words[first:stop]
+                if stop - first < 2 or own[0].function or own[-1].function or own[0].clause != own[-1].clause:
+                    continue
+                parts = [_between(text.text, own[: at - first]) if first < at else "", usual.long]
+                parts.append(_between(text.text, words[at + 1 : stop]) if at + 1 < stop else "")
+                yield (first, stop), " ".join(filter(None, parts))
 
 
 def _tails(text: ScannedText, word: ScannedWord) -> Iterator[str]:

@@ -82,7 +82,7 @@ class CandidateGenerator:
         self._shorthand = AbbreviationTable(language) if options.abbreviations != "none" else None
         self._slashes = SlashReader(language, self._shorthand or AbbreviationTable(language))
         self._joins, self._either = scopes(language).joins, scopes(language).either
-        self._lists = CoordinationReader(scopes(language), scanner, index, selection)
+        self._lists = CoordinationReader(scopes(language), scanner, index, selection, self._shorthand)
         self._truncation = TruncationReader(language, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
         self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
