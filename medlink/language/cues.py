@@ -143,7 +143,7 @@ def variants(text: str) -> list[str]:
 
 
 class PhraseMatch(NamedTuple, Generic[_V]):
-    """A phrase in a text: its first token, the token behind its last, and its values."""
+    """A phrase in a text: its first token, the token after its last token, and its values."""
 
     start: int
     end: int

@@ -255,7 +255,7 @@ class Inflector:
         return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stem(word)
 
     def gap(self, between: str) -> str:
-        """The text between two words without an elided word in it."""
+        """The text between two words, with any elided word removed."""
         return between if self._elided is None else self._elided.sub("", between)
 
 

@@ -1,4 +1,4 @@
-"""Abbreviations that a note defines, ``long form (SHORT)`` or ``SHORT (long form)``, and every later SHORT."""
+"""Abbreviations that a note defines, ``long form (SHORT)`` or ``SHORT (long form)``, wherever they occur later."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class CandidateSpan:
         listed: whether the index has it as it is written.
         explained: whether the text defines it as an abbreviation.
         family: whether it is a name of the index by word families.
-        short: what it is read as, if it is read as short for something.
-        otherwise: share of its uses as an abbreviation, if it is read as it is written.
+        short: the long form, if it is read as a short form.
+        otherwise: if it is read literally, the share of its uses as an abbreviation.
         learned: id of the learned concept; empty if it was learned to have none.
         learned_share: share of its learned occurrences with that concept.
         value: measured value, if it is one.

@@ -120,7 +120,7 @@ class SpanClassifier:
     trusts_names: bool = False
 
     def select(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
-        """Mentions of n texts among their spans, which are in the order of their places."""
+        """Select the mentions of n texts from their spans, which are sorted by position."""
         remaining = [drop_redundant_spans(spans) for spans in texts]
         if self.trusts_names:
             remaining = [_longest_names(spans) for spans in remaining]

@@ -130,7 +130,7 @@ def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
 
 
 def opens_line(layout: Layout, place: int) -> bool:
-    """Whether the line before a place ends with a cue, or a cue and a colon, that acts on what follows."""
+    """Whether the line before a place ends with a cue (and perhaps a colon) that acts on the words after it."""
     return place in layout.opens or (layout.words[place - 1].low == ":" and place - 1 in layout.opens)
 
 

@@ -189,7 +189,7 @@ class ScoredSpan(NamedTuple):
 
 
 def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
-    """Columns :data:`ALONE` of spans."""
+    """Compute the columns :data:`ALONE` of spans."""
     for span in spans:
         ranked, score, own = span.best.ranked, span.best.score, span.candidate.context
         odds = min(max(score, _MIN_SCORE), 1 - _MIN_SCORE)
@@ -202,7 +202,7 @@ def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
 
 
 def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
-    """Pairs of overlapping spans of a text, and how they overlap: position in :data:`RIVALS`."""
+    """Return pairs of overlapping spans, each with its kind of overlap as an index into :data:`RIVALS`."""
     for i, j in overlapping(spans):
         if spans[i].candidate.place != spans[j].candidate.place:  # else two readings of the same words
             for span, rival in ((i, j), (j, i)):

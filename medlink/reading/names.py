@@ -53,7 +53,7 @@ class NameFinder:
     def find(self, text: ScannedText, explained: Collection[Place] = ()) -> dict[Place, Match | None]:
         """Names in a text, which may overlap: at each word the longest of each language, and ``explained`` spans.
 
-        ``None`` for a span whose names are yet to be looked up.
+        A span whose names are not looked up yet has ``None``.
         """
         places: dict[Place, _ByTag] = defaultdict(dict)
         longest: dict[int, int] = defaultdict(int)  # by first word the end of the longest name in the own language

@@ -2,8 +2,8 @@
 
 A cue acts on mentions on its side within the clause (:mod:`medlink.reading.clauses`), up to a word that ends scopes and
 within its scope limit (:mod:`medlink.reading.scopes`). Words of a longer cue and words inside a mention are no cues. Of
-several cues for one mention the nearest counts. What no cue determines the section does. The approach is that of NegEx
-(Chapman 2001) and ConText (Harkema 2009).
+several cues for one mention the nearest counts. If no cue applies to a mention, its section determines the qualifier.
+The approach is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class ParsedNote:
 
     @property
     def headings(self) -> list[tuple[int, int, str]]:
-        """Headings by their characters, with the kind of the section, empty if unknown."""
+        """Character spans of the headings, each with the kind of its section, empty if unknown."""
         words = self._words
         return [
             (words[heading.first].start, words[heading.end - 1].end, self._sections.kind(heading.first))
@@ -138,7 +138,7 @@ class ParsedNote:
         return [self._sections.kind(self._place(*mention).start) for mention in mentions]
 
     def cues(self, mentions: Sequence[Span]) -> list[dict[str, str]]:
-        """By field, the cue that determines it for each mention, as its table writes it."""
+        """For each field and mention, the cue that determines the field, as written in its table."""
         places = [self._place(*mention) for mention in mentions]
         decided = self._decided(places)
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]

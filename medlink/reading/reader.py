@@ -230,7 +230,7 @@ class TextReader:
     def score_candidates(
         self, texts: Sequence[ScannedText], candidates: Sequence[Sequence[CandidateSpan]]
     ) -> tuple[list[list[ScoredSpan]], list[list[ScoredSpan]]]:
-        """Spans of each of n texts with their best concepts, and apart from them the spans of attributes."""
+        """For each of n texts, the spans with their best concepts, and separately the spans of attributes."""
         best = self._linker.best(
             [self._query(text, span) for text, own in zip(texts, candidates, strict=True) for span in own]
         )

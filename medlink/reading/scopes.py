@@ -30,7 +30,7 @@ _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
 
 class WordSpan(NamedTuple):
-    """The first word of a span and the one after its last."""
+    """The first word of a span and the word after its last word."""
 
     start: int
     end: int

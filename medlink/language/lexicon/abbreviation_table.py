@@ -44,7 +44,7 @@ _DENIES = 0.9  # weight of the finding that a word such as "afebrile" denies
 
 
 class BodySiteCue(NamedTuple):
-    """A word of a text, by its characters, that names a body site; ``near`` if it is in the sentence in question."""
+    """The character span of a word that names a body site; ``near`` if the word is in the same sentence."""
 
     start: int
     end: int

@@ -76,7 +76,7 @@ class CompoundSplitter:
         return self._best(token, language, known=False) if _is_splittable(token) else None
 
     def split_known(self, token: str, language: str) -> Split | None:
-        """Split a known word, if none of its parts is likely to be an accident."""
+        """Split a known word, if none of its parts is likely to match by chance."""
         if len(token) < 2 * SURE or not _is_splittable(token) or not self._has_sure_parts(token, language):
             return None
         best = self._best(token, language, known=True)

@@ -177,7 +177,7 @@ class LexiconForms:
         return meanings
 
     def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
-        """The rests of all forms with this beginning, with their meanings."""
+        """The remaining letters of all forms with this prefix, with their meanings."""
         key = f"{kind}{language} {beginning}"
         rests: dict[str, tuple[Form, ...]] = {}
         for form, record in self._trie.items(key):
@@ -209,7 +209,7 @@ class LexiconForms:
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Whether any form has this beginning."""
+        """Whether any form begins with this prefix."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:

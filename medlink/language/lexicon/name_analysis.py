@@ -276,7 +276,7 @@ def with_own_words(forms: LexiconForms, texts: Iterable[str]) -> LexiconForms:
 
 
 def shared_analyser(forms: LexiconForms) -> LexicalAnalyser:
-    """The analyser of these forms that a process shares."""
+    """Return the one analyser of these forms in this process."""
     analyser: LexicalAnalyser = forms.memo.get("analyser") or LexicalAnalyser(forms)
     forms.memo["analyser"] = analyser
     return analyser
