@@ -301,15 +301,23 @@ class ConceptIndex:
             count += len(rows)
         return having / max(count, 1)
 
-    def completed_names(self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None) -> list[int]:
-        """The names of the selection that a span with cut words may stand for.
+    def completed_names(
+        self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None
+    ) -> list[tuple[int, int]]:
+        """The names of the selection that a span with cut words may stand for, and their numbers of words.
 
         ``words`` has for each word of the span all features that it may have.
         """
         return [
-            segment.rows.key(row)
+            (segment.rows.key(row), count)
             for segment, selected in self._with(selection)
-            for row in segment.families.completed(words, None if selected is None else selected.rows).tolist()
+            for row, count in zip(
+                *(
+                    column.tolist()
+                    for column in segment.families.completed(words, None if selected is None else selected.rows)
+                ),
+                strict=True,
+            )
         ]
 
     def names_beginning(self, letters: str, limit: int) -> list[str]:

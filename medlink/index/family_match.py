@@ -128,21 +128,21 @@ class FamilyMatcher:
 
     def completed(
         self, words: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.int64]:
-        """The ``allowed (rows,)`` names that a span covers, some words of which may be any of several.
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ``allowed (rows,)`` names that have a word of each of several sets, and their numbers of words ``(n,)``.
 
-        ``words`` has for each word of the span all features that it may have. A name has one of each, and at most
-        one word more.
+        ``words`` are the words of a span, each with all features that it may have. Of a name, other words are covered
+        by one of them too.
         """
         possible = np.zeros(self._words.width, dtype=bool)
         possible[np.concatenate([np.zeros(0, np.int64), *words])] = True
         rows = np.flatnonzero(self._rows_covered(np.flatnonzero(possible), possible, allowed))
         names = self._words.of(rows)
         owner = names.text[names.word]
-        fits = np.bincount(names.text, minlength=len(rows)) <= len(words) + 1
+        fits = np.ones(len(rows), dtype=bool)
         for features in words:
             fits &= np.bincount(owner, np.isin(names.feature, features), len(rows)) > 0
-        return rows[fits]
+        return rows[fits], np.bincount(names.text, minlength=len(rows))[fits]
 
     def _covered(self, columns: FeatureColumns, allowed: NDArray[np.bool_] | None) -> Iterator[tuple[int, list[_Word]]]:
         """Pairs of a clause and a name that it covers; names with equal words count once."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -16,16 +17,17 @@ from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
 from medlink.index.names import Selections
-from medlink.index.word_overlap import features_of_word
+from medlink.index.word_overlap import UNKNOWN, features_of_word
 from medlink.language.cues import scopes
 from medlink.language.lexicon.forms import AFFIX, PHRASE, SHORT, WORD
-from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord, Scanner, WordEntry
 from medlink.language.tags import base
 from medlink.language.text import normalise
 
 _MIN_LETTERS = 3  # of a cut word
 _ALONE = 7  # least letters of a cut word without neighbours
 _MAX_WORDS = 4
+_MAX_WORDS_READ = 100  # words of names that begin so, beside those of the lexicon
 _MAX_NAMES = 2_000  # names of the index whose first word is taken
 _SPELLINGS = (("ph", "f"), ("th", "t"), ("rh", "r"), ("y", "i"), ("k", "c"), ("z", "c"), ("ae", "e"), ("oe", "e"))
 _WHOLE = 0.999  # share of a feature that covers a word
@@ -41,9 +43,12 @@ class TruncationReader:
 
     def __init__(self, language: str, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
         self._language, self._scanner, self._index, self._selection = language, scanner, index, selection
-        self._abbreviated = scopes(language).abbreviated
-        self._names: LRUCache[Written, str | None] = LRUCache(_CACHE_SIZE)
-        self._words: LRUCache[str, list[str]] = LRUCache(_CACHE_SIZE)
+        self._abbreviated, self._forms = scopes(language).abbreviated, index.forms
+        self._finds = np.zeros(len(self._forms.names) + UNKNOWN, dtype=bool)
+        self._finds[: len(self._forms.names)] = [kind in FINDING_KINDS for kind in self._forms.kinds]
+        self._names: LRUCache[Written, tuple[str | None, bool]] = LRUCache(_CACHE_SIZE)
+        self._completed = lru_cache(_CACHE_SIZE)(self._complete)
+        self._phrases_of = lru_cache(_CACHE_SIZE)(self._phrases_beginning)
 
     def read(self, text: ScannedText) -> Iterator[tuple[Place, str]]:
         """Spans with a cut word, and the name that each stands for."""
@@ -59,12 +64,11 @@ class TruncationReader:
                     break
                 if words[-1].function or not (any(own) and _may_be_cut(words, own)):
                     continue
-                written = zip(words, own, strict=True)
-                name = self._name(
-                    tuple((word.entry.written, bool(stop)) for word, stop in written if not word.function)
-                )
+                name, goes_on = self._name(words, own)
                 if name is not None:
                     yield (start, end), name
+                if not goes_on:
+                    break
 
     def _stop(self, text: ScannedText, word: ScannedWord) -> Literal["", "cut", "inside", "end"]:
         """Whether a full stop behind a word says that it is cut; a known word may be, or end a sentence."""
@@ -76,86 +80,91 @@ class TruncationReader:
             return "cut"
         return "inside" if following == " " and text.text[word.end + 2 : word.end + 3].islower() else "end"
 
-    def _name(self, written: Written) -> str | None:
+    def _name(self, words: Sequence[ScannedWord], stops: Sequence[str]) -> tuple[str | None, bool]:
+        """The name that words stand for, if any, and whether longer names have all of them."""
+        content = [(word.entry, bool(stop)) for word, stop in zip(words, stops, strict=True) if not word.function]
+        written = tuple((entry.exact, is_cut) for entry, is_cut in content)
         if written not in self._names:
-            self._names[written] = self._find(written)
+            self._names[written] = self._find(content)
         return self._names[written]
 
-    def _find(self, written: Written) -> str | None:
-        phrases = self._phrases(written)
+    def _find(self, content: Sequence[tuple[WordEntry, bool]]) -> tuple[str | None, bool]:
+        cut = [entry.exact for entry, is_cut in content if is_cut]
+        completions = [self._completed(letters) for letters in cut]
+        # names without a word of a finding are too many: "Prof. Dr. med."
+        finds = any(self._finds[features].any() for features in completions)
+        finds = finds or any(FINDING_KINDS & entry.kinds for entry, _ in content)
+        if not finds or not all(map(len, completions)):
+            return None, not finds
+        phrases = self._phrases([entry.exact for entry, _ in content])
         words = [
-            np.union1d(features, np.array(phrases, np.int64))
-            for word, is_cut in written
-            for features in self._features(word, is_cut=is_cut)
+            np.union1d(features, phrases) for entry, is_cut in content for features in self._features(entry, is_cut)
         ]
-        if not all(map(len, words)):
-            return None
+        names = self._index.completed_names(words, self._selection)
         entries = [
             entry
-            for name in self._index.completed_names(words, self._selection)
+            for name, length in names
+            if length <= len(words) + 1
             for entry in self._index.entries_of(name, self._selection)
         ]
-        beginnings = [normalise(word) for word, is_cut in written if is_cut]
-        alike = [entry for entry in entries if _has_words(entry.text, beginnings)]
+        alike = [entry for entry in entries if _has_words(entry.text, cut)]
         if len({entry.concept_id for entry in alike}) != 1:
-            return None
+            return None, bool(names)
         own = [entry for entry in alike if base(entry.language) == base(self._language)]
-        return min((entry.text for entry in own or alike), key=lambda text: (len(text), text))
+        return min((entry.text for entry in own or alike), key=lambda text: (len(text), text)), bool(names)
 
-    def _features(self, written: str, *, is_cut: bool) -> list[NDArray[np.int64]]:
+    def _features(self, entry: WordEntry, is_cut: bool) -> list[NDArray[np.int64]]:  # a column
         """The features that a word may have; of a whole compound those of each part."""
-        unknown = len(self._index.forms.names)
-        analysed = [
-            word.entry.word
-            for text in self._scanner.scan_all(self._complete(written) if is_cut else [written])
-            for word in text.words
-        ]
-        if not is_cut and len(analysed) == 1 and analysed[0].parts and not analysed[0].meanings:
-            return [np.array(part, np.int64) for part in analysed[0].parts]
-        found = set[int]()
-        for word in analysed:
-            features = dict(features_of_word(word, unknown))
-            found |= {feature for feature, share in features.items() if share >= _WHOLE} or features.keys()
-        return [np.array(sorted(found), np.int64)]
+        if is_cut:
+            return [self._completed(entry.exact)]
+        if entry.word.parts and not entry.word.meanings:
+            return [np.array(part, np.int64) for part in entry.word.parts]
+        return [np.array(sorted(_whole_features(entry, len(self._forms.names))), np.int64)]
 
-    def _phrases(self, written: Written) -> list[int]:
+    def _complete(self, letters: str) -> NDArray[np.int64]:
+        """The features of the words of the lexicon, and of first words of names of the index, that begin so."""
+        known = self._forms.continuations(WORD, base(self._language), letters)
+        found = {form.meaning for forms in known.values() for form in forms if not form.marks & (AFFIX | SHORT)}
+        names = self._index.names_beginning(letters, _MAX_NAMES)
+        words = {name.partition(" ")[0] for name in names} - {letters + rest for rest in known}
+        if not found and not words:
+            words = set(self._complete_part(letters))
+        for text in self._scanner.scan_all(sorted(words)[:_MAX_WORDS_READ]):
+            for word in text.words:
+                found |= _whole_features(word.entry, len(self._forms.names))
+        return np.array(sorted(found), np.int64)
+
+    def _phrases(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Meanings of the phrases of the lexicon whose words begin so."""
-        if len(written) == 1:
-            return []
-        words = [normalise(word) for word, _ in written]
-        first = words[0][:_MIN_LETTERS]
-        found = self._index.forms.continuations(PHRASE, base(self._language), first)
-        return [
-            form.meaning
-            for rest, forms in found.items()
-            if len(stems := (first + rest).split()) == len(words) and all(map(_begins_alike, stems, words))
-            for form in forms
+        if len(words) == 1:
+            return np.zeros(0, np.int64)
+        found = [
+            meaning
+            for stems, meaning in self._phrases_of(words[0][:_MIN_LETTERS])
+            if len(stems) == len(words) and all(map(_begins_alike, stems, words))
         ]
+        return np.array(found, np.int64)
 
-    def _complete(self, beginning: str) -> list[str]:
-        """The words of the lexicon, and first words of names of the index, that begin so."""
-        letters = normalise(beginning)
-        if letters not in self._words:
-            known = self._index.forms.continuations(WORD, base(self._language), letters)
-            words = [
-                letters + rest
-                for rest, forms in known.items()
-                if any(not form.marks & (AFFIX | SHORT) for form in forms)
-            ]
-            names = self._index.names_beginning(letters, _MAX_NAMES)
-            words += (name.partition(" ")[0] for name in names)
-            self._words[letters] = list(dict.fromkeys(words)) or self._complete_part(letters)
-        return self._words[letters]
+    def _phrases_beginning(self, letters: str) -> list[tuple[list[str], int]]:
+        found = self._forms.continuations(PHRASE, base(self._language), letters)
+        split = (((letters + rest).split(), forms) for rest, forms in found.items())
+        return [(stems, form.meaning) for stems, forms in split if len(stems) <= _MAX_WORDS for form in forms]
 
     def _complete_part(self, letters: str) -> list[str]:
         """The compounds of which the last part is cut: *makuladeg*."""
-        for length in reversed(self._index.forms.lengths(WORD, base(self._language), letters)):
+        for length in reversed(self._forms.lengths(WORD, base(self._language), letters)):
             rest = letters[length:]
             if length >= _MIN_LETTERS and _MIN_LETTERS <= len(rest) < _ALONE:
-                forms = self._index.forms.continuations(WORD, base(self._language), rest)
+                forms = self._forms.continuations(WORD, base(self._language), rest)
                 is_whole = any(not form.marks & SHORT for form in forms.get("", ()))
                 return [] if is_whole else [letters + more for more in forms if more]
         return []
+
+
+def _whole_features(entry: WordEntry, unknown: int) -> set[int]:
+    """The features that cover a word, else those of its parts."""
+    features = dict(features_of_word(entry.word, unknown))
+    return {feature for feature, share in features.items() if share >= _WHOLE} or set(features)
 
 
 def _may_be_cut(words: Sequence[ScannedWord], stops: Sequence[str]) -> bool:
