@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from medlink.index import Bundle
 from medlink.language.lexicon import Lexicon
+from medlink.language.lexicon.lexicon import SHIPPED
+from medlink.language.lexicon.tables import Tables
 from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
+from medlink.models.static.shared_forms import load_shared_forms
 from tests.fork_server import SERVER
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -56,9 +60,21 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.pop("MEDLINK_BUNDLE", None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _lexicon_stays_open() -> Iterator[None]:
+    """What was read of the lexicon stays in memory, and no test waits for the disk: none cuts the power."""
+    shipped = load_shared_forms(SHIPPED)
+    tables: dict[Path, Tables] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medlink.language.lexicon.lexicon._cache", tables)
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+    del shipped
+
+
 @pytest.fixture(scope="session")
 def lexicon() -> Lexicon:
-    """The lexicon that ships; as long as it is here, no other one reads its tables."""
+    """The lexicon that ships."""
     return Lexicon()
 
 
