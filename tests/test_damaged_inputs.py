@@ -48,7 +48,7 @@ from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, 
 from tests.kb import writers
 from tests.kb.writers import Term, conso, read_babelon, row
 
-pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
 TERMS = [
     Term("X:1", [("en", "fever, high", True), ("en", "pyrexia", False), ("de", "Fieber", True)], [("en", "Hot.")]),
     Term("X:2", [("en", "disease", True), ("es", "ñandú", True)], [], ["X:1"], ["Finding"]),
