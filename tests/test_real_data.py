@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 from medlink.cli.main import app
 from medlink.index import Bundle
 from medlink.linking import Linker
-from tests.scripts import benchmark
 
 LANGUAGES = ("de", "en", "es")
 pytestmark = pytest.mark.slow
@@ -71,23 +69,3 @@ def test_every_note_is_linked(shared: Path, hpo: Path, language: str, tmp_path: 
 )
 def test_links_that_a_reader_expects(hpo: Path, text: str, language: str, concept_id: str) -> None:
     assert Linker(hpo, language=language).link([text])[0].concept_id == concept_id
-
-
-@pytest.fixture(scope="module")
-def benchmarks() -> ModuleType:
-    """The benchmark of development accuracy, as ``make bench`` runs it."""
-    return benchmark("accuracy")
-
-
-def test_the_fitted_ranker_beats_its_parts(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
-    # MeSH and ORDO, with most of the names and mentions, are only in the stored report
-    words = ["--work", str(tmp_path), "--only", "to HPO"]
-    result = CliRunner().invoke(benchmarks.main, words, catch_exceptions=False)
-    assert result.exit_code == 0
-    rows = [line.strip("| ").split(" | ") for line in result.output.splitlines()[2:]]
-    assert len(rows) == 5
-    for title, _, _, _, *cells in rows:
-        exact, tfidf, dense, dense_5, joined, joined_5 = (float(cell.split()[0]) for cell in cells)
-        assert dense_5 > dense
-        assert joined_5 > joined
-        assert joined >= max(exact, tfidf + 0.10, dense), title
