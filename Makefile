@@ -3,7 +3,7 @@
 # make test   set up and run the tests, a process for each core; of kills and fuzzing each mechanism once
 # make check  format, lint, types and tests
 # make docs   build the documentation site into out/site
-# make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/explanation/reliability.md
+# make faults run the tests that make test leaves out; kill, crowd, fill and damage every writer at every point, and write the table of docs/explanation/reliability.md
 # make bench-scale  what the index costs as a terminology grows to ten million names (docs/explanation/scale.md); two hours, 60 GB
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3

@@ -24,19 +24,18 @@ from tests.small_lexicon import write_small_lexicon
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 LONG = (
-    "test_no_network.py",
-    "test_kills.py",
     "test_readme.py",
     "test_docs.py",
-    "test_link.py",
-    "test_main.py",
-    "test_light_base.py",
-    "test_fuzz.py",
-    "test_flips.py",
-    "test_concurrent_writers.py",
-    "test_full_disk.py",
-    "test_train.py",
     "test_real_data.py",
+    "test_no_network.py",
+    "test_light_base.py",
+    "test_browser.py",
+    "test_releases.py",
+    "test_train.py",
+    "test_main.py",
+    "test_impact.py",
+    "test_kills.py",
+    "test_flips.py",
 )
 """Files that take long, some of them with few tests."""
 

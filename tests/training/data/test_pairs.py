@@ -218,7 +218,7 @@ def test_batches_depend_only_on_seed_and_epoch(kb: KnowledgeBase, view: Training
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [0, 1, 61, 62, 70])
+@pytest.mark.parametrize("start", [1, 62])
 def test_a_late_start(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)
     source = KnowledgeBasePairs(view, RECIPE.replace(pairs=1000))
