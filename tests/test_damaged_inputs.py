@@ -55,7 +55,7 @@ TERMS = [
     *(Term(f"X:{number}", [("en", f"name {number}", True)], [], ["X:2"]) for number in range(3, 9)),
 ]
 SHARES = st.sampled_from([0.01, 0.5, 0.999, 1.0])
-EXAMPLES = 20
+EXAMPLES = 10
 """Damaged files for each reader."""
 
 

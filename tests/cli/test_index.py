@@ -14,6 +14,7 @@ from medlink.models import load_encoder
 from tests.cli import runner
 from tests.cli.runner import error_of, write
 from tests.models.test_static import CONFIG, random_encoder
+from tests.small_kb import small_kb
 
 
 def run(*words: object) -> str:
@@ -103,6 +104,29 @@ def test_tables_that_are_not_added(
 
 
 @pytest.mark.slow
+def test_folders_that_do_not_become_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_kb(Path("my house.sqlite"))
+    Path("notes").mkdir()
+    Path("notes", "1.txt").write_text("mine")
+    named = "my house.sqlite: is a file, a bundle is a folder. Remedy: name a folder: build_bundle(BUNDLE, kb="
+    for words, message in (
+        (["my house.sqlite"], f"{named}'my house.sqlite')."),
+        (["my house.sqlite", "--kb", "other.sqlite"], f"{named}other.sqlite)."),
+        (["typo"], "typo/kb.sqlite: no knowledge base in the bundle. Remedy: run build_kb(typo, ...)"),
+        (["notes"], "notes: is a folder with other files. Remedy: name a new folder."),
+        (["notes", "--kb", "my house.sqlite"], "notes: is a folder with other files. Remedy: name a new folder."),
+    ):
+        with pytest.raises(MedlinkError) as caught:
+            run("index", "build", *words)
+        assert str(caught.value).startswith(message)
+    assert [path.name for path in Path("notes").iterdir()] == ["1.txt"]
+    Path("my house.sqlite").rename("notes/kb.sqlite")
+    run("index", "build", "notes")
+    assert Path("notes", "1.txt").read_text() == "mine"
+
+
+@pytest.mark.slow
 def test_paths_are_printed_as_typed(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +211,13 @@ def test_added_names_that_a_new_knowledge_base_lacks(bundle: Path, table: Path, 
     assert fact.format("3 of 4", "when it is built, ", again) in run("kb", "build", bundle, "--table", base)
     assert run("index", "build", bundle).splitlines()[1:] == [fact.format("3 of 4", "", again)]
     assert len(run("index", "build", bundle).splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_names_that_were_known_before_they_were_added_are_not_missed(bundle: Path, tmp_path: Path) -> None:
+    run("index", "add", bundle, "--table", write(tmp_path / "known.tsv", "X:1\tfever\ten"))
+    printed = run("kb", "build", bundle, "--table", tmp_path / "kb.tsv").splitlines()
+    assert printed[-2:] == [WAITS, f"next: medlink index build {bundle}"]
 
 
 @pytest.mark.slow
