@@ -10,7 +10,7 @@ import pytest
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.kb.report import InputReport
 
-from .writers import write_lines
+from .writers import conso, rel, write_lines
 
 HEAD = "id,name,parent"
 
@@ -63,6 +63,19 @@ def test_cycles_of_parents_are_counted_and_the_first_is_named(tmp_path: Path) ->
 def test_what_is_no_cycle(lines: list[str], tmp_path: Path) -> None:
     [found] = built(tmp_path, lines)
     assert found.notes == ()
+
+
+def test_relations_of_other_types_make_no_cycle_and_children_do(tmp_path: Path) -> None:
+    write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "a"), conso("C2", "b"), conso("C3", "c")])
+    rows = [rel("C1", "RO", "C2", "part_of"), rel("C2", "RO", "C1", "part_of")]
+    write_lines(tmp_path / "MRREL.RRF", rows)
+    [found] = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)]).inputs
+    assert not [note for note in found.notes if "cycle" in note]
+    write_lines(tmp_path / "MRREL.RRF", [*rows, rel("C1", "PAR", "C3"), rel("C1", "CHD", "C3")])
+    [found] = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)]).inputs
+    assert [note for note in found.notes if "cycle" in note] == [
+        f"{tmp_path}/MRREL.RRF:3: 1 cycle of parents: C1, C3. Remedy: take out one of its parents"
+    ]
 
 
 def test_only_cycles_that_an_addition_closes_are_noted(tmp_path: Path) -> None:
