@@ -1,9 +1,9 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
 # make quick  set up and run the tests of every room that are not marked slow, in two minutes
-# make test   set up and run the tests
+# make test   set up and run the tests, a process for each core; of kills and fuzzing each mechanism once
 # make check  format, lint, types and tests
 # make docs   build the documentation site into out/site
-# make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/explanation/reliability.md
+# make faults run the tests that make test leaves out; kill, crowd, fill and damage every writer at every point, and write the table of docs/explanation/reliability.md
 # make bench-scale  what the index costs as a terminology grows to ten million names (docs/explanation/scale.md); two hours, 60 GB
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3
@@ -18,10 +18,10 @@ demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
 
 quick: $(VENV)/ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not faults and not browser and not gpu" tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not faults and not browser and not gpu" tests
 
 test: $(VENV)/ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # a process for each core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not faults"
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .
@@ -34,6 +34,7 @@ docs: $(VENV)/ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 faults: $(VENV)/ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m faults --ignore tests/faults
 	mkdir -p out/bench
 	$(BIN)/python benchmarks/faults.py --points full > out/bench/faults.out; code=$$?; cat out/bench/faults.out; exit $$code
 	$(BIN)/python benchmarks/reports.py write faults --command "python benchmarks/faults.py --points full" \

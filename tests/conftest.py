@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from medlink.index import Bundle
+from medlink.index import Bundle, build_bundle
 from medlink.language.lexicon import Lexicon
+from medlink.language.lexicon.lexicon import SHIPPED
+from medlink.language.lexicon.tables import Tables
 from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
+from medlink.models.static.shared_forms import load_shared_forms
 from tests.fork_server import SERVER
+from tests.small_kb import small_kb
+from tests.small_lexicon import write_small_lexicon
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 LONG = (
-    "test_no_network.py",
-    "test_kills.py",
     "test_readme.py",
     "test_docs.py",
-    "test_link.py",
-    "test_main.py",
-    "test_light_base.py",
-    "test_fuzz.py",
-    "test_flips.py",
-    "test_concurrent_writers.py",
-    "test_full_disk.py",
-    "test_train.py",
     "test_real_data.py",
+    "test_no_network.py",
+    "test_light_base.py",
+    "test_browser.py",
+    "test_releases.py",
+    "test_train.py",
+    "test_main.py",
+    "test_impact.py",
+    "test_kills.py",
+    "test_flips.py",
 )
 """Files that take long, some of them with few tests."""
 
@@ -38,15 +45,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
+gc.disable()  # until all is imported
+
+
 def pytest_collection_finish() -> None:
     """A training begins by collecting garbage; what the libraries and the tests hold is not searched every time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:
-    """Stop the fork server, and give all to the collector, which the plug-in of Hypothesis asks at the end."""
-    gc.unfreeze()
+    """Stop the fork server, and give all to the collector where the plug-in of Hypothesis asks it at the end."""
+    if "hypothesis" not in sys.modules:
+        gc.unfreeze()
     SERVER.stop()
 
 
@@ -56,10 +67,47 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.pop("MEDLINK_BUNDLE", None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _lexicon_stays_open() -> Iterator[None]:
+    """What was read of the lexicon stays in memory, and no test waits for the disk: none cuts the power."""
+    shipped = load_shared_forms(SHIPPED)
+    tables: dict[Path, Tables] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medlink.language.lexicon.lexicon._cache", tables)
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+    del shipped
+
+
 @pytest.fixture(scope="session")
 def lexicon() -> Lexicon:
-    """The lexicon that ships; as long as it is here, no other one reads its tables."""
+    """The lexicon that ships."""
     return Lexicon()
+
+
+@pytest.fixture(scope="session")
+def _small_lexicon_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_lexicon(tmp_path_factory.mktemp("lexicon") / "small")
+
+
+@pytest.fixture
+def small_lexicon(_small_lexicon_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some rows of the lexicon that ships, in place of all of them, wherever its tables are read."""
+    monkeypatch.setattr("medlink.language.lexicon.lexicon.SHIPPED", _small_lexicon_folder)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``kb.tsv``, ``kb.sqlite`` of two names, and the ``bundle`` built from them."""
+    folder = tmp_path_factory.mktemp("built")
+    build_bundle(folder / "bundle", kb=small_kb(folder / "kb.sqlite"))
+    return folder
+
+
+@pytest.fixture
+def bundle(built: Path, tmp_path: Path) -> Path:
+    """A copy of that bundle, beside its ``kb.sqlite``."""
+    return shutil.copytree(built, tmp_path, dirs_exist_ok=True) / "bundle"
 
 
 @pytest.fixture(scope="session")

@@ -48,14 +48,14 @@ from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, 
 from tests.kb import writers
 from tests.kb.writers import Term, conso, read_babelon, row
 
-pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
 TERMS = [
     Term("X:1", [("en", "fever, high", True), ("en", "pyrexia", False), ("de", "Fieber", True)], [("en", "Hot.")]),
     Term("X:2", [("en", "disease", True), ("es", "ñandú", True)], [], ["X:1"], ["Finding"]),
     *(Term(f"X:{number}", [("en", f"name {number}", True)], [], ["X:2"]) for number in range(3, 9)),
 ]
 SHARES = st.sampled_from([0.01, 0.5, 0.999, 1.0])
-EXAMPLES = 20
+EXAMPLES = 10
 """Damaged files for each reader."""
 
 

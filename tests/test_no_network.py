@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from medlink.cli.main import app
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.cli.biolord_folder import fill
+from tests.small_lexicon import write_small_lexicon
 
 # An audit hook sees the calls of Python's own C code too, also in workers. It writes them into a file, since a library
 # may swallow the error as a network that is down.
@@ -35,10 +37,16 @@ def refuse(event, args):
 
 sys.addaudithook(refuse)
 """
+# a part of the demo terminology and of the lexicon, which are files like any other
 RUN = """
 import json, sys
+from pathlib import Path
 from medlink.cli.main import main
+from medlink.language.lexicon import lexicon
+from medlink.linking import demo
 
+demo.demo_folder = lambda: Path("little").absolute()
+lexicon.SHIPPED = Path("lexicon").absolute()
 for line in open("commands.jsonl", encoding="utf-8"):
     words = json.loads(line)
     try:
@@ -114,7 +122,7 @@ COMMANDS = [
     "evaluate sts sts.tsv",
     "evaluate synonyms house --sample 20",
     "train names kb.sqlite -o made.tsv",
-    "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8",
+    "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8 --rows 4096 --no-families",
     "train average static static -o mean",
     "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",
     "train map kb.sqlite -o map --start static",
@@ -172,13 +180,18 @@ def test_no_command_and_no_call_uses_the_network(guarded: dict[str, str], tmp_pa
     every = set(commands(app))
     assert {next(name for name in every if line[: len(name)] == list(name)) for line in words} == every
     fill(tmp_path)
-    (tmp_path / "terminology.tsv").write_bytes((demo_folder() / "terminology.tsv").read_bytes())
+    shutil.copytree(demo_folder(), tmp_path / "little")
+    terminology = tmp_path / "little" / "terminology.tsv"
+    lines = terminology.read_text("utf-8").splitlines(keepends=True)[:300]
+    for path in (terminology, tmp_path / "terminology.tsv"):
+        path.write_text("".join(lines), encoding="utf-8")
+    write_small_lexicon(tmp_path / "lexicon")
     (tmp_path / "more.tsv").write_text("concept_id\tname\tlanguage\nX:1\tHausbegriff\tde\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD) + "\n", encoding="utf-8")
-    (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
     (tmp_path / "codes.csv").write_text("code,name,language\n1,Fieber,de\n", encoding="utf-8")
-    rows = [line.split("\t")[:3] for line in demo_folder().joinpath("terminology.tsv").read_text("utf-8").splitlines()]
+    rows = [line.split("\t")[:3] for line in lines]
+    (tmp_path / "terms.txt").write_text("".join(f"{name}\n" for _, name, _ in rows[1:5]), encoding="utf-8")
     mentions = [f"{name}\t{concept_id}\t{language}\n" for concept_id, name, language in rows[1:200]]
     (tmp_path / "mentions.tsv").write_text("mention\tconcept_id\tlanguage\n" + "".join(mentions), encoding="utf-8")
     (tmp_path / "own").mkdir()

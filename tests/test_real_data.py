@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -12,20 +11,25 @@ from click.testing import CliRunner
 from medlink.cli.main import app
 from medlink.index import Bundle
 from medlink.linking import Linker
-from tests.scripts import benchmark
 
 LANGUAGES = ("de", "en", "es")
+# heart and vessels, breathing, digestion, metabolism, glands, immune and nervous system, urine, general symptoms
+SYSTEMS = (
+    "HP:0001626", "HP:0002086", "HP:0025031", "HP:0001939", "HP:0000818", "HP:0002715", "HP:0000707", "HP:0000119",
+    "HP:0025142",
+)  # fmt: skip
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def hpo(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """HPO with its Spanish and German translations as a bundle, built by the commands."""
+    """Some organ systems of HPO with Spanish and German translations as a bundle, built by the commands."""
     folder = tmp_path_factory.mktemp("hpo")
     source = shared / "data" / "terminologies" / "hpo"
     build = ["kb", "build", str(folder / "kb.sqlite"), "--obograph", str(source / "hp.v2024-08-13.json.gz")]
     for name in ("hp-es.babelon.tsv", "hp-de.babelon.tsv", "hp-de.synonyms.tsv"):
         build += ["--babelon", str(source / name)]
+    build += [word for system in SYSTEMS for word in ("--under", system)]
     for command in (build, ["index", "build", str(folder)]):
         assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
     return folder
@@ -33,20 +37,18 @@ def hpo(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_one_bundle_in_three_languages(hpo: Path) -> None:
     bundle = Bundle(hpo)
-    assert bundle.kb.counts()["names"] == 64_571
+    assert bundle.kb.counts()["names"] > 15_000
     assert set(bundle.index.languages) == set(LANGUAGES)
-    assert bundle.index.manifest["kind"] == "hnsw"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_note_is_linked(shared: Path, hpo: Path, language: str, tmp_path: Path) -> None:
-    notes = shared / "data" / "notes" / language
+    files = sorted((shared / "data" / "notes" / language).glob("*.txt"))[:40]
     out = tmp_path / "links.jsonl"
-    result = CliRunner().invoke(app, ["link", str(hpo), str(notes), "-o", str(out)], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["link", str(hpo), *map(str, files), "-o", str(out)], catch_exceptions=False)
     assert result.exit_code == 0
     assert "could not be read" not in result.stderr
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
-    files = sorted(notes.glob("*.txt"))
     linked = {row["note"] for row in rows}
     assert len(linked) > 0.85 * len(files)
     # detected, not given
@@ -71,23 +73,3 @@ def test_every_note_is_linked(shared: Path, hpo: Path, language: str, tmp_path: 
 )
 def test_links_that_a_reader_expects(hpo: Path, text: str, language: str, concept_id: str) -> None:
     assert Linker(hpo, language=language).link([text])[0].concept_id == concept_id
-
-
-@pytest.fixture(scope="module")
-def benchmarks() -> ModuleType:
-    """The benchmark of development accuracy, as ``make bench`` runs it."""
-    return benchmark("accuracy")
-
-
-def test_the_fitted_ranker_beats_its_parts(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
-    # MeSH and ORDO, with most of the names and mentions, are only in the stored report
-    words = ["--work", str(tmp_path), "--only", "to HPO"]
-    result = CliRunner().invoke(benchmarks.main, words, catch_exceptions=False)
-    assert result.exit_code == 0
-    rows = [line.strip("| ").split(" | ") for line in result.output.splitlines()[2:]]
-    assert len(rows) == 5
-    for title, _, _, _, *cells in rows:
-        exact, tfidf, dense, dense_5, joined, joined_5 = (float(cell.split()[0]) for cell in cells)
-        assert dense_5 > dense
-        assert joined_5 > joined
-        assert joined >= max(exact, tfidf + 0.10, dense), title

@@ -11,7 +11,6 @@ import pytest
 
 import medlink
 from medlink.cli.output import as_typed
-from tests.cli.runner import error_of
 
 PACKAGE = Path(medlink.__file__).parent
 ERRORS = {"MedlinkError", "ConfigError", "InputError", "BundleError", "KnowledgeBaseError", "EncoderError"}
@@ -76,51 +75,3 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
     code = ["InputError('is bad', path=p)", "InputError('is bad', remedy='mend it')", "ConfigError('2, 1 expected')"]
     (tmp_path / "a.py").write_text("\n".join([*code, "ConfigError('2, 1 expected', path=p)"]), encoding="utf-8")
     assert [line.partition(" ")[0] for line in without_remedy(tmp_path / "a.py")] == ["a.py:1:", "a.py:4:"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["link", "B", "-", "--threshold", "50"],
-            "--threshold is 50.0, at least 0 and at most 1 expected. Remedy: leave --threshold out for 0.5.",
-        ),
-        (
-            ["link", "B", "-", "--k", "0"],
-            "--k is 0, at least 1 and at most 10000 expected. Remedy: leave --k out for 5.",
-        ),
-        (["cluster", "T", "--threshold", "7"], "--threshold is 7.0, "),
-        (["link", "B", "-", "--no-qualifiers", "--present-only"], "--present-only needs"),
-        (["link", "B", "-", "--learned", ""], "--learned is empty. Remedy: change it, or leave it out."),
-        (["link", "B", "-", "--learned", "no.jsonl"], "no.jsonl: no such file. Remedy: check the path."),
-        (["learn", "B", "-", "-o", "e", "--least-seen", "0"], "--least-seen is 0, at least 1 expected. Remedy: "),
-        (["learn", "B", "-", "-o", "e", "--least-share", "2"], "--least-share is 2.0, at least 0 and at most 1 "),
-        (["learn", "B", "-", "-o", "e", "--language", "Deutsch!"], "unknown language 'Deutsch!'"),
-        (
-            ["review", "B", "no.jsonl", "-o", "no/d.tsv"],
-            "no/d.tsv: the folder of the decisions does not exist. Remedy: ",
-        ),
-        (["learn", "B", "no", "-o", "e"], "no: no such file or folder. Remedy: name files or folders with"),
-        (["learn", "B", "T", "-o", ""], "--out is empty. Remedy: name a file or a folder."),
-        (["map", "B", "T", "--threshold", "2"], "--threshold is 2.0, at least 0 and at most 1 expected"),
-        (["map", "B", "T", "--under", "X:1"], "there is no concept 'X:1'. Remedy: check the id, or leave it out."),
-        (["map", "B", "T", "--date", "soon"], "--date is 'soon', a day such as 2026-11-30 or the word today expected"),
-        (["map", "B", "T", "--vocabulary", "a b"], "--vocabulary is 'a b', 1 to 20 letters, digits and any of _ . -"),
-        (["map", "B", "T"], "no column code or sourcecode or source_code or id; found 1 column. Remedy: name the"),
-        (["map", "B", "T", "--code-column", "Nr"], "give a file with a header and the column Nr"),
-        (["link", "B", "T", "--ranker", ""], "--ranker is empty. Remedy: change it, or leave it out."),
-        (["link", "B", "T", "--ranker", "no"], "no: is no ranker. Remedy: name the folder of a trained ranker"),
-        (["link", "B", "T", "--ranker-cache", "e"], "--ranker-cache is given without a ranker. Remedy: "),
-        (["train", "ranker", "B", "T", "-o", "e", "--start", "x"], "looked for the columns mention, concept_id, "),
-        (["train", "static", "B", "-o", "e", "--epochs", "-1"], "--epochs is -1"),
-    ],
-)
-def test_options_out_of_range(
-    words: list[str], message: str, demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "terms.txt").write_text("fever\n", encoding="utf-8")
-    names = {"B": str(demo_path), "T": str(tmp_path / "terms.txt"), "e": str(tmp_path / "e")}
-    printed = error_of(capsys, *(names.get(word, word) for word in words))
-    assert message in printed
-    assert " Remedy: " in printed

@@ -24,6 +24,7 @@ from medlink.language.lexicon.batch_analysis import AnalysedBatch, BatchAnalyser
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.name_analysis import AnalysedWord, LexicalAnalyser, shared_analyser
 from medlink.language.text import ROMAN
+from medlink.models.static.shared_forms import load_shared_forms
 
 UNKNOWN = 1 << 18
 """Number of features of words that the lexicon lacks: their checksums modulo this."""
@@ -343,7 +344,7 @@ class NameFeatures(FeatureStore):
     """The word features of the names of an index, memory-mapped from a folder that :meth:`build` filled."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(partial(LexiconForms.load, folder), {name: open_array(folder, name) for name in ARRAYS})
+        super().__init__(partial(load_shared_forms, folder), {name: open_array(folder, name) for name in ARRAYS})
 
     @classmethod
     def build(

@@ -110,19 +110,6 @@ def test_columns_of_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
-    path = tmp_path / "mixed.txt"
-    path.write_bytes("Größe\n".encode() + b"Gr\xf6\xdfe\n")
-    result = run(path)
-    assert "mixed.txt: lines left out: 1, not UTF-8, see --encoding (line 2)" in result.stderr
-    assert [row["term"] for row in rows(result.stdout)] == ["Größe"]
-    path.write_bytes(b"Gr\xf6\xdfe\n")
-    assert [row["term"] for row in rows(run(path, "--encoding", "latin-1").stdout)] == ["Größe"]
-    with pytest.raises(InputError, match="no usable line"):
-        run(path)
-
-
-@pytest.mark.slow
 def test_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("fever\nFieber\nzzz unheard of qqq\n", encoding="utf-8")
@@ -275,18 +262,13 @@ def test_standard_input_of_a_shell(terms: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", ["| true", ">&-"])
-def test_standard_output_that_closes_costs_no_file(
-    terms: Path, decisions: Path, bundle: Path, tmp_path: Path, closed: str
-) -> None:
-    """The list has more lines than a pipe holds."""
+def test_a_closed_standard_output_costs_no_file(terms: Path, decisions: Path, bundle: Path, tmp_path: Path) -> None:
     before = medlink.load(bundle).kb.content_hash
-    terms.write_text(LIST + "".join(f"term {number}\n" for number in range(1500)), encoding="utf-8")
-    result = shell(f"terms.txt --report r.html --decisions {decisions.name} --add-to bundle {closed}", tmp_path)
+    result = shell(f"terms.txt --report r.html --decisions {decisions.name} --add-to bundle >&-", tmp_path)
     assert (tmp_path / "r.html").read_text("utf-8").endswith("</html>\n")
     assert medlink.load(bundle).kb.content_hash != before
     assert "concept added" in result.stderr
-    assert ("standard output is closed" in result.stderr) == (closed == ">&-")
+    assert "standard output is closed" in result.stderr
 
 
 @pytest.mark.slow

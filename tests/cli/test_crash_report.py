@@ -130,17 +130,3 @@ def test_a_shell_may_pass_bytes_and_close_the_pipe(demo_path: Path, state: Path)
     done = shell(f"search {demo_path} e --limit 9000 | true")
     assert (done.returncode, done.stderr) == (0, "")
     assert not state.exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("search B fever --limit 99999999999999999999", "is not in the range 1<=x<=1000000"),
-        ("show B DEMO:0001 --depth 99999999999999999999", "is not in the range 0<=x<=1000"),
-    ],
-)
-def test_huge_numbers_are_refused(
-    words: str, message: str, demo_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = [str(demo_path) if word == "B" else word for word in words.split()]
-    assert message in error_of(capsys, "kb", *given, exit_code=2)

@@ -131,13 +131,6 @@ def test_rows_left_out_are_reported(files: Path, tmp_path: Path) -> None:
     assert "rows left out: 1 (leaf without a name)" in result.stderr
 
 
-def test_thresholds_out_of_range() -> None:
-    not_numbers = ("a:b:c", "nan:1:0.1", "0.3:0.9:inf", "0.3:0.9:1e-9999999")
-    for text in ("0.5", "0.5:0.4:0.1", "0:1:0", "0:2:0.1", "0:1:0.0001", *not_numbers):
-        with pytest.raises(ConfigError, match=r"thresholds is .*, START:STOP:STEP expected"):
-            TASKS["clustering"](thresholds=text)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from medlink.bundles import parts as store
 from medlink.errors import MedlinkError
-from medlink.index import Bundle, build_bundle
-from medlink.kb import Input, build_kb
+from medlink.index import Bundle
 from medlink.linking import Linker, Mention
 from medlink.models import load_encoder
 from tests.cli import runner
 from tests.cli.runner import error_of, write
 from tests.models.test_static import CONFIG, random_encoder
+from tests.small_kb import small_kb
 
 
 def run(*words: object) -> str:
     return runner.run(*words).stdout
-
-
-def small_kb(path: Path) -> Path:
-    table = write(path.with_suffix(".tsv"), "X:1\tfever\ten", "X:2\tcough\ten")
-    build_kb(path, [Input("table", table)])
-    return path
-
-
-@pytest.fixture(scope="module")
-def first_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of two names, and its table; tests work on copies."""
-    folder = tmp_path_factory.mktemp("first")
-    build_bundle(folder / "bundle", kb=small_kb(folder / "kb.sqlite"))
-    return folder
-
-
-@pytest.fixture
-def bundle(first_bundle: Path, tmp_path: Path) -> Path:
-    shutil.copytree(first_bundle, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "bundle"
 
 
 @pytest.fixture
@@ -113,11 +88,7 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
             (),
             ":3: the last line is cut off: 2 of 3 columns and",
         ),
-        ("t.csv", "id,name\nX:5,itch\nX:6", (), ":3: the last line is cut off: 1 of 2 columns and no line end. Remedy"),
-        ("t.csv", 'id,name\nY:1,"a\n' + "Y:2,b\n" * 99 + 'Y:3,c"\n' + "Y:4,d\n" * 9, (), "swallowed by a quote: "),
         ("-", None, (), "standard input: a table is read from a file alone. Remedy: save it in a file and name that."),
-        ("fifo.tsv", None, (), "fifo.tsv: a table is read from a file alone. Remedy: save it in a file and name that."),
-        (".", None, (), ".: is a folder, a file is needed. Remedy: name a file in it."),
     ],
 )
 def test_tables_that_are_not_added(
@@ -125,19 +96,11 @@ def test_tables_that_are_not_added(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(bundle.parent)
-    os.mkfifo("fifo.tsv")
     if content is not None:
         Path(name).write_text(content, encoding="utf-8")
     before = Bundle(bundle).kb.content_hash
     assert message in error_of(capsys, "index", "add", bundle, "--table", name, *options)
     assert Bundle(bundle).kb.content_hash == before
-
-
-@pytest.mark.slow
-def test_a_whole_last_line_needs_no_end(bundle: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.tsv").write_text("id\tname\nX:5\titch", encoding="utf-8")
-    assert "1 name and 1 concept added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
-    assert "--table" in runner.run("index", "add", bundle, exit_code=2).output
 
 
 @pytest.mark.slow
@@ -258,23 +221,11 @@ def test_names_that_were_known_before_they_were_added_are_not_missed(bundle: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("older", [False, True])
-def test_additions_of_unknown_number(older: bool, bundle: Path, table: Path, tmp_path: Path) -> None:
-    """They are not counted: additions beside names, and those of an older medlink."""
-    if older:
-        run("index", "add", bundle, "--table", table)
-        with store.lock_for_writing(bundle) as work:
-            state = store.read_bundle_manifest(bundle)
-            shutil.copytree(bundle / state["parts"]["kb"]["folder"], work / "kb")
-            with closing(sqlite3.connect(work / "kb" / "kb.sqlite")) as connection, connection:
-                connection.execute("DELETE FROM meta WHERE key = 'built'")
-            state["parts"]["kb"] = store.install_part(bundle, work / "kb", "kb", work)
-            store.install_manifest(bundle, work, state)
-        run("index", "add", bundle, "--table", write(tmp_path / "more.tsv", "X:1\tfebris\tla"))
-    else:
-        header = "id\tname\tlanguage\tdefinition"
-        defined = write(tmp_path / "defined.tsv", "X:1\tfever\ten\tA hot state.", header=header)
-        run("index", "add", bundle, "--table", defined)
+def test_additions_of_unknown_number(bundle: Path, tmp_path: Path) -> None:
+    """Additions beside names are not counted."""
+    header = "id\tname\tlanguage\tdefinition"
+    defined = write(tmp_path / "defined.tsv", "X:1\tfever\ten\tA hot state.", header=header)
+    run("index", "add", bundle, "--table", defined)
     fact = "what was added to the bundle is not in the new knowledge base unless its inputs bring it: "
     assert fact + "when it is built, " in run("kb", "build", bundle, "--table", tmp_path / "kb.tsv")
     assert fact + "add the tables again" in run("index", "build", bundle)
@@ -293,6 +244,7 @@ def test_a_change_of_the_encoder_is_printed(bundle: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_lexicon")
 def test_words_of_a_lexicon_folder(tmp_path: Path) -> None:
     """They bring names nearer, and a build without the folder forgets them."""
     (tmp_path / "words").mkdir()

@@ -13,10 +13,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.language.lexicon import Lexicon
 from tests.cli import runner
 
-
-@pytest.fixture(autouse=True)
-def _shipped_lexicon_stays_open(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.language.lexicon.Lexicon", lambda folders=(): Lexicon(folders) if folders else lexicon)
+pytestmark = pytest.mark.usefixtures("small_lexicon")
 
 
 def run(*args: object) -> Result:
@@ -40,7 +37,6 @@ def own(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_show(own: Path) -> None:
     lines = run("show", "hepatisch").stdout.split("\n")
     assert lines[0] == "liver  (family, body)"
@@ -54,7 +50,6 @@ def test_show(own: Path) -> None:
     assert run("show", "Kurvenvisiten", "--lexicon", own).stdout == expected
 
 
-@pytest.mark.slow
 def test_show_as_json(own: Path) -> None:
     found = json.loads(run("show", "Kurvenvisite", "--lexicon", own, "--json").stdout)
     assert [entry["name"] for entry in found["entries"]] == ["ward round"]
@@ -70,7 +65,6 @@ def unknown(*args: object) -> str:
     return error
 
 
-@pytest.mark.slow
 def test_an_unknown_word(own: Path) -> None:
     remedy = "Remedy: add it to a table of your own (docs/how-to/own-words.md)."
     assert unknown("Xqzwvkjyy") == f"the lexicon does not know 'Xqzwvkjyy'. {remedy}"
@@ -80,7 +74,6 @@ def test_an_unknown_word(own: Path) -> None:
         run("show", "Leber", "--language", "german")
 
 
-@pytest.mark.slow
 def test_a_language_without_words(own: Path) -> None:
     assert unknown("foie", "--language", "fr-ca") == (
         "the lexicon has nothing in fr-ca. Remedy: name another language; it has de, en, es."
@@ -97,7 +90,6 @@ def test_a_file_is_no_folder(own: Path) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.slow
 def test_info(own: Path) -> None:
     plain, more = (json.loads(run("info", *args, "--json").stdout) for args in ((), ("--lexicon", own)))
     assert more["family"]["entries"] == plain["family"]["entries"] + 1
@@ -106,7 +98,6 @@ def test_info(own: Path) -> None:
     assert f"opposite: {plain['opposite']['entries']:,} entries\n" in text
 
 
-@pytest.mark.slow
 def test_check(own: Path) -> None:
     assert "every row can be read, and no form stands in several families unmarked" in run("check", own).stdout
     path = own / "families.tsv"
@@ -126,7 +117,6 @@ def test_check(own: Path) -> None:
         run("check", own)
 
 
-@pytest.mark.slow
 def test_own_meanings_stand_beside_those_that_ship(tmp_path: Path) -> None:
     head = "abbreviation\tlong\tenglish\tkind\tweight\tfield\tsafe\n"
     rows = "MS\tMuskelschwund\tmuscle loss\tfinding\t0.9\tany\tno\nQXJ\tKnick\tkink\tfinding\t0.9\tany\tno\n"

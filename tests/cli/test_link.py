@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -153,11 +152,6 @@ def test_denied_and_ambiguous_mentions(link: Link, options: tuple[str, ...], fou
 def test_options_that_are_refused(link: Link, options: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         link("-", *options, input="x")
-
-
-@pytest.mark.parametrize("number", ["0", "100000"])
-def test_number_of_processes_is_limited(link: Link, number: str) -> None:
-    assert "is not in the range 1<=x<=256" in link("-", "--processes", number, exit_code=2).output
 
 
 def test_missing_scispacy_is_an_error_of_the_option(
@@ -398,18 +392,6 @@ def test_a_library_run_logs_what_it_points_out(demo: Bundle, caplog: pytest.LogC
     assert [one.getMessage() for one in caplog.records] == ["no note has the field 'tongue': languages were detected"]
 
 
-def test_languages_of_notes(link: Link) -> None:
-    """Any spelling of a tag counts; a note in an unknown language, or in one without blanks, is not linked."""
-    tags = ("DE", "de_AT", "ger", "", "German", "ja")
-    notes = [{"id": tag, "text": "Patient hat Husten und Ödeme.", "language": tag} for tag in tags]
-    result = link("-", input="\n".join(map(json.dumps, notes)), exit_code=3)
-    found = [(row["note"], row["language"], row["text"]) for row in json_lines(result.stdout)]
-    assert found == [(tag, "de", word) for tag in tags[:4] for word in ("Husten", "Ödeme")]
-    assert "6 notes, 8 mentions, 8 linked, 2 notes could not be read" in result.stderr
-    assert "German: unknown language 'German'" in result.stderr
-    assert "ja: the language 'ja' does not separate words by blanks" in result.stderr
-
-
 @pytest.mark.slow
 def test_notes_of_one_id_are_counted(link: Link, demo: Bundle, tmp_path: Path) -> None:
     """Over files, files given twice, and the finished notes of an earlier run."""
@@ -545,13 +527,3 @@ def test_an_interrupted_run_is_resumed(
     assert [row["note"] for row in json_lines(out)] == [f"{source}:{i}" for i in range(1, 201)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
     assert "nothing to resume: the run begins with the first note\n" in link(*words, "--resume").stderr
-
-
-@pytest.mark.slow
-def test_standard_input_of_a_shell_is_not_written_over(demo_path: Path, notes: Path) -> None:
-    code = "import sys; from medlink.cli.main import main; main(['link', *sys.argv[1:]])"
-    command = f'"{sys.executable}" -c "{code}" "{demo_path}" - -o de.txt < de.txt'
-    before = (notes / "de.txt").read_bytes()
-    done = subprocess.run(["bash", "-c", command], cwd=notes, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stderr == "medlink: de.txt: the output is the input. Remedy: name another file.\n"
-    assert (notes / "de.txt").read_bytes() == before

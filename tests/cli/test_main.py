@@ -57,14 +57,12 @@ def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProc
     [
         ("link B note.txt --language de", 0, ""),
         ("link B wide.txt --encoding utf-16", 1, "not UTF-16"),
-        ("cluster wide.txt --encoding utf-16", 1, "not UTF-16"),
         ("link B - <&-", 1, "standard input is closed"),
         ("kb info B >/dev/full", 1, "medlink: standard output cannot be written"),
         # closed, and nothing is written to it
         ("link B note.txt -o out >&-", 0, "1 note, 1 mention, 1 linked\n"),
         # what nobody can read is not left out in silence
         ("--help >&-", 1, "medlink: standard output is closed. Remedy: send it to a file, or to /dev/null.\n"),
-        ("kb search B fever --json >&-", 1, "medlink: standard output is closed. Remedy: send it to a file, or to "),
     ],
 )
 def test_streams_and_encodings(line: str, code: int, message: str, demo_path: Path, tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def test_codes_and_clusters(demo: Bundle, tmp_path: Path) -> None:
     assert (page["kind"], [one[1] for one in page["clusters"]]) == ("cluster", [one.representative for one in CLUSTERS])
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Path, tmp_path: Path) -> None:
     """The command prints its address; an answered decision is on the disk."""
     words = ["review", str(demo_path), str(codes(tmp_path)), "-o", str(tmp_path / "d.tsv")]

@@ -11,13 +11,10 @@ from medlink.errors import ConfigError
 from medlink.evaluation import clusters as module
 from medlink.evaluation import measure_partition, sweep
 from medlink.evaluation.clusters import (
-    THRESHOLDS,
-    ClusteringTask,
     count_related,
     incidence,
     shares_concept,
     split_concepts_by,
-    threshold_range,
 )
 from tests.evaluation.commands import random_groups
 
@@ -206,7 +203,3 @@ def test_sweep_refusals() -> None:
             sweep(["A", "A", "B"], x, thresholds=bad)
     with pytest.raises(ConfigError, match="vector 0 has length 2"):
         sweep(["A", "A", "B"], 2 * x)
-
-
-def test_the_task_has_the_same_defaults() -> None:
-    assert threshold_range(ClusteringTask().thresholds) == list(THRESHOLDS)

@@ -34,7 +34,7 @@ def test_ratings_of_concept_pairs(shared: Path) -> None:
     assert 0.2 < value < 0.7
 
 
-@pytest.mark.parametrize("language", ["de", "en", "es"])
+@pytest.mark.parametrize("language", ["de"])
 def test_scores_of_sentence_pairs(shared: Path, language: str) -> None:
     count, value = measured(shared / f"data/benchmarks/stsb/stsb-{language}-dev.csv", "pearson")
     assert count == 1500

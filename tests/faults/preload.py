@@ -24,6 +24,8 @@ import medlink.kb
 import medlink.linking
 import medlink.linking.demo
 import medlink.notes.link
+from medlink.language.lexicon.lexicon import SHIPPED
+from medlink.models.static.shared_forms import load_shared_forms
 
 from . import children, states  # noqa: F401
 from .faults import FULL
@@ -35,3 +37,6 @@ if FULL:
 
 # a lock of threads: the default one is shared by processes, and a killed process never releases it
 tqdm.set_lock(RLock())
+
+FORMS = load_shared_forms(SHIPPED)
+"""Open in each process, which need not read them."""

@@ -19,7 +19,6 @@ from .states import links_to_lists
 
 _BASE, _BUILD = "kb build house/kb.sqlite --table base.tsv", "index build house --encoder encoder"
 BUNDLE = (_BASE, _BUILD, "index add house --table more.tsv")
-pytestmark = pytest.mark.faults
 _HEADER = 64
 """Bytes of the header of a file."""
 
@@ -93,7 +92,13 @@ def work(runner: FaultRunner) -> Path:
     return runner.copy(runner.start(BUNDLE), runner.top / "flips")
 
 
-@pytest.mark.parametrize("rotten", [False, True], ids=["written", "rotten"])
+@pytest.mark.parametrize(
+    "rotten",
+    [
+        pytest.param(False, id="written", marks=pytest.mark.slow),
+        pytest.param(True, id="rotten", marks=pytest.mark.faults),
+    ],
+)
 def test_one_flipped_bit(rotten: bool, work: Path, table: Table, full: bool) -> None:
     before, tally = call(work, use, "house").value, Tally()
     assert before
@@ -114,6 +119,7 @@ def test_one_flipped_bit(rotten: bool, work: Path, table: Table, full: bool) -> 
     table.add("a flipped bit, the time of the file kept" if rotten else "a flipped bit", "use of a bundle", tally)
 
 
+@pytest.mark.faults
 def test_verify_finds_every_flip(work: Path, table: Table, full: bool) -> None:
     assert call(work, command, "index verify house").value == 0
     tally = Tally()

@@ -18,7 +18,7 @@ from .fault_runner import FaultRunner, Reference, Tally, differences, judge
 from .faults import FULL, Fault
 from .states import listing, states
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 _SIZES = 8
 _SOME = ("kb build, replacing", "index add, again")
 _CHANGING = [case for case in CASES if case.name not in ("link --resume", "the cached demo bundle")]

@@ -17,8 +17,8 @@ from .fault_runner import FaultRunner, Tally, judge
 from .faults import FULL, MOVES, Fault
 from .states import listing, states
 
-pytestmark = pytest.mark.faults
-full_only = pytest.mark.skipif(not FULL, reason="a part of make faults")
+QUICK = ("kb build, replacing", "index build, replacing", "index add, again", "link --resume")
+"""A writer of each mechanism: a file, parts of a bundle, a part beside others, a file that is continued."""
 RANDOM_KILLS = 200
 _SYSCALLS = "rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat"
 
@@ -33,7 +33,13 @@ def points(case: Case, changes: list[str], full: bool) -> list[Fault]:
     return [Fault(draw.choice(moves if draw.random() < 0.5 else [*every]), draw.random() < 0.3)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in QUICK else pytest.mark.faults)
+        for case in CASES
+    ],
+)
 def test_killed_at_a_change(case: Case, runner: FaultRunner, table: Table, full: bool) -> None:
     if case.words.startswith("train") and not full:
         pytest.skip("a part of make faults")
@@ -43,7 +49,8 @@ def test_killed_at_a_change(case: Case, runner: FaultRunner, table: Table, full:
     table.add("killed at a change", case.name, tally)
 
 
-@full_only
+@pytest.mark.faults
+@pytest.mark.skipif(not FULL, reason="needs every point")
 def test_killed_at_any_time(runner: FaultRunner, table: Table) -> None:
     draw, tally = random.Random(11), Tally()
     for number in range(RANDOM_KILLS):
@@ -52,7 +59,8 @@ def test_killed_at_any_time(runner: FaultRunner, table: Table) -> None:
     table.add("killed at a random time", "all of them", tally)
 
 
-@full_only
+@pytest.mark.faults
+@pytest.mark.skipif(not FULL, reason="needs every point")
 @pytest.mark.parametrize("name", ["index build, replacing", "index add, again"])
 def test_killed_at_a_system_call(name: str, runner: FaultRunner, table: Table) -> None:
     """Killed from outside at a system call, whichever library makes it."""

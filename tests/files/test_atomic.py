@@ -105,7 +105,7 @@ with atomic_writer(sys.argv[1]) as file:
 """
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_drafts_of_killed_processes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True) as process:
@@ -126,7 +126,7 @@ def test_drafts_of_killed_processes(tmp_path: Path) -> None:
     assert left.read_text() == "mine"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_many_writers(tmp_path: Path) -> None:
     """No draft is removed as abandoned between its creation and its lock."""
     failed: list[ConfigError] = []

@@ -131,7 +131,7 @@ def begun(path: Path, how: str = "wait") -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("has_lock_file", [True, False])
 def test_remnants_of_killed_processes(has_lock_file: bool, tmp_path: Path) -> None:
     path = tmp_path / "a"
@@ -147,7 +147,7 @@ def test_remnants_of_killed_processes(has_lock_file: bool, tmp_path: Path) -> No
     assert (content(path), names(tmp_path)) == ("new", ["a", "b"])
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_kill_between_the_renames(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for deleted in (False, True):
@@ -183,7 +183,7 @@ def test_old_folder_is_restored_by_the_next_call(tmp_path: Path, monkeypatch: py
     assert names(tmp_path) == ["a"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_second_process(tmp_path: Path) -> None:
     """The draft of a running process stays, and the last to end wins."""
     path = tmp_path / "a"
@@ -194,7 +194,7 @@ def test_second_process(tmp_path: Path) -> None:
     assert (content(path), names(tmp_path), process.returncode) == ("half", ["a"], 0)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with begun(tmp_path / "a") as process:
         process.kill()

@@ -23,13 +23,7 @@ from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
 from tests.models.test_static import CONFIG, random_encoder
-
-
-def small_kb(path: Path, name: str = "fever") -> Path:
-    table = path.with_suffix(".tsv")
-    table.write_text(f"concept_id\tname\tlanguage\nX:1\t{name}\ten\nX:2\tcough\ten\n", encoding="utf-8")
-    build_kb(path, [Input("table", table)])
-    return path
+from tests.small_kb import small_kb
 
 
 def parts(bundle: Path) -> list[str]:

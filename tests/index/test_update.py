@@ -117,7 +117,7 @@ def test_only_new_spellings_are_embedded(tmp_path: Path, monkeypatch: pytest.Mon
     assert "added" not in Bundle(tmp_path / "house").index.manifest
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("small_lexicon")
 def test_settings_stay(tmp_path: Path) -> None:
     """Encoder, calibration, kind of index and lexicon folders."""
     (tmp_path / "own").mkdir()

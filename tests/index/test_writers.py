@@ -1,4 +1,4 @@
-"""Whatever happens to a writer of a bundle, the bundle is the old one or the new one, and nothing is lost."""
+"""Whatever happens to a writer of a bundle, the bundle is the old one or the new one; kills are in tests/faults."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,43 +20,13 @@ from medlink.errors import BundleError, ConfigError, MedlinkError
 from medlink.index import Bundle, build_bundle, extend_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker
-from tests.index.test_bundle import part, parts, small_kb
-
-CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir")
+from tests.index.test_bundle import part, parts
+from tests.small_kb import small_kb
 
 
 def table(path: Path, *rows: str) -> Path:
     path.write_text("\n".join(["concept_id\tname\tlanguage", *rows]) + "\n", encoding="utf-8")
     return path
-
-
-def changes(write: Callable[[], object], bundle: Path, stop: int = -1) -> list[str]:
-    """Run a writer in a child process, which exits before change number ``stop`` of a file or folder.
-
-    Returns the changes, none where the child was stopped.
-    """
-    receive, send = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of idle threads
-        child = os.fork()
-    if not child:
-        events = []
-
-        def watch(event: str, arguments: tuple[object, ...]) -> None:
-            if event in CHANGES and any(str(bundle) in str(argument) for argument in arguments):
-                if len(events) == stop:
-                    os._exit(9)
-                events.append(event)
-
-        with suppress(BaseException):
-            sys.addaudithook(watch)
-            write()
-            os.write(send, " ".join(events).encode())
-        os._exit(1)
-    os.close(send)
-    os.waitpid(child, 0)
-    with open(receive, "rb") as file:
-        return file.read().decode().split()
 
 
 def writer(how: str, bundle: Path, begun: Path) -> Callable[[], object]:
@@ -87,46 +55,16 @@ def begun(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 OLD = {"fever", "cough", "pain"}
-WRITERS = {"add": {*OLD, "nausea"}, "build": {"itch", "cough"}, "renew": OLD, "first": {"itch", "cough"}}
+WRITERS = {"add": {*OLD, "nausea"}, "build": {"itch", "cough"}}
 
 
 def given(begun: Path, tmp_path: Path, how: str) -> Path:
     """The bundle before a writer runs."""
     bundle = tmp_path / "bundle"
-    shutil.rmtree(bundle, ignore_errors=True)
-    if how == "first":
-        bundle.mkdir()
-    else:
-        shutil.copytree(begun / "bundle", bundle)
-    if how in ("build", "first"):
+    shutil.copytree(begun / "bundle", bundle)
+    if how == "build":
         shutil.copy(begun / "new.sqlite", bundle / "kb.sqlite")
     return bundle
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("how", list(WRITERS))
-def test_kill_before_a_change(how: str, begun: Path, tmp_path: Path) -> None:
-    """At each tenth change of a file or folder and at the last ones; ``make faults`` kills at all."""
-    bundle = given(begun, tmp_path, how)
-    events = changes(writer(how, bundle, begun), bundle)
-    assert len(events) > 15
-    found = []
-    for point in sorted({*range(0, len(events), 10), *range(len(events) - 3, len(events))}):
-        given(begun, tmp_path, how)
-        assert changes(writer(how, bundle, begun), bundle, point) == []
-        if how == "first" and not (bundle / "manifest.json").exists():
-            assert (bundle / "kb.sqlite").exists()
-            found.append(OLD)
-        else:
-            found.append(names(bundle))
-        # the next writer continues, and removes what was left
-        writer(how, bundle, begun)()
-        assert names(bundle) == WRITERS[how]
-        assert set(parts(bundle)) - {"added"} == {"encoder", "index", "kb", "manifest.json"}
-    assert all(one in (OLD, WRITERS[how]) for one in found)
-    if how != "renew":
-        assert OLD in found
-        assert WRITERS[how] in found
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.kb.report import InputReport
 
-from .writers import INFERRED, RELATIONSHIP, Term, conso, rel, rf2, row, write_lines, write_rf2
+from .writers import conso, rel, write_lines
 
 HEAD = "id,name,parent"
 
@@ -33,48 +33,6 @@ def test_the_first_that_is_left_out_is_named_with_its_line(tmp_path: Path) -> No
     ]
     assert two.first == {
         "relation of a concept that is not loaded": f"{two.path}:3: B:2 isa Z:9; there is no concept Z:9"
-    }
-
-
-def test_the_first_of_other_formats(tmp_path: Path) -> None:
-    write_lines(tmp_path / "rrf" / "MRCONSO.RRF", [conso("C1", "a"), conso("C2", "b")])
-    rows = [rel("C1", "CHD", "C2", "isa"), rel("C9", "CHD", "C2", "isa"), rel("C8", "CHD", "C2", "isa")]
-    write_lines(tmp_path / "rrf" / "MRREL.RRF", rows)
-    write_lines(tmp_path / "rrf" / "MRDEF.RRF", ["C7|A1|AT1||DEMO|What it is.|N||"])
-    obo = ["[Term]", "id: X:1", "name: one", "is_a: X:2", "relationship: part_of X:9", 'def: "What." []']
-    write_lines(tmp_path / "x.obo", ["format-version: 1.2", "", *obo])
-    write_lines(tmp_path / "t.tsv", ["source_id\tsource_name"])
-    found = build_kb(tmp_path / "kb", [Input("rrf", tmp_path / "rrf"), Input("obo", tmp_path / "x.obo")]).inputs
-    unknown = "of a concept that is not loaded"
-    assert found[0].first == {
-        f"definition {unknown}": f"{tmp_path}/rrf/MRDEF.RRF:1: C7",
-        f"relation {unknown}": f"{tmp_path}/rrf/MRREL.RRF:2: C2 isa C9; there is no concept C9",
-    }
-    assert found[1].first == {f"relation {unknown}": f"{tmp_path}/x.obo:6: X:1 isa X:2; there is no concept X:2"}
-
-
-def test_the_first_of_a_snomed_release(tmp_path: Path) -> None:
-    write_rf2(tmp_path / "s", [Term("100", [("en", "one", True)]), Term("200", [("en", "two", True)], parents=["100"])])
-    relations = [
-        row("1", "200", "100", "0", "116680003", INFERRED, "m"),
-        row("2", "900", "100", "0", "1", INFERRED, "m"),
-    ]
-    [path] = (tmp_path / "s").rglob("sct2_Relationship_*")
-    rf2(path.parent, path.name, RELATIONSHIP, relations)
-    [found] = build_kb(tmp_path / "kb", [Input("rf2", tmp_path / "s")]).inputs
-    assert found.first["relation of a concept that is not loaded"] == f"{path}:3: 900 1 100; there is no concept 900"
-
-
-def test_a_name_and_a_translation_without_a_concept(tmp_path: Path) -> None:
-    build_kb(tmp_path / "kb", [Input("table", write_lines(tmp_path / "t.csv", ["id,name", "A:1,one"]))])
-    columns = "subject_id\tpredicate_id\ttranslation_language\ttranslation_value"
-    table = [columns, "A:2\trdfs:label\tde\tzwei", "A:3\tIAO:0000115\tde\tWas es ist."]
-    added = extend_kb(
-        tmp_path / "kb", tmp_path / "new", [Input("babelon", write_lines(tmp_path / "b.tsv", table))], max_bad_share=1
-    )
-    assert added.inputs[0].first == {
-        "name of a concept that is not loaded": "A:2",
-        "definition of a concept that is not loaded": f"{tmp_path}/b.tsv:3: A:3",
     }
 
 
@@ -132,13 +90,6 @@ def test_only_cycles_that_an_addition_closes_are_noted(tmp_path: Path) -> None:
     assert added("N:1,new,B:2", "B:1,b,N:1") == (
         f"{tmp_path}/more.csv:2: 1 cycle of parents: N:1, B:1. Remedy: take out one of its parents",
     )
-
-
-def test_a_file_without_rows_beside_a_good_one_is_noted(tmp_path: Path) -> None:
-    one, two = built(tmp_path, ["A:1,one,"], [])
-    assert (one.notes, two.notes) == ((), (f"{two.path}: has no rows",))
-    added = extend_kb(tmp_path / "kb", tmp_path / "kb", [Input("table", two.path)])
-    assert added.inputs[0].notes[0] == f"{two.path}: has no rows"
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +15,7 @@ from medlink.linking import Linker, Mention
 from medlink.linking.calibration import MAX_MARGIN
 from medlink.linking.candidates import ROUTES, QueryBatch
 from medlink.linking.features import FEATURES, CandidateFeatures, compute_features
-from medlink.linking.fit import Example, Table
 from medlink.linking.ranking import FittedRanker, default_ranker
-from tests.scripts import benchmark
-
-_fit_join = benchmark("fit_join")
-fit, join_tables, tabulate = _fit_join.fit, _fit_join.join_tables, _fit_join.tabulate
 
 
 def compute(bundle: Bundle, texts: list[str], languages: list[str | None]) -> CandidateFeatures:
@@ -98,85 +90,16 @@ def test_no_candidates_for_empty_mentions(demo: Bundle) -> None:
     assert len(compute(demo, ["", "…"], ["de", None]).name) == 0
 
 
-NAMED = [FEATURES.index(kind) for kind in ("exact", "inflected")]
-
-
-def random_table(seed: int, n: int = 60, noise: float = 0.0, languages: Sequence[str] = ("en",)) -> Table:
-    """Examples with seven candidates, of which the right one has the highest score of a hidden linear model."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((7 * n, len(FEATURES))).astype(np.float32)
-    x[:, NAMED] = 0
-    score = (x @ HIDDEN).reshape(n, 7)
-    gold = (score == score.max(axis=1, keepdims=True)).reshape(-1)
-    x += rng.normal(0, noise, x.shape).astype(np.float32) if noise else 0
-    x[:, NAMED] = 0
-    example = np.repeat(np.arange(n), 7)
-    language = np.array(languages)[example % len(languages)]
-    return Table(example, np.arange(7.0 * n), x, gold, np.ones(7 * n), language)
-
-
-HIDDEN = np.zeros(len(FEATURES))
-HIDDEN[2:5] = (3.0, -2.0, 1.0)
-
-
-def best(fitted: FittedRanker, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rank and margin of the best of seven candidates, and whether it is right."""
-    rank = fitted.ranker.sums(table.features).reshape(-1, 7)
-    ordered = np.sort(rank, axis=1)
-    right = np.take_along_axis(table.gold.reshape(-1, 7), rank.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return ordered[:, -1], ordered[:, -1] - ordered[:, -2], right
-
-
-def test_fit_recovers_the_hidden_model() -> None:
-    table = random_table(0, 200)
-    fitted = fit(table)
-    got = np.array(fitted.ranker.weights)
-    assert got @ HIDDEN / np.linalg.norm(got) / np.linalg.norm(HIDDEN) > 0.98
-    assert best(fitted, random_table(1, 600))[2].mean() > 0.9
-    assert fit(table) == fitted
-
-
-def test_scores_are_the_share_of_right_links() -> None:
-    """Also of mentions that were not used for the fit; a margin makes a candidate more certain."""
-    fitted = fit(random_table(2, 4000, noise=0.8))
-    assert fitted.calibration.alike.slope >= 0
-    assert fitted.calibration.alike.margin > 0.1
-    for seed in (2, 4):
-        rank, margin, right = best(fitted, random_table(seed, 4000, noise=0.8))
-        score = fitted.calibration.score(rank, margin, np.zeros(len(rank), dtype=bool), ["en"] * len(rank))
-        for low, high in pairwise(np.quantile(score, [0, 0.25, 0.5, 0.75, 1])):
-            at = (score >= low) & (score <= high)
-            assert right[at].mean() == pytest.approx(score[at].mean(), abs=0.06)
-
-
-def test_languages_have_an_offset() -> None:
-    """A language whose links are right more often at the same rank gets higher scores, except for equal names."""
-    table = random_table(3, 4000, noise=1.5, languages=("en", "de"))
-    rng = np.random.default_rng(8)
-    wrong = (table.language == "en") & (rng.uniform(size=len(table.example) // 7) < 0.4)[table.example]
-    fitted = fit(replace(table, gold=table.gold & ~wrong))
-    assert set(fitted.calibration.languages) == {"de"}
-    assert fitted.calibration.languages["de"] > 0.3
-    rank, margin = np.full(4, 3.0), np.zeros(4)
-    named = np.array([False, False, True, True])
-    english, german, *names = fitted.calibration.score(rank, margin, named, ["en", "de-AT", "en", "de"])
+def test_a_language_has_an_offset_but_for_equal_names() -> None:
+    given = default_ranker().to_dict()
+    given["calibration"]["languages"] = {"de": 1.0}
+    rank, margin, named = np.full(4, 3.0), np.zeros(4), np.array([False, False, True, True])
+    score = FittedRanker.from_dict(given).calibration.score
+    english, german, *names = score(rank, margin, named, ["en", "de-AT", "en", "de"])
     assert german > english
     assert names[0] == names[1]
     # no offset for an unknown language
-    assert fitted.calibration.score(rank[:2], margin[:2], named[:2], [None, "fr"]).tolist() == [english] * 2
-
-
-def test_equal_names_have_a_curve_of_their_own() -> None:
-    """A mention equal to its best name is right more often than another one of the same rank."""
-    table = random_table(3, 3000, noise=0.8)
-    x = table.features.copy()
-    # in every second example the right name is the mention itself
-    x[table.gold & (table.example % 2 == 0), FEATURES.index("exact")] = 1
-    fitted = fit(replace(table, features=x))
-    rank, margin = np.array([-2.0, 0.0, 2.0]), np.full(3, 0.5)
-    named, other = (fitted.calibration.score(rank, margin, np.full(3, kind), ["en"] * 3) for kind in (True, False))
-    assert (named > 0.95).all()
-    assert other[0] < 0.6
+    assert score(rank[:2], margin[:2], named[:2], [None, "fr"]).tolist() == [english] * 2
 
 
 def test_other_names_do_not_lower_the_score_of_an_equal_name() -> None:
@@ -196,15 +119,6 @@ def test_a_missing_competitor_is_no_margin() -> None:
     assert poor < level < 0.5 < good
     assert level == curves.score(rank, np.zeros(3), unequal, ["en"] * 3)[1]
     assert good == curves.score(rank, np.full(3, 99.0), unequal, ["en"] * 3)[2]
-
-
-def test_tabulate_marks_names_of_right_concepts(demo: Bundle) -> None:
-    wanted = demo.kb.lookup("Herzinfarkt", "de")[0].concept_id
-    table = tabulate(
-        demo, [Example("Herzinfarct", "de", frozenset({wanted})), Example("qq", "de", frozenset({"none"}))]
-    )
-    assert table.gold[table.example == 0].sum() >= 2
-    assert not table.gold[table.example == 1].any()
 
 
 def test_round_trip_and_invalid_data() -> None:

@@ -38,7 +38,7 @@ def test_the_output_does_not_depend_on_processes(demo_path: Path, many: Path, tm
     assert [(r.notes, r.mentions, r.linked) for r in reports] == [(150, one.count(b"\n"), reports[0].linked)] * 2
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_workers_end_with_the_run(demo_path: Path) -> None:
     """A worker ends when its parent is killed."""
     code = (

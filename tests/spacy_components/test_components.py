@@ -18,7 +18,7 @@ from medlink.errors import BundleError, ConfigError
 from medlink.index import build_bundle
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_notes
 from medlink.spacy_components.pipeline import build_pipeline
-from tests.index.test_bundle import small_kb
+from tests.small_kb import small_kb
 
 
 def make(lang: str, demo_path: Path, /, **config: object) -> Language:

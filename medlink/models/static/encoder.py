@@ -42,6 +42,7 @@ from medlink.models.file_hashes import check_hashes, write_hashes
 from medlink.models.ngrams import buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.cached_sums import FeatureSums
 from medlink.models.static.meaning_features import MeaningHasher
+from medlink.models.static.shared_forms import load_shared_forms
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
@@ -318,7 +319,7 @@ class StaticEncoder:
             raise EncoderError("a file of the encoder is missing", path=where, remedy=_REMEDY) from error
         except (SafetensorError, ValueError, OSError) as error:
             raise EncoderError(f"the encoder cannot be read: {error}", path=folder, remedy=_REMEDY) from error
-        return cls(config, tensors, folder, LexiconForms.load(folder) if config.families else None)
+        return cls(config, tensors, folder, load_shared_forms(folder) if config.families else None)
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:

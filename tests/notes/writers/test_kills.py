@@ -29,9 +29,9 @@ from tests.faults.faults import FULL
 from tests.notes import tricky
 from tests.notes.writers.conftest import Run
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
-KILLS = 50 if FULL else 2
+KILLS = 50 if FULL else 1
 TIMES = 16
 """Repetitions of the tricky notes, enough for several commits."""
 FORMATS = {

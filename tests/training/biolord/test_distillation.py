@@ -356,7 +356,7 @@ def test_every_option_changes_the_weights(bert: Path, narrow_bert: Path, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["fitting", "run 2"])
+@pytest.mark.parametrize("at", [pytest.param("fitting", marks=pytest.mark.faults), "run 2"])
 def test_a_killed_run_resumes_to_the_same_weights(
     at: str, bert: Path, narrow_bert: Path, uninterrupted: list[Path], tmp_path: Path
 ) -> None:
