@@ -13,11 +13,11 @@ import pytest
 
 from medlink.index import Bundle, build_bundle
 from medlink.language.lexicon import Lexicon
+from medlink.language.lexicon.forms import load_shared_forms
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import Tables
 from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
-from medlink.models.static.shared_forms import load_shared_forms
 from tests.fork_server import SERVER
 from tests.small_kb import small_kb
 from tests.small_lexicon import write_small_lexicon

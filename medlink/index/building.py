@@ -25,10 +25,8 @@ from medlink.index.postings import Postings
 from medlink.index.segment import FORMAT, MANIFEST, Segment, find_positions
 from medlink.index.vectors import choose, vector_index
 from medlink.index.word_overlap import NameFeatures
-from medlink.language.lexicon.forms import LexiconForms
-from medlink.language.lexicon.lexicon import SHIPPED
+from medlink.language.lexicon.forms import LexiconForms, shipped_forms
 from medlink.models import Encoder, StaticEncoder
-from medlink.models.static.shared_forms import load_shared_forms
 from medlink.processes import background_process
 from medlink.records import Name, SemanticType
 
@@ -153,7 +151,7 @@ def _build_lookups(folder: Path, table: NameTable, main: Segment | None, forms: 
     """Write the lookups of names by form, by word and by word family."""
     NameDictionary.build(folder, table)
     languages = [table.languages[code] for code in table.language[table.rows.offsets[:-1]].tolist()]
-    forms = main.words.forms if main is not None else forms or load_shared_forms(SHIPPED)
+    forms = main.words.forms if main is not None else forms or shipped_forms()
     words = NameFeatures.build(folder, table.norms, languages, forms, None if main is None else main.words)
     Postings.build(folder, words, len(table))
     FamilyMatcher.build(folder, words, len(table))

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, RaggedArray, open_array, save_array
 from medlink.language.lexicon.batch_analysis import AnalysedBatch, BatchAnalyser, WordValues
-from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.forms import LexiconForms, load_shared_forms
 from medlink.language.lexicon.name_analysis import AnalysedWord, LexicalAnalyser, shared_analyser
 from medlink.language.text import ROMAN
-from medlink.models.static.shared_forms import load_shared_forms
 
 UNKNOWN = 1 << 18
 """Number of features of words that the lexicon lacks: their checksums modulo this."""

@@ -34,10 +34,8 @@ from medlink.index.suspect_translations import find_suspect_translations
 from medlink.index.vectors import choose
 from medlink.kb import BuildReport, ChangeReport, ExtendReport, Input, KnowledgeBase, build_kb, compare_kbs, extend_kb
 from medlink.language.lexicon.forms import LexiconForms, load_forms
-from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import read_folder
 from medlink.models import Encoder, load_encoder
-from medlink.models.static.shared_forms import load_shared_forms
 from medlink.records import FSN, Name
 
 logger = logging.getLogger("medlink")
@@ -118,7 +116,7 @@ def build_bundle(
         _no_kb(folder)
     if kb is not None:
         KnowledgeBase(kb).close()  # fail before writing
-    forms = load_forms(lexicon) if lexicon else load_shared_forms(SHIPPED)
+    forms = load_forms(lexicon)
     with parts.lock_for_writing(folder) as work:
         old = _recover(folder, work)
         own = _take_kb(folder, work, kb, old)

@@ -24,8 +24,8 @@ import medlink.kb
 import medlink.linking
 import medlink.linking.demo
 import medlink.notes.link
+from medlink.language.lexicon.forms import load_shared_forms
 from medlink.language.lexicon.lexicon import SHIPPED
-from medlink.models.static.shared_forms import load_shared_forms
 
 from . import children, states  # noqa: F401
 from .faults import FULL

@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import marisa_trie
 import numpy as np
@@ -253,7 +254,29 @@ def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
 
 def shipped_forms() -> LexiconForms:
     """The compiled forms of the shipped lexicon; a test compares them with its tables."""
-    return LexiconForms.load(SHIPPED)
+    return load_shared_forms(SHIPPED)
+
+
+_open_forms: WeakValueDictionary[str, LexiconForms] = WeakValueDictionary()
+
+
+def load_shared_forms(folder: Path) -> LexiconForms:
+    """Open lexicon forms, as :meth:`LexiconForms.load`, unless equal ones are open.
+
+    An encoder, the index of its bundle, and other bundles have copies of the same files. Sharing them saves memory, and
+    half a second for the filters of misspelt words.
+    """
+    digest = hashlib.sha256()
+    for name in (TRIE, MEANINGS):
+        try:
+            content = (folder / name).read_bytes()
+        except OSError:
+            return LexiconForms.load(folder)  # raises the error
+        digest.update(hashlib.sha256(content).digest())
+    found = _open_forms.get(digest.hexdigest())
+    if found is None:
+        found = _open_forms[digest.hexdigest()] = LexiconForms.load(folder)
+    return found
 
 
 class _Compiler:

@@ -37,12 +37,11 @@ from pydantic import Field
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
-from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.forms import LexiconForms, load_shared_forms
 from medlink.models.file_hashes import check_hashes, write_hashes
 from medlink.models.ngrams import buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.cached_sums import FeatureSums
 from medlink.models.static.meaning_features import MeaningHasher
-from medlink.models.static.shared_forms import load_shared_forms
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
