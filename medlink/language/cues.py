@@ -41,7 +41,9 @@ _SEGMENT = re.compile(r"(?:\[[^\]]*\]|[^\s\[])+")
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 _V = TypeVar("_V")
-_Value = Literal["absent", "uncertain", "present", "historical", "past", "hypothetical", "family", "other", "patient"]
+_Value = Literal[
+    "absent", "uncertain", "present", "historical", "past", "gone", "hypothetical", "family", "other", "patient"
+]
 Reads = Literal[_Value, "pseudo", "end", "cause"]
 """Effect of a cue on the mentions in its scope.
 

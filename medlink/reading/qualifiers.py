@@ -158,6 +158,8 @@ class ParsedNote:
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
         time = values.get("temporality")
+        if time == "gone":
+            values["temporality"] = "historical"
         if time in ("past", "historical"):
             # an absent finding was never there, and a lasting one still is
             mention = " ".join(word.low for word in self._words[place.start : place.end])

@@ -23,7 +23,7 @@ _DASHES = ("-", "–", "—")
 _CLOSING = (".", ",", ";")
 _FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
-    **dict.fromkeys(("historical", "past", "hypothetical"), "temporality"),
+    **dict.fromkeys(("historical", "past", "gone", "hypothetical"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
 }
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
@@ -248,8 +248,8 @@ class _Scopes:
         if start in self._bound:
             return either
         if any_within(self._joins, start, until):
-            # "no fever or cough, rash": a list ends at its first comma if no joining word follows that
-            return any_within(self._joins, self._commas[bisect_left(self._commas, start)], until)
+            # "no fever or cough, rash": a list ends at a comma if no joining word follows that
+            return any_within(self._joins, comma, until)
         tight = cue.scope_limit is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
@@ -278,6 +278,8 @@ class _Scopes:
 
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
+        if reads == "gone":  # it was there before, and is absent now
+            self._decide(cue._replace(reads="absent"), number, distance)
         if reads == "past":
             # an explicit cue takes precedence: "Z. n. Apoplex 2002 (Hemiparese)"
             distance += _MAX_SCOPE

@@ -120,7 +120,7 @@ def test_shipped_tables(language: str) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("kein\tgone\tbefore\t\ts\t", "reads is 'gone', one of absent, "),
+        ("kein\tlost\tbefore\t\ts\t", "reads is 'lost', one of absent, "),
         ("kein\t\tbefore\t\ts\t", "reads is empty"),
         ("kein\tabsent\tleft\t\ts\t", "side is 'left', one of before, after, both, around, beside expected"),
         ("aber\tend\tbefore\t\ts\t", "side is 'before', one of nothing expected"),

@@ -23,7 +23,7 @@ READERS = {language: QualifierReader(language) for language in LANGUAGES}
 HERE = Path(__file__).parent
 FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
-    **dict.fromkeys(("historical", "hypothetical", "current", "past"), "temporality"),
+    **dict.fromkeys(("historical", "hypothetical", "current", "past", "gone"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
 }
 
@@ -55,7 +55,7 @@ def test_the_examples_of_the_cues(language: str) -> None:
         assert places or not row["example"]
         for found in READERS[language].read(text).qualifiers(places):
             if reads in FIELD:
-                wanted = "historical" if reads == "past" else reads
+                wanted = "historical" if reads in ("past", "gone") else reads
                 assert getattr(found, FIELD[reads]) == wanted, row["example"]
             else:
                 values = (found.presence, found.temporality, found.experiencer)

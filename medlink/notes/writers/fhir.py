@@ -66,13 +66,14 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dic
         "subject": {"display": f"patient of the note {row['note']}"},
     }
     if types & _DISORDERS and q is not None and q.experiencer == "patient" and q.temporality != "hypothetical":
-        clinical = _status("clinical", "inactive" if q.temporality == "historical" else "active")
+        gone = q.presence == "absent" and q.temporality == "historical"
+        clinical = "resolved" if gone else "inactive" if q.temporality == "historical" else "active"
         return {
             "resourceType": "Condition",
             **common,
             # a refuted condition has no clinical status
-            **({} if q.presence == "absent" else {"clinicalStatus": clinical}),
-            "verificationStatus": _status("ver-status", _VERIFIED[q.presence]),
+            **({} if q.presence == "absent" and not gone else {"clinicalStatus": _status("clinical", clinical)}),
+            "verificationStatus": _status("ver-status", "confirmed" if gone else _VERIFIED[q.presence]),
             **content,
         }
     if q is not None and q.experiencer == "family" and q.is_affirmed and (types & _CONDITIONS or not types):
