@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context, parent_process
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
+
+_R = TypeVar("_R")
+MIN_FORKED = 4096
+"""Terms of a list that is worth a second process."""
 
 
 def exit_with_parent() -> None:
@@ -73,3 +79,49 @@ def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[
 def _run(work: Callable[[], object]) -> None:
     exit_with_parent()
     work()
+
+
+@contextmanager
+def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[[], _R]]:
+    """Compute a result in a forked process while the block does something else.
+
+    Computes it in this process, when the block asks for it, unless ``wanted``, with one processor, or in a daemonic
+    worker process. The same happens if the forked process fails, so an error is raised here. The end of the block kills
+    the process.
+
+    Yields:
+        A function that waits for the result.
+    """
+    if not wanted or current_process().daemon or _processors() < 2:
+        yield work
+        return
+    receiver, sender = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    process = get_context("fork").Process(target=_run, args=(lambda: _send(work, sender),), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the work must not wait for them
+        process.start()
+    sender.close()
+
+    def result() -> _R:
+        try:
+            found: _R = pickle.load(receiver)  # noqa: S301  # of a fork of this process
+        except (EOFError, pickle.UnpicklingError):
+            return work()
+        return found
+
+    try:
+        yield result
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        receiver.close()
+
+
+def _send(work: Callable[[], object], sender: IO[Any]) -> None:
+    with sender, suppress(Exception):
+        pickle.dump(work(), sender, pickle.HIGHEST_PROTOCOL)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.processes import background_process, gc_disabled
+from medlink.processes import background_process, forked, gc_disabled
 
 CHILD = """
 import os, sys, time
@@ -91,3 +91,27 @@ def test_garbage_is_not_collected_within_a_block() -> None:
         assert not gc.isenabled()  # it was off before
     finally:
         gc.enable()
+
+
+def test_a_result_of_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    with forked(os.getpid) as child, forked(os.getpid, wanted=False) as own:
+        assert child() != os.getpid() == own()
+    monkeypatch.setattr("medlink.processes._processors", lambda: 1)
+    with forked(os.getpid) as own:
+        assert own() == os.getpid()
+
+
+def test_the_work_of_a_forked_process_that_fails_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    here = os.getpid()
+
+    def work() -> str:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "done"
+
+    with forked(work) as result:
+        assert result() == "done"
+    with forked(lambda: int("x")) as number, pytest.raises(ValueError, match="invalid literal"):
+        number()

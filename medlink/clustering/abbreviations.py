@@ -117,7 +117,8 @@ class AbbreviationPairs:
         norms = normalise_all(texts) if norms is None else norms
         tags = dict.fromkeys([*_BORROWED_FROM, *languages])
         small = {"type"}.union(*(language_data(tag).articles.small_words for tag in tags))
-        short = [{letters.lower() for letters in _SHORT.findall(text)} for text in texts]
+        # most texts have none: a million empty sets would take 200 MB
+        short = [{letters.lower() for letters in _SHORT.findall(text)} or () for text in texts]
         wanted = set().union(*short)
         interned: dict[str, str] = {}  # one object for equal words
         piece = lru_cache(_CACHED_PIECES)(_piece)
@@ -155,6 +156,7 @@ class AbbreviationPairs:
         values = np.array([best[lower, higher] for lower, higher in ends.tolist()]).reshape(-1, 2)
         self.explained: NDArray[np.float64] = values[:, 0]
         self.letters: NDArray[np.float64] = values[:, 1]
+        del self._words, self._weight, self._whole
         self.stated: NDArray[np.bool_] = np.array([tuple(pair) in stated for pair in ends.tolist()], dtype=bool)
 
     def lookup(

@@ -55,7 +55,7 @@ from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base, language_tag
 from medlink.language.text import is_short
 from medlink.models import Encoder
-from medlink.processes import gc_disabled
+from medlink.processes import MIN_FORKED, forked, gc_disabled
 from medlink.records import Link
 from medlink.settings import Settings
 
@@ -133,12 +133,13 @@ class TermClusterer:
         forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
         texts = [table.texts[int(row)] for row in forms.row]
         languages = [table.languages[table.language[row]] for row in forms.row]
-        vectors = self._encode(texts)
-        guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)))
-        rows, cosines = nearest(
-            vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
-        )
-        features = PairFeatures(texts, languages, guards, cosines)
+        with forked(lambda: _term_features(texts, languages), wanted=len(texts) >= MIN_FORKED) as term_features:
+            vectors = self._encode(texts)
+            rows, cosines = nearest(
+                vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
+            )
+            guards, features = term_features()
+        features.add_neighbours(cosines)
         graph = build_graph(
             rows, cosines, vectors, features, guards, lambda done, total: self._progress("pairs", done, total)
         )
@@ -198,6 +199,11 @@ class TermClusterer:
             threshold=self.options.threshold,
             encoder=self._encoder.fingerprint,
         )
+
+
+def _term_features(texts: Sequence[str], languages: Sequence[str]) -> tuple[Guards, PairFeatures]:
+    guards = Guards(texts, languages)
+    return guards, PairFeatures(texts, languages, guards)
 
 
 def _main_language(terms: Terms) -> str:
@@ -319,13 +325,12 @@ class GraphClusters(LazyClusters):
     def _find_near(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         graph = self._crossing
         near = np.flatnonzero(graph.probability >= _MIN_PROBABILITY)
-        ends = self.cluster_of_node[graph.one[near]], self.cluster_of_node[graph.other[near]]
-        own, neighbour = np.concatenate(ends), np.concatenate(ends[::-1])
-        edges = np.concatenate([near, near])
-        order = np.lexsort((edges, -graph.probability[edges], neighbour, own))
-        key = own[order] * len(self) + neighbour[order]
-        order = order[np.r_[True, np.diff(key) > 0]] if len(order) else order
-        order = order[np.lexsort((edges[order], -graph.probability[edges[order]], own[order]))]
+        near = near[np.argsort(-graph.probability[near], kind="stable")]
+        # each edge in both directions; the best edge of each pair of clusters
+        ends = self.cluster_of_node[np.stack([graph.one[near], graph.other[near]], axis=1)]
+        own, neighbour, edges = ends.ravel(), ends[:, ::-1].ravel(), np.repeat(near, 2)
+        first = np.sort(np.unique(own * len(self) + neighbour, return_index=True)[1])
+        order = first[np.argsort(own[first], kind="stable")]
         begins = np.searchsorted(own[order], own[order])
         order = order[np.arange(len(order)) - begins < _MAX_NEIGHBOURS]
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]

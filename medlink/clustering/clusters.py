@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.problems import pluralize
+from medlink.processes import MIN_FORKED, forked
 from medlink.records import Candidate
 
 SAME_FORM, EMBEDDING, ABBREVIATION = "same form", "embedding", "abbreviation"
@@ -231,9 +232,18 @@ class Clustering:
                 break
         columns = [column for column in COLUMNS if column not in empty | self.empty_columns]
         yield "\t".join(columns) + "\n"
-        for cluster in self.clusters:
-            for row in self._rows(cluster):
-                yield "\t".join(_cell(row[column]) for column in columns) + "\n"
+
+        def rows(numbers: range) -> Iterator[str]:
+            for number in numbers:
+                for row in self._rows(self.clusters[number]):
+                    yield "\t".join([_cell(row[column]) for column in columns]) + "\n"
+
+        # the first clusters have more terms
+        count = len(self.clusters)
+        part = 2 * count // 5
+        with forked(lambda: list(rows(range(part, count))), wanted=count >= MIN_FORKED) as others:
+            yield from rows(range(part))
+            yield from others()
 
     def _rows(self, cluster: Cluster) -> Iterator[dict[str, Any]]:
         head = {name: getattr(cluster, name) for name in ("representative", "concept_id", "concept_name", "parent_id")}
@@ -288,5 +298,6 @@ class Clustering:
 
 def _cell(value: object) -> str:
     # tabs and line ends become blanks
-    text = "" if value is None else " ".join(str(value).split())
-    return escape_cell(text) if isinstance(value, str) else text
+    if isinstance(value, str):
+        return escape_cell(" ".join(value.split())) if value else value
+    return "" if value is None else str(value)

@@ -11,8 +11,9 @@ components would not help: one holds most terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from medlink.clustering.guards import Guards
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
+from medlink.processes import MIN_FORKED, forked
 
 _MIN_COSINE = 0.35
 _FORBIDDEN = -0.5  # weight of a pair that a guard separates
@@ -28,6 +30,7 @@ _STATED = 0.95  # probability of a pair that the list states, as "long form (ABC
 _MIN_PROBABILITY = 0.01
 _MIN_NARROWER = 0.6
 _PAIRS = 1 << 17  # in memory at a time
+_PARTS = 32  # of the rows, whose pairs are in memory at a time
 SCALE = 1 << 20
 """Weights are summed as multiples of 1 / SCALE, so that a sum does not depend on its order."""
 
@@ -61,36 +64,44 @@ class Graph:
 
 
 def near_pairs(
-    rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0
+    rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0, part: slice = slice(None)
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return pairs of near neighbours, once each: lower row, higher row, and cosine, ``(p,)`` each.
 
     ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows; pairs
-    with a cosine below ``least`` are left out.
+    with a cosine below ``least`` and pairs whose lower row is not in a ``part`` of the rows are left out.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]
     """
-    near, count = np.flatnonzero((rows >= 0) & (cosines >= least)), max(len(rows), 1)
-    lower, higher = near // max(rows.shape[1], 1), rows.ravel()[near]
+    start, stop, _ = part.indices(len(rows))
+    width, count = max(rows.shape[1], 1), max(len(rows), 1)
+    # in the lists of the part all neighbours behind its start, in later lists those in the part
+    is_near = cosines[start:] >= least
+    is_near &= rows[start:] >= start
+    is_near[stop - start :] &= rows[stop:] < stop
+    near = np.flatnonzero(is_near) + start * width
+    lower, higher = near // width, rows.ravel()[near]
     key, first = np.unique(np.minimum(lower, higher) * count + np.maximum(lower, higher), return_index=True)
-    del lower, higher  # a list of neighbours may be as large as all embeddings
     return key // count, key % count, cosines.ravel()[near[first]]
 
 
 def candidate_pairs(
-    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.float32], features: PairFeatures
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.float32], features: PairFeatures,
+    part: slice = slice(None),
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Return the pairs to compare, as :func:`near_pairs`: near terms, and abbreviations with their long forms.
 
     ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest` for ``vectors``. A term with a zero
     vector is in no pair.
     """
-    lower, higher, cosine = near_pairs(rows, cosines, _MIN_COSINE)
+    lower, higher, cosine = near_pairs(rows, cosines, _MIN_COSINE, part)
     short, count = features.abbreviations, len(rows)
-    more = ~np.isin(short.one * count + short.other, lower * count + higher)
-    more &= vectors[short.one].any(axis=1) & vectors[short.other].any(axis=1)
-    ends = short.one[more], short.other[more]
+    some = slice(*np.searchsorted(short.one, part.indices(count)[:2]))
+    ends = short.one[some], short.other[some]
+    more = ~np.isin(ends[0] * count + ends[1], lower * count + higher)
+    more &= vectors[ends[0]].any(axis=1) & vectors[ends[1]].any(axis=1)
+    ends = ends[0][more], ends[1][more]
     more_cosines = exact_cosines(
         np.ascontiguousarray(vectors[ends[0]]), vectors, np.ascontiguousarray(ends[1][:, None])
     )
@@ -109,12 +120,36 @@ def build_graph(
 ) -> Graph:
     """Build the edges between terms that may be one concept, or a narrower and a broader concept.
 
-    For ``rows``, ``cosines``, ``vectors`` and ``features`` see :func:`candidate_pairs`. ``progress`` is called with the
-    pairs done and their total.
+    For ``rows``, ``cosines``, ``vectors`` and ``features`` see :func:`candidate_pairs`. A second process compares every
+    other part of a long list. ``progress`` is called with the terms done and their total.
     """
-    model = shipped_model()
-    lower, higher, cosine = candidate_pairs(rows, cosines, vectors, features)
-    parts = []
+    count = len(rows)
+    step = max(-(-count // _PARTS), 1)
+    parts = [slice(start, min(start + step, count)) for start in range(0, count or 1, step)]
+    report = progress or (lambda done, total: None)
+
+    def compare(part: slice) -> Graph:
+        return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features, guards)
+
+    with forked(lambda: list(map(compare, parts[1::2])), wanted=count >= MIN_FORKED) as others:
+        graphs = []
+        for part in parts[::2]:
+            graphs.append(compare(part))
+            if part.stop < count:
+                report(part.stop, count)
+        graphs = [graph for graph in chain(*zip_longest(graphs, others())) if graph is not None]
+    report(count, count)
+    return _concatenate(graphs)
+
+
+def _compare(
+    lower: NDArray[np.int64],
+    higher: NDArray[np.int64],
+    cosine: NDArray[np.float32],
+    features: PairFeatures,
+    guards: Guards,
+) -> Graph:
+    model, parts = shipped_model(), []
     for start in range(0, len(lower) or 1, _PAIRS):
         ends = lower[start : start + _PAIRS], higher[start : start + _PAIRS]
         pairs = features.measure(*ends, cosine[start : start + _PAIRS])
@@ -129,9 +164,11 @@ def build_graph(
         narrower[np.abs(narrower) < _MIN_NARROWER] = 0
         part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.select((part.probability >= _MIN_PROBABILITY) | (narrower != 0)))
-        if progress:
-            progress(min(start + _PAIRS, len(lower)), len(lower))
-    return Graph(*(np.concatenate([getattr(part, name) for part in parts]) for name in Graph.__slots__))
+    return _concatenate(parts)
+
+
+def _concatenate(graphs: Sequence[Graph]) -> Graph:
+    return Graph(*(np.concatenate([getattr(graph, name) for graph in graphs]) for name in Graph.__slots__))
 
 
 def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ cell"), because many words that begin with *a-*, *in-* and *un-* negate nothing.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,6 @@ KINDS = ("", *COMPARED, NEGATION, ACT)
 
 _Rows = NDArray[np.int64]
 _PAIRS = 1 << 18  # in memory at a time
-_STEP = 4096  # terms between two calls of progress
 
 
 def separating_kinds(
@@ -79,21 +78,20 @@ def separating_kinds(
 class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
-    ``languages`` are BCP 47 or ``""``; ``progress`` is called with the number of terms done.
+    ``languages`` are BCP 47 or ``""``.
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
     ['', 'laterality']
     """
 
-    def __init__(
-        self, terms: Sequence[str], languages: Sequence[str], progress: Callable[[int], object] | None = None
-    ) -> None:
+    def __init__(self, terms: Sequence[str], languages: Sequence[str]) -> None:
         numbers_of = {kind: number for number, kind in enumerate(COMPARED)}
         data = language_data(REFERENCE)
         kinds = {**data.guards.kinds, ACT: data.acts.acts}
         bits = {(kind, value): 1 << bit for kind, values in kinds.items() for bit, value in enumerate(values)}
-        self._codes = np.zeros((len(COMPARED), len(terms)), dtype=np.int64)
+        self._codes = np.zeros((len(COMPARED), len(terms)), dtype=np.int32)
+        letters: dict[frozenset[str], int] = {}
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader = GuardReader()
         negated, positive, acting, plain, numbers = (_WordRows() for _ in range(5))
@@ -103,15 +101,13 @@ class Guards:
                 if kind == NUMBER:
                     numbers.add(row, values)
                 elif kind == LETTER:
-                    self._codes[numbers_of[kind], row] = hash("".join(sorted(values)))
+                    self._codes[numbers_of[kind], row] = letters.setdefault(values, 1 + len(letters))
                 else:
                     self._codes[numbers_of[kind], row] = sum(bits[kind, value] for value in values)
             negated.add(row, read.negated)
             positive.add(row, read.asserted)
             self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
             (acting if read.acts.any else plain).add(row, read.acts.rests)
-            if progress and (row + 1) % _STEP == 0:
-                progress(row + 1)
         self._negated, self._positive = _incidence_matrices(negated, positive, len(terms))
         self._acting, self._plain = _incidence_matrices(acting, plain, len(terms))
         self._numbers = _incidence_matrices(numbers, numbers, len(terms))[0]

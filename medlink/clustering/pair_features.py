@@ -106,32 +106,46 @@ class Pairs(NamedTuple):
 class PairFeatures:
     """Compute features of pairs of n terms of one list.
 
-    Args:
-        texts, languages: n terms with their languages, BCP 47 or ``""``.
-        guards: their guard values.
-        cosines: ``(n, k)`` cosines of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
+        Args:
+            texts, languages: n terms with their languages, BCP 47 or ``""``.
+            guards: their guard values.
+    <<<<<<< HEAD
+            cosines: ``(n, k)`` cosines of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
+    =======
+            cosines: those of :meth:`add_neighbours`, if they are known already.
+    >>>>>>> clustercost
 
-    Attributes:
-        abbreviations: pairs of an abbreviation and its long form.
+        Attributes:
+            abbreviations: pairs of an abbreviation and its long form.
     """
 
     def __init__(
-        self, texts: Sequence[str], languages: Sequence[str], guards: Guards, cosines: NDArray[np.float32]
+        self,
+        texts: Sequence[str],
+        languages: Sequence[str],
+        guards: Guards,
+        cosines: NDArray[np.float32] | None = None,
     ) -> None:
         self._norms = normalise_all(texts)
         self._overlap = TextFeatures(texts, [tag or None for tag in languages], shipped_forms())
         self._guards = guards
-        self._around = crowding(cosines)
-        self._best_partner = cosines.max(axis=1, initial=-1)
         numbers = {tag: number for number, tag in enumerate(dict.fromkeys(map(base, languages)))}
         self._language = np.array([numbers[base(tag)] if tag else -1 for tag in languages], dtype=np.int64)
         self._short = np.array([is_short(text) + 0.5 * _is_code(text) for text in texts])
+        self._compact = np.array([hash(norm.replace(" ", "")) for norm in self._norms], dtype=np.int64)
         self._letters = np.array([max(1, len(norm)) for norm in self._norms])
         self._words = np.log([max(1, norm.count(" ") + 1) for norm in self._norms])
         self._rarest = 1 + np.log((1 + len(texts)) / 2)
         self.abbreviations = AbbreviationPairs(texts, languages, self._norms)
         ends = np.concatenate([self.abbreviations.one, self.abbreviations.other])
         self._rivals = np.maximum(1, np.bincount(ends, minlength=len(texts)))
+        if cosines is not None:
+            self.add_neighbours(cosines)
+
+    def add_neighbours(self, cosines: NDArray[np.float32]) -> None:
+        """Add the cosines of the nearest terms ``(n, k)``, see :func:`medlink.index.knn_graph.nearest`."""
+        self._around = crowding(cosines)
+        self._best_partner = cosines.max(axis=1, initial=-1)
 
     def measure(self, one: NDArray[np.int64], other: NDArray[np.int64], cosines: NDArray[np.float32]) -> Pairs:
         """Compute the features of p pairs with their cosines.
@@ -159,7 +173,6 @@ class PairFeatures:
         norms = [[self._norms[at] for at in ends.tolist()] for ends in (one, other)]
         alike = process.cpdist(*norms, scorer=OSA.normalized_similarity, dtype=np.float32)
         shortest = np.minimum(self._letters[one], self._letters[other])
-        compact = [a.replace(" ", "") == b.replace(" ", "") for a, b in zip(*norms, strict=True)]
         shared, most = self._guards.numbers(one, other)
         explained, letters, _ = self.abbreviations.lookup(one, other)
         explained = np.maximum(0, explained - MIN_EXPLAINED) / (1 - MIN_EXPLAINED)
@@ -176,7 +189,7 @@ class PairFeatures:
             opposed,
             alike,
             np.maximum(0, (alike - _MIN_SPELLING) / (1 - _MIN_SPELLING)),
-            np.array(compact, dtype=bool),
+            self._compact[one] == self._compact[other],
             process.cpdist(*norms, scorer=Prefix.similarity, dtype=np.int32) / shortest,
             process.cpdist(*norms, scorer=Postfix.similarity, dtype=np.int32) / shortest,
             shared > 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, overload
@@ -22,6 +23,7 @@ from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
 from medlink.language.text import Inflector, is_inflection, same_letters
+from medlink.processes import MIN_FORKED, forked
 
 LONGEST = 2_000
 """Characters of the longest term."""
@@ -47,7 +49,7 @@ class PackedTexts(Sequence[str]):
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._block = bytearray()
-        self._ends = array("q")
+        self._ends = array("q", [0])
         for text in texts:
             self.append(text)
 
@@ -56,7 +58,7 @@ class PackedTexts(Sequence[str]):
         self._ends.append(len(self._block))
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._ends) - 1
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -65,10 +67,12 @@ class PackedTexts(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
+        ends = self._ends
+        if index < 0:
+            index += len(ends) - 1
+        if not 0 <= index < len(ends) - 1:
             raise IndexError(index)
-        index %= len(self)
-        return self._block[self._ends[index - 1] if index else 0 : self._ends[index]].decode("utf-8")
+        return self._block[ends[index] : ends[index + 1]].decode("utf-8")
 
 
 @dataclass(slots=True)
@@ -120,7 +124,8 @@ class Terms:
         tags = ("", *sorted(self.languages[1:]))
         language = np.array([tags.index(tag) for tag in self.languages], dtype=np.int16)[self.language]
         ids = self.ids or [""] * len(self)
-        order = sorted(range(len(self)), key=lambda row: (self.texts[row], language[row], ids[row]))
+        keys = list(zip(self.texts, language.tolist(), ids, strict=True))
+        order = sorted(range(len(self)), key=keys.__getitem__)
         texts, named = PackedTexts(self.texts[row] for row in order), PackedTexts(ids[row] for row in order if self.ids)
         return Terms(texts, self.frequency[order], language[order], tags, named, self.notes)
 
@@ -306,15 +311,21 @@ def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray
     return np.asarray(order[first])
 
 
+def _inflection_keys(terms: Terms, rows: NDArray[np.int64], language: str) -> NDArray[np.int64]:
+    inflector = Inflector(language)
+    shapes = ((row, inflector.form(terms.texts[row])) for row in rows.tolist())
+    # terms without a word are not inflections of each other
+    return np.array([hash(shape or f"\x00{row}") for row, shape in shapes], dtype=np.int64)
+
+
 def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ends: list[tuple[int, int]] = []
     for tag in languages():
-        inflector = Inflector(tag)
         usable = [base(own) in ("", tag) for own in terms.languages]
         fits = np.flatnonzero(np.array(usable, dtype=bool)[terms.language[rows]])
-        shapes = (inflector.form(terms.texts[row]) for row in rows[fits].tolist())
-        # terms without a word are not inflections of each other
-        keys = np.array([hash(shape or f"\x00{number}") for number, shape in enumerate(shapes)], dtype=np.int64)
+        halves = np.array_split(rows[fits], 2)
+        with forked(partial(_inflection_keys, terms, halves[1], tag), wanted=len(fits) >= MIN_FORKED) as second_keys:
+            keys = np.concatenate([_inflection_keys(terms, halves[0], tag), second_keys()])
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
         for first, second in zip(fits[order[same]].tolist(), fits[order[same + 1]].tolist(), strict=True):

@@ -114,6 +114,14 @@ class _Vectors:
         rows = self._array[at if self._rows is None else self._rows[at]]
         return np.ascontiguousarray(rows, dtype=np.float32)
 
+    def cosines(self, queries: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Cosines ``(q, w)`` of queries ``(q,)`` with ``rows (q, w)``; those of negative rows have no meaning."""
+        if self._array.dtype == np.float32 and self._array.flags.c_contiguous:
+            at = np.maximum(rows, 0)
+            return exact_cosines(self[queries], self._array, at if self._rows is None else self._rows[at])
+        used, positions = np.unique(rows, return_inverse=True)
+        return exact_cosines(self[queries], self[used], positions.reshape(rows.shape))
+
 
 def _check_norms(vectors: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the vectors that are not zero; refuse those whose length is neither 1 nor 0."""
@@ -169,14 +177,19 @@ class _EqualVectors:
     ) -> None:  # fmt: skip
         """Write the lists of the members of the groups ``queries``, from the neighbour groups ``near`` with their
         cosines ``close``."""
-        k = rows.shape[1]
+        k, width = rows.shape[1], near.shape[1]
+        counts = np.diff(self.starts)
+        plain = (counts[queries] == 1) & (counts[near] == 1).all(axis=1) & (near >= 0).all(axis=1)
+        at = self.first[queries[plain]]
+        rows[at, :width], cosines[at, :width] = self.first[near[plain]], close[plain]
+        queries, near, close = queries[~plain], near[~plain], close[~plain]
         vectors = distinct[queries]
         own = np.minimum(np.einsum("nd,nd->n", vectors, vectors), 1)
         near = np.concatenate([queries[:, None], near], axis=1)
         close = np.concatenate([own[:, None], close], axis=1)
         # k + 1 of the own group: a member is not its own neighbour
-        sizes = np.where(near >= 0, np.minimum(np.diff(self.starts)[near], k + 1), 0)
-        counts = np.diff(self.starts)[queries]
+        sizes = np.where(near >= 0, np.minimum(counts[near], k + 1), 0)
+        counts = counts[queries]
         batch = max(1, _CHUNK * 64 // (k + 1))
         for start in range(0, int(counts.sum()), batch):
             # members of the queries, one after the other, each with the candidates of its group
@@ -195,8 +208,8 @@ class _EqualVectors:
             owner = owner[order]
             rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
             top = rank < k
-            at = (member[owner[top]], rank[top])
-            rows[at], cosines[at] = candidate[order][top], cosine[order][top]
+            place = (member[owner[top]], rank[top])
+            rows[place], cosines[place] = candidate[order][top], cosine[order][top]
 
 
 _Batches = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -265,9 +278,7 @@ def _train(vectors: _Vectors) -> Any:
 def _rank(vectors: _Vectors, queries: NDArray[np.int64], candidates: NDArray[np.int64], k: int) -> Neighbours:
     """The best k of the ``candidates (q, w)`` without the queries themselves, by cosine, then by row."""
     candidates = np.where(candidates == queries[:, None], NONE, candidates)
-    rows, positions = np.unique(candidates, return_inverse=True)
-    # rounding lifts some cosines above 1
-    cosines = np.minimum(exact_cosines(vectors[queries], vectors[rows], positions.reshape(candidates.shape)), 1)
+    cosines = np.minimum(vectors.cosines(queries, candidates), 1)  # rounding lifts some above 1
     cosines[candidates < 0] = -np.inf
     candidates, cosines = best_first(candidates, cosines, k)
     cosines[candidates < 0] = NONE

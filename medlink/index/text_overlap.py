@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "unknown": (),
 }
 """Kinds of words in :attr:`TextCoverage.uncovered_kinds`, each with the kinds of the lexicon that it stands for."""
+_BATCH = 1 << 15  # texts analysed at a time
 _NO_KIND = len(KINDS)  # kind of a word that is in the lexicon without a kind
 
 
@@ -67,12 +69,19 @@ class TextFeatures(FeatureStore):
 
     def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: LexiconForms) -> None:
         lexicon = len(forms.names)
-        features = FeatureExtractor(lexicon).extract(BatchAnalyser(LexicalAnalyser(forms)).read(texts, languages))
+        analyser, extractor = BatchAnalyser(LexicalAnalyser(forms)), FeatureExtractor(lexicon)
+        parts, words = [], 0
+        for start in range(0, len(texts) or 1, _BATCH):
+            batch = slice(start, start + _BATCH)
+            part = extractor.extract(analyser.read(texts[batch], languages[batch]))
+            parts.append(part._replace(text=part.text + start, word=part.word + words))
+            words += len(part.text)
+        features = WordFeatures(*map(np.concatenate, zip(*parts, strict=True)))
         weights = smooth_idf(document_frequency(features, lexicon + UNKNOWN), len(texts))
         ends = np.searchsorted(features.text, np.arange(len(texts) + 1))
         feature_ends = np.searchsorted(features.word, np.arange(len(features.text) + 1))
         features = with_weights(features, weights)
-        arrays = (ends, feature_ends, features.weight, features.feature, features.share, weights)
+        arrays = (ends, feature_ends, features.weight, features.feature.astype(np.int32), features.share, weights)
         super().__init__(lambda: forms, dict(zip(ARRAYS, arrays, strict=True)))
         kind = np.full(lexicon + UNKNOWN, _NO_KIND, dtype=np.int8)
         for number, lexicon_kinds in enumerate(KINDS.values()):
@@ -88,6 +97,13 @@ class TextFeatures(FeatureStore):
         )
         total = np.bincount(features.text, features.weight, len(texts))
         self.unknown: NDArray[np.float32] = (unknown / np.maximum(total, 1e-9)).astype(np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self) | {"forms": self.forms}
+        return {name: state[name] for name in state.keys() - {"_lock", "_open_forms"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
 
     def compare_pairs(
         self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]

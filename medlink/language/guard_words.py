@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from medlink.language.languages import Language, guarded
+from medlink.language.languages import Language, any_of, guarded
 from medlink.language.text import ROMAN, Inflector, normalise
 
 NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
@@ -92,6 +92,7 @@ class GuardReader:
 
     def __init__(self) -> None:
         self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
+        self._unread = lru_cache(_unread_by_any)
         self._word = lru_cache(_CACHED_WORDS)(self._find_word)
         self.read = lru_cache(_CACHED_TERMS)(self._read)
 
@@ -104,8 +105,9 @@ class GuardReader:
     def values(self, term: str, language: str = "") -> Values:
         """The values of a term, the same in every language; without negation, which is compared by pairs."""
         languages = self._guarded(language)
-        for data in languages:
-            term = data.guards.unread.sub(" ", term)
+        if self._unread(languages)[0].search(term):
+            for data in languages:
+                term = data.guards.unread.sub(" ", term)
         # only behind a type or an abbreviation: Is and If are words
         term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
         plain = _exact(term).split()
@@ -149,8 +151,9 @@ class GuardReader:
         """The acts of a term."""
         languages = self._guarded(language)
         acts: set[str] = set()
-        for data in languages:
-            term = data.acts.unread.sub(" ", term)
+        if self._unread(languages)[1].search(term):
+            for data in languages:
+                term = data.acts.unread.sub(" ", term)
         text = rest = _exact(term)
         # most terms have no act, and most words are cached
         if any(self._word(word, languages).may_be_act for word in text.split()):
@@ -189,6 +192,11 @@ class GuardReader:
             any(word in data.guards.negation.before for data in languages),
             any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
+
+
+def _unread_by_any(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    # most terms have neither
+    return any_of(data.guards.unread for data in languages), any_of(data.acts.unread for data in languages)
 
 
 _exact = lru_cache(16)(normalise)  # of the term that is being read

@@ -67,7 +67,7 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = list(zip(graph.one.tolist(), graph.other.tolist(), strict=True))
     assert ends == sorted(ends)
     assert dict(zip(ends, zip(*(column.tolist() for column in columns), strict=True), strict=True)) == expected
-    assert seen[-1] == (len(pairs), len(pairs))
+    assert seen[-1] == (count, count)
     # all kinds of edges occur
     assert {KINDS[kind] for kind in graph.apart} >= {"", "laterality"}
     assert graph.narrower.min() < 0 < graph.narrower.max()

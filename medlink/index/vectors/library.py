@@ -16,6 +16,8 @@ _COPIED = 1 << 18  # vectors copied to a GPU at a time
 @cache
 def faiss() -> Any:
     """The Faiss module, safe in forked processes."""
+    # waiting threads would otherwise spin, and take the processor from others for ten times as long
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import faiss as library
 
     # OpenMP's threads do not survive a fork, and a child that starts them again hangs

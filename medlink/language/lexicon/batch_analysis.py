@@ -115,8 +115,10 @@ class BatchAnalyser:
         self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None
     ) -> AnalysedBatch:
         """Analyse names as :meth:`read` does, given the words of their exact forms."""
-        if max(len(self._tokens), len(self._words), len(self._pairs)) >= _CACHED:
+        if max(len(self._tokens), len(self._words)) >= _CACHED:
             self._clear()
+        if len(self._pairs) >= _CACHED:
+            self._pairs.clear()
         ends = np.cumsum([0, *map(len, tokens)])
         token = np.fromiter(map(self._tokens.__getitem__, chain.from_iterable(tokens)), np.int64, int(ends[-1]))
         bits = self._language_bits(token, ends, languages)
