@@ -33,8 +33,8 @@ SHIPPED = {
 }
 """The components that have editions, each by the file whose content makes an edition."""
 _LINKING = {
-    "accuracy", "cluster-cost", "clustering", "encoder", "evaluation", "finding", "learned", "mapping", "narrower",
-    "notes", "ordo", "rankers", "scale", "scores", "several", "spark", "speed",
+    "accuracy", "cluster-cost", "clustering", "codiesp", "encoder", "evaluation", "finding", "learned", "mapping",
+    "narrower", "notes", "ordo", "rankers", "scale", "scores", "several", "spark", "speed",
 }  # fmt: skip
 MEASURED_BY = {
     "encoder": _LINKING,

@@ -51,6 +51,7 @@ if wanted notes && [ ! -e "$work/2b7f56a" ]; then # what read notes before they 
 fi
 report notes notes.py --work "$work/notes" --baseline "$work/2b7f56a" --runs 1
 report learned learned.py --work "$work/learned"
+report codiesp codiesp.py --work "$work/codiesp"
 report faults faults.py --points "${POINTS:-full}"
 
 if wanted lexicon scale && [ ! -e "$names" ]; then

@@ -17,6 +17,7 @@ from medlink.files.json import json_line, read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.index import Bundle
+from medlink.notes.coding import COLUMNS
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
 _REMEDY = "write it again with learn()"
@@ -32,7 +33,7 @@ class _Row(BaseModel, strict=True, extra="forbid"):
 def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> None:
     """Write the file atomically; lines are sorted, so equal entries give equal bytes."""
     with atomic_text_writer(path, "the learned mentions", private=True) as file:
-        file.write(json_line(head.model_dump()))
+        file.write(json_line(head.model_dump(exclude_none=True)))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}
             file.write(json_line({"mention": mention, "language": language, "notes": entry.notes, "seen": seen}))
@@ -51,6 +52,8 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
         if not is_learned(first):
             raise ValueError
         head = Head.model_validate(first)
+        if head.codes is not None and head.codes.columns.keys() != set(COLUMNS):
+            raise ValueError
     except ValueError:
         raise InputError("not a file of learned mentions", path=lines.path, line=number, remedy=_REMEDY) from None
     entries: Entries = {}

@@ -18,6 +18,7 @@ from medlink.files.problems import Problems, pluralize
 from medlink.files.streams import LineFile
 from medlink.index import Bundle
 from medlink.language.text import Token, exact_words
+from medlink.notes.coding import NoteCoder, fit_weights
 from medlink.notes.gold import AnnotatedNote, Annotation, Span, find_gold, read_gold
 from medlink.notes.language import NoteLanguages
 from medlink.notes.learned import is_learned, read_learned, write_learned
@@ -25,12 +26,14 @@ from medlink.notes.options import LearnOptions
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note, file_suffix
 from medlink.reading.candidates import NO_CONCEPT, NO_MENTION
-from medlink.reading.learned import Entries, Entry, Forms, Head, decided, key
+from medlink.reading.learned import CodeWeights, Entries, Entry, Forms, Head, Learned, decided, key
 from medlink.reading.qualifiers import qualifier_reader
 
 CONCEPT, UNDECIDED = "concept", "undecided"
 """Kinds of entries, beside :data:`NO_CONCEPT` and :data:`NO_MENTION`."""
 _BATCH = 32
+_FOLDS = 5  # parts of the notes; those of a part are linked with what the others teach
+_MIN_CODED = 50  # notes from which on the codes of a note are learned
 
 
 @dataclass(slots=True)
@@ -108,7 +111,9 @@ def learn(
     report.rare = len(learner.entries) - len(frequent)
     report.learned = Counter(_kind(entry, settings.least_share) for entry in frequent.values())
     versions, limits = bundle.versions, settings.model_dump(include={"least_seen", "least_share"})
-    head = Head(kb=versions["kb"], sources=versions["sources"], notes=report.notes, **limits)
+    head = Head(
+        kb=versions["kb"], sources=versions["sources"], notes=report.notes, codes=learner.code_weights(), **limits
+    )
     write_learned(out, head, frequent)
     return report
 
@@ -134,12 +139,17 @@ class _Document:
     annotated: dict[Span, str] = field(default_factory=dict)
     covered: list[Span] = field(default_factory=list)
     linked: list[Span] = field(default_factory=list)
+    concepts: set[str] = field(default_factory=set)
 
 
 class _Learner:
     def __init__(self, bundle: Bundle, options: LearnOptions, report: LearnReport) -> None:
         self.entries: Entries = {}
-        self._kb, self._report = bundle.kb, report
+        self._bundle, self._kb, self._options, self._report = bundle, bundle.kb, options, report
+        self._earlier: Entries = {}
+        self._codes: CodeWeights | None = None
+        self._folds: tuple[Entries, ...] = tuple({} for _ in range(_FOLDS))  # entries of their notes
+        self._numbers: dict[str, int] = {}  # of notes, in their order
         self._languages = NoteLanguages(bundle.index.languages, options.language)
         self._pipeline = NotePipeline(bundle)
         self._reader = cache(qualifier_reader)
@@ -151,6 +161,8 @@ class _Learner:
         self._report.notes += head.notes
         for at, entry in entries.items():
             self.entries.setdefault(at, Entry()).add(entry)
+            self._earlier.setdefault(at, Entry()).add(entry)
+        self._codes = head.codes or self._codes
 
     def check_concepts(self, path: Path) -> None:
         named = {label for entry in self.entries.values() for label in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
@@ -189,6 +201,41 @@ class _Learner:
                 self._count_unannotated(doc, forms[doc.language])
         for at, notes in self._notes.items():
             self.entries.setdefault(at, Entry()).notes += len(notes)
+            for note in notes:
+                self._folds[self._numbers[note] % _FOLDS][at].notes += 1
+
+    def code_weights(self) -> CodeWeights | None:
+        """Fit the codes of notes, each linked with the mentions learned from notes of the other folds.
+
+        Of too few notes the weights are those of the last file that was read, if any.
+        """
+        documents = [doc for doc in self._documents if doc.concepts]
+        if len(documents) < _MIN_CODED:
+            return self._codes
+        rows = []
+        for number in range(_FOLDS):
+            try:
+                learned = self._learned_without(number)
+            except InputError:  # files that were merged have only other concepts
+                return self._codes
+            coder, pipeline = NoteCoder.of(learned), NotePipeline(self._bundle, learned=learned)
+            own = [doc for doc in documents if self._numbers.get(doc.note_id, 0) % _FOLDS == number]
+            for start in range(0, len(own), _BATCH):
+                batch = own[start : start + _BATCH]
+                linked = pipeline.link([Note(doc.note_id, doc.text, doc.language) for doc in batch])
+                for doc, links in zip(batch, linked, strict=True):
+                    candidates = list(coder.candidates(doc.text, doc.language, links.mentions))
+                    rows.append((number, candidates, frozenset(doc.concepts)))
+        return fit_weights(rows)
+
+    def _learned_without(self, number: int) -> Learned:
+        others = defaultdict[tuple[str, str], Entry](Entry)
+        for entries in (self._earlier, *self._folds[:number], *self._folds[number + 1 :]):
+            for at, entry in entries.items():
+                others[at].add(entry)
+        limits = self._options.model_dump(include={"least_seen", "least_share"})
+        frequent = {at: entry for at, entry in others.items() if entry.notes >= self._options.least_seen}
+        return Learned(Path(), "", Head(kb="", sources={}, notes=0, **limits), frequent, self._bundle)
 
     def _count_unannotated(self, doc: _Document, forms: Forms) -> None:
         known = set(doc.annotated.values())  # some annotators mark a mention only once in a note
@@ -221,6 +268,7 @@ class _Learner:
         note_status = reader.read(text) if reader is not None else None
         for annotation in note.annotations:
             self._report.mentions += 1
+            doc.concepts.update(filter(None, [self._concept(annotation)]))
             doc.covered.append((min(start for start, _ in annotation.pieces), max(end for _, end in annotation.pieces)))
             mention = _mention(text, words, *annotation.pieces[0])
             if len(annotation.pieces) > 1:
@@ -239,16 +287,23 @@ class _Learner:
     def _meaning(self, annotation: Annotation) -> str | None:
         if not annotation.concepts:
             return NO_CONCEPT
+        concept = self._concept(annotation)
+        if concept is None:
+            self._report.unknown[annotation.concepts[0]] += 1
+        return concept
+
+    def _concept(self, annotation: Annotation) -> str | None:
         for written in annotation.concepts:
             # "MESH:D005334" may be D005334 in the bundle, and "HPO:HP:0001945" HP:0001945
             for concept in (written, written.partition(":")[2]):
                 if concept in self._kb:
                     return concept
-        self._report.unknown[annotation.concepts[0]] += 1
         return None
 
     def _add(self, mention: str, language: str, label: str, section: str, note_id: str) -> None:
-        self.entries.setdefault((mention, language), Entry()).seen[section][label] += 1
+        fold = self._folds[self._numbers.setdefault(note_id, len(self._numbers)) % _FOLDS]
+        for entries in (self.entries, fold):
+            entries.setdefault((mention, language), Entry()).seen[section][label] += 1
         self._notes[mention, language].add(note_id)
 
 

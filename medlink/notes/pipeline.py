@@ -19,6 +19,7 @@ from medlink.kb.systems import system_by_name
 from medlink.linking import Linker
 from medlink.linking.rankers.common import Reranker
 from medlink.linking.ranking import Ranker
+from medlink.notes.coding import NoteCode, NoteCoder
 from medlink.notes.language import NoteLanguages, check_word_boundaries
 from medlink.notes.learned import open_learned
 from medlink.notes.options import NoteOptions, linker_options
@@ -26,6 +27,7 @@ from medlink.notes.reading import Note
 from medlink.processes import exit_with_parent
 from medlink.reading.abbreviations import check_detector
 from medlink.reading.classifier import SpanClassifier
+from medlink.reading.learned import Learned
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.reader import ReadMention, TextReader
 from medlink.records import Attribute, Candidate, Link, Mapping, Qualifiers, Value
@@ -60,11 +62,16 @@ class LinkedMention:
 
 @dataclass(frozen=True, slots=True)
 class LinkedNote:
-    """A note with its language and its links in the order of its text; without links if it has a problem."""
+    """A note with its language and its links in the order of its text; without links if it has a problem.
+
+    ``codes`` are the concepts of the note as a whole, if the learned mentions were learned from enough notes
+    (:mod:`medlink.notes.coding`).
+    """
 
     note: Note
     language: str = ""
     mentions: tuple[LinkedMention, ...] = ()
+    codes: tuple[NoteCode, ...] = ()
 
 
 class NotePipeline:
@@ -77,6 +84,7 @@ class NotePipeline:
         ranker: ranks the candidates (:class:`~medlink.linking.ranking.Ranker`); a text is the option ``ranker``.
         reranker: reorders the first candidates (:class:`~medlink.linking.rankers.common.Reranker`).
         qualifier: replaces medlink's reader of qualifiers.
+        learned: learned mentions, opened or as their file.
 
     Raises:
         ConfigError: an option is unknown, out of range, or not available in the bundle.
@@ -92,13 +100,19 @@ class NotePipeline:
         ranker: Ranker | str | None = None,
         reranker: Reranker | None = None,
         qualifier: Qualifier | None = None,
+        learned: Learned | str | Path | None = None,
         **options: Any,
     ) -> None:
+        if not isinstance(learned, Learned):
+            options["learned"] = learned
         options |= {k: v for k, v in {"finder": finder, "ranker": ranker}.items() if isinstance(v, str)}
         self.options = NoteOptions(**options)
         check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
-        self.learned = None if self.options.learned is None else open_learned(self.options.learned, self.bundle)
+        self.learned = learned if isinstance(learned, Learned) else None
+        if self.options.learned is not None:
+            self.learned = open_learned(self.options.learned, self.bundle)
+        self._coder = None if self.learned is None or self.learned.head.codes is None else NoteCoder.of(self.learned)
         own = {} if ranker is None or isinstance(ranker, str) else {"ranker": ranker}
         self._linker = Linker(self.bundle, **(linker_options(self.options, None) | own), reranker=reranker)
         given = None if isinstance(finder, str) else finder
@@ -139,11 +153,15 @@ class NotePipeline:
         mentions = [mention for note_mentions in read for mention in note_mentions]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            LinkedNote(note, language, tuple([self._mention(mention, next(links)) for mention in note_mentions]))
+            self._linked(note, language, tuple([self._mention(mention, next(links)) for mention in note_mentions]))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
             for note, language, note_mentions in zip(notes, languages, read, strict=True)
         ]
+
+    def _linked(self, note: Note, language: str, mentions: tuple[LinkedMention, ...]) -> LinkedNote:
+        codes = () if self._coder is None else self._coder.codes(note.text, language, mentions)
+        return LinkedNote(note, language, mentions, codes)
 
     def _mention(self, read: ReadMention, link: Link) -> LinkedMention:
         return LinkedMention.of(read, link, () if link.nil else self._codes.of(link.candidates[0]))

@@ -74,8 +74,23 @@ def decided(seen: Seen, least: float) -> LearnedSpan | None:
     return LearnedSpan(label, share) if share >= least and most > second else None
 
 
+class CodeWeights(BaseModel, frozen=True, strict=True, extra="forbid", allow_inf_nan=False):
+    """Logistic regression of the codes of a note (:mod:`medlink.notes.coding`).
+
+    ``columns`` has the weight, the lowest and the highest value of each column, ``least`` the lowest probability of a
+    code.
+    """
+
+    offset: float
+    least: float
+    columns: dict[str, Annotated[list[float], Field(min_length=3, max_length=3)]]
+
+
 class Head(BaseModel, frozen=True, strict=True, extra="forbid"):
-    """First line of the file: knowledge base and sources, number of notes, and the minimal counts of a mention."""
+    """First line of the file: knowledge base and sources, number of notes, and the minimal counts of a mention.
+
+    ``codes`` is ``None`` if too few notes were annotated.
+    """
 
     medlink: Literal["learned mentions"] = "learned mentions"
     version: Literal[1] = 1
@@ -84,6 +99,7 @@ class Head(BaseModel, frozen=True, strict=True, extra="forbid"):
     notes: int
     least_seen: int
     least_share: Annotated[float, Field(ge=0, le=1)]
+    codes: CodeWeights | None = None
 
 
 class Forms:
@@ -116,7 +132,7 @@ class Learned:
     """
 
     def __init__(self, path: Path, hash: str, head: Head, entries: Entries, bundle: Bundle) -> None:
-        self.path, self.hash, self._head = path, hash, head
+        self.path, self.hash, self.head, self.entries = path, hash, head, entries
         named = {label for entry in entries.values() for label in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
         unknown = named - bundle.kb.sources_of(named).keys()
         if named and named == unknown:
@@ -125,6 +141,7 @@ class Learned:
                 path=path,
                 remedy="learn from the notes again, with this bundle",
             )
+        self.unknown = unknown
         self._learned: dict[str, dict[tuple[str, str | None], LearnedSpan]] = defaultdict(dict)
         self._left_out = set[tuple[str, str]]()
         for (mention, language), entry in entries.items():
@@ -142,7 +159,7 @@ class Learned:
     def gaps(self) -> Iterator[str]:
         """Sentences about mentions of the file that are ignored."""
         if self._left_out:
-            sources = ", ".join(f"{name} {version}".rstrip() for name, version in sorted(self._head.sources.items()))
+            sources = ", ".join(f"{name} {version}".rstrip() for name, version in sorted(self.head.sources.items()))
             yield (
                 f"{self.path}: {pluralize(len(self._left_out), 'learned mention')} left out, of concepts that the "
                 f"bundle does not have; learned with {sources or 'another bundle'}"
