@@ -106,17 +106,13 @@ class Pairs(NamedTuple):
 class PairFeatures:
     """Compute features of pairs of n terms of one list.
 
-        Args:
-            texts, languages: n terms with their languages, BCP 47 or ``""``.
-            guards: their guard values.
-    <<<<<<< HEAD
-            cosines: ``(n, k)`` cosines of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
-    =======
-            cosines: those of :meth:`add_neighbours`, if they are known already.
-    >>>>>>> clustercost
+    Args:
+        texts, languages: n terms with their languages, BCP 47 or ``""``.
+        guards: their guard values.
+        cosines: ``(n, k)`` cosines of the nearest terms, those of :meth:`add_neighbours`, if they are known already.
 
-        Attributes:
-            abbreviations: pairs of an abbreviation and its long form.
+    Attributes:
+        abbreviations: pairs of an abbreviation and its long form.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
+from medlink.language.languages import languages
 from medlink.language.lexicon.compound_splitting import LONGEST, SHORTEST, SURE, CompoundSplitter, chosen_meanings
 from medlink.language.lexicon.forms import INFLECTED_SENSE, NOTHING, OWN, PHRASE, SENSE, STEM, WORD, Form, LexiconForms
 from medlink.language.tags import base
@@ -277,6 +278,7 @@ def with_own_words(forms: LexiconForms, texts: Iterable[str]) -> LexiconForms:
 
 def shared_analyser(forms: LexiconForms) -> LexicalAnalyser:
     """Return the one analyser of these forms in this process."""
-    analyser: LexicalAnalyser = forms.memo.get("analyser") or LexicalAnalyser(forms)
-    forms.memo["analyser"] = analyser
+    key = f"analyser {languages()}"  # of languages that are added later it has no inflector
+    analyser: LexicalAnalyser = forms.memo.get(key) or LexicalAnalyser(forms)
+    forms.memo[key] = analyser
     return analyser
