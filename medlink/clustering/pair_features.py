@@ -92,11 +92,11 @@ class Pairs(NamedTuple):
         return Pairs(*(values[pairs] for values in self))
 
     def same(self) -> NDArray[np.float32]:
-        """Columns :data:`SAME`, ``(p, len(SAME))``."""
+        """Return the columns :data:`SAME`, ``(p, len(SAME))``."""
         return np.hstack([self.shared, np.minimum(self.one, self.other), np.maximum(self.one, self.other)])
 
     def narrower(self) -> NDArray[np.float32]:
-        """Columns :data:`NARROWER` for ``one`` being narrower than ``other``, ``(p, len(NARROWER))``."""
+        """Return the columns :data:`NARROWER` for ``one`` being narrower than ``other``, ``(p, len(NARROWER))``."""
         words = self.other[:, _WORDS, None]
         return np.hstack(
             [self.shared, self.one, self.other[:, _UNKNOWN, None], words, self.one[:, _WORDS, None] - words]
@@ -106,17 +106,13 @@ class Pairs(NamedTuple):
 class PairFeatures:
     """Compute features of pairs of n terms of one list.
 
-        Args:
-            texts, languages: n terms with their languages, BCP 47 or ``""``.
-            guards: their guard values.
-    <<<<<<< HEAD
-            cosines: ``(n, k)`` cosines of the nearest terms, see :func:`medlink.index.knn_graph.nearest`.
-    =======
-            cosines: those of :meth:`add_neighbours`, if they are known already.
-    >>>>>>> clustercost
+    Args:
+        texts, languages: n terms with their languages, BCP 47 or ``""``.
+        guards: their guard values.
+        cosines: ``(n, k)`` cosines of the nearest terms, which :meth:`add_neighbours` can also add later.
 
-        Attributes:
-            abbreviations: pairs of an abbreviation and its long form.
+    Attributes:
+        abbreviations: pairs of an abbreviation and its long form.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class SourceCode:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A concept that a code is mapped to; ``created_on`` in milliseconds since 1970, 0 if unknown."""
+    """A concept that a code is mapped to; ``created_on`` is in milliseconds since 1970, 0 if unknown."""
 
     concept_id: str
     name: str
