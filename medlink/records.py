@@ -155,7 +155,7 @@ class Qualifiers(_Serializable):
 
     ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
     who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
-    the age in years at which the relative had it or died of it.
+    is the age in years at which the relative had it or died of it.
     """
 
     presence: Presence = "present"

@@ -59,9 +59,10 @@ class Member(Record):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was first joined
-    to, ``joined_by`` the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or ``decision``), and
-    ``joined_score`` the probability that the two are one concept. The term that begins a cluster has ``""``, ``""`` and
-    ``None``. ``score`` rates the term itself against the concept of the cluster, or against the nearest one.
+    to, and ``joined_by`` is the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or
+    ``decision``), and ``joined_score`` the probability that the two are one concept. The term that begins a cluster has
+    ``""``, ``""`` and ``None``. ``score`` rates the term itself against the concept of the cluster, or against the
+    nearest one.
 
     >>> Member("Herzinfarkt", 3, "de").to_dict()["joined_to"]
     ''

@@ -258,7 +258,8 @@ def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> int | Non
 class TermForms:
     """Nodes of a term list: groups of rows of one form.
 
-    ``node (n,)`` is the node of each row, ``row (m,)`` the row that represents each node. ``rank (n,)`` orders the
+    ``node (n,)`` is the node of each row, and ``row (m,)`` is the row that represents each node. ``rank (n,)`` orders
+    the
     rows: by the frequency of the exact form, then by the number of letters with marks (*nausea* for *náusea* lacks
     one), then by frequency, length and text.
     """

@@ -70,9 +70,9 @@ class Finding:
 class GoldText:
     """A text with its findings.
 
-    ``concepts`` are all right concepts of the text, and ``affirmed`` the affirmed ones. In a ``complete`` text every
-    finding was annotated; with ``has_spans`` each finding has its pieces, so that concepts found elsewhere are wrong.
-    ``annotated_fields`` are the fields of the status that the gold has.
+    ``concepts`` are all right concepts of the text, and ``affirmed`` are the affirmed ones. In a ``complete`` text
+    every finding was annotated; with ``has_spans`` each finding has its pieces, so that concepts found elsewhere are
+    wrong. ``annotated_fields`` are the fields of the status that the gold has.
     """
 
     name: str

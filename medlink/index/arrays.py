@@ -166,8 +166,8 @@ class StringWriter:
 
 
 class RaggedArray:
-    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` it holds the
-    positions.
+    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` the lists hold
+    the positions themselves.
 
     >>> lists = RaggedArray(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
     >>> [lists[i] for i in range(3)], [list(RaggedArray(lists.offsets)[i]) for i in range(3)]

@@ -104,8 +104,7 @@ class SharedNamePolicy:
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
         """Return for each mention whether its best name is the preferred name of each concept with that name, and
-        groups of
-        equivalent concepts. A single concept has no group."""
+        groups of equivalent concepts. A single concept has no group."""
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
         competing = [

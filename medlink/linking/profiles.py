@@ -93,22 +93,22 @@ class ConceptProfile:
 
     @cached_property
     def names(self) -> Names:
-        """Exact forms of its names."""
+        """Exact forms of the concept's names."""
         return frozenset((name.language, name.normal) for name in self._names)
 
     @cached_property
     def preferred(self) -> Names:
-        """Exact forms of its preferred names."""
+        """Exact forms of the concept's preferred names."""
         return frozenset((name.language, name.normal) for name in self._names if name.preferred)
 
     @cached_property
     def spellings(self) -> Names:
-        """Its preferred names with accents."""
+        """Preferred names of the concept, with accents."""
         return frozenset((name.language, spelling(name.text)) for name in self._names if name.preferred)
 
     @cached_property
     def forms(self) -> frozenset[str]:
-        """Exact forms of its names in any language."""
+        """Exact forms of the concept's names in any language."""
         return frozenset(name.normal for name in self._names)
 
     def count_sources(self, form: str) -> int:
@@ -117,18 +117,18 @@ class ConceptProfile:
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Its id with and without prefix, in lower case."""
+        """Id of the concept with and without prefix, in lower case."""
         full = self.concept_id.casefold()
         return frozenset((full, full.rpartition(":")[2]))
 
     @cached_property
     def folded_codes(self) -> frozenset[str]:
-        """Its codes without their systems, in lower case."""
+        """Codes of the concept without their systems, in lower case."""
         return frozenset(code.casefold() for _, code in self.codes)
 
     @cached_property
     def cuis(self) -> frozenset[str]:
-        """Its codes that are CUIs of the UMLS."""
+        """Codes of the concept that are CUIs of the UMLS."""
         return frozenset(code.casefold() for system, code in self.codes if is_same_system(_MEANINGS, system))
 
 
@@ -210,12 +210,12 @@ class ConceptProfiles:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Sources with concepts."""
+        """Names of the sources that have concepts."""
         return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property
     def naming(self) -> list[str]:
-        """Sources with concepts or names."""
+        """Names of the sources that have concepts or names."""
         return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property

@@ -246,7 +246,7 @@ class NoteSource:
         self._size = 0 if STANDARD_INPUT in self.paths else sum(map(input_size, self.paths))
 
     def after(self, done: int) -> Iterator[Note]:
-        """Yield the notes after the first ``done``. Reads the earlier notes of files again for their ids."""
+        """Yield the notes after the first ``done``. The earlier notes of files are read again for their ids."""
         skip = done if self._table is not None else 0
         self._seen["notes"] = self._read = skip
         notes = self._count(self._all(skip))

@@ -175,7 +175,9 @@ def _has_no_dot(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
 
 
 class Heading(NamedTuple):
-    """A heading from its first word to the one after its last, with the kind of its section, empty if unknown."""
+    """A heading from its first word to the position after its last word, with the kind of its section, empty if
+    unknown.
+    """
 
     first: int
     end: int

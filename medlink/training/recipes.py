@@ -105,10 +105,10 @@ class RunOptions(Settings):
 class PairRecipe(Settings):
     """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
 
-    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, each relation or
-    name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All other pairs
-    have a description, which begins with the name of an ancestor, a semantic type or "something". The paper gives no
-    shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
+    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, it has each
+    relation or name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All
+    other pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper
+    gives no shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")

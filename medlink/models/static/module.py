@@ -24,8 +24,7 @@ from medlink.models.static.meaning_features import MeaningHasher
 
 def as_tensors(features: Features) -> dict[str, Tensor]:
     """Make the input of :class:`StaticEmbedding` for n texts: ``input_ids (total,)``, the table rows of the n-grams of
-    all
-    texts, and ``lengths (n,)`` of each text; for markers and families likewise."""
+    all texts, and ``lengths (n,)`` of each text; for markers and families likewise."""
     return {
         "input_ids": torch.from_numpy(features.rows),
         "lengths": torch.from_numpy(np.diff(features.indptr)),

@@ -1,8 +1,8 @@
 """Cross-lingual distillation: a student learns to embed names in all languages as a teacher embeds English names.
 
-BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: a multilingual student learns to
-embed a name in any language where the teacher embeds the English name. This module also aligns names of one meaning and
-measures how well they align.
+The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: a student
+learns to embed a name in any language where the teacher embeds the English name. This module also aligns names of one
+meaning and measures how well they align.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run; a subclass supplies batches and progress.
 
     ``folder`` holds the checkpoints. The whole run has ``steps`` steps. ``batches`` are the arguments of
-    sentence-transformers for the size of batches, ``options`` those of its trainer.
+    sentence-transformers for the size of batches, and ``options`` are those of its trainer.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ Item = TypeVar("Item")
 class RatedPair:
     """Two texts and their human rating, higher for more similar, on the scale of the file.
 
-    ``ids`` are those of the two concepts, ``""`` where the file has none. ``row`` is the line number, ``extra`` the
-    cells of the extra columns.
+    ``ids`` are those of the two concepts, ``""`` where the file has none. ``row`` is the line number, and ``extra`` is
+    the cells of the extra columns.
     """
 
     text_1: str

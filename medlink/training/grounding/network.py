@@ -92,7 +92,8 @@ def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float
 
 
 def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float) -> Tensor:
-    """Compute the mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows, d the cosine distance.
+    """Compute the mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows; d is the cosine
+    distance.
 
     Fivez et al. 2021, equation 3, for each triplet. (The authors' code has the hinge of the mean distances of a batch.)
     """

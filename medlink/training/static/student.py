@@ -161,8 +161,8 @@ class StaticStudent(Trainer):
 class HeldOutSplit:
     """Names to train on, and the texts that :func:`hold_out` drew.
 
-    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` that
-    of each held-out name, as numbers.
+    After a pass over :meth:`entries`, ``owners (n,)``  holds the concept of each training name, and ``gold (q,)`` holds
+    that of each held-out name, as numbers.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
