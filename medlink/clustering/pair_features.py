@@ -109,7 +109,7 @@ class PairFeatures:
     Args:
         texts, languages: n terms with their languages, BCP 47 or ``""``.
         guards: their guard values.
-        cosines: ``(n, k)`` cosines of the nearest terms, which :meth:`add_neighbours` can also add later.
+        cosines: ``(n, k)`` cosines of the nearest terms, those of :meth:`add_neighbours`, if they are known already.
 
     Attributes:
         abbreviations: pairs of an abbreviation and its long form.

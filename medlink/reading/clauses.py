@@ -33,7 +33,7 @@ class Layout(Text):
     """The words of a note and its lines.
 
     Attributes:
-        lines: for each word 0 inside a line, 1 at the start of a line, 2 after an empty line or at the start.
+        lines: for each word 0 inside a line, 1 at the start of a line, 2 after an empty line or at the note's start.
         breaks: first words of lines.
         starts: first characters of words.
         counted: number of words other than marks before each place.
