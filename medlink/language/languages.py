@@ -235,7 +235,7 @@ class Language:
         return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
-        """Read a file of the folder; the defaults of ``model`` if the folder lacks it.
+        """Read a file of the folder, or return the defaults of ``model`` if the folder lacks the file.
 
         Raises:
             ConfigError: the file is not JSON, or a field is unknown, without a source, or of another type.

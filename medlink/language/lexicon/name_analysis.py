@@ -46,7 +46,7 @@ class AnalysedWord:
 
     @property
     def pieces(self) -> list[str]:
-        """The letters of each part of a compound; the whole of any other word."""
+        """The letters of each part of a compound; any other word is one piece."""
         ends = list(accumulate(self.lengths))
         return [self.text[start:end] for start, end in pairwise([0, *ends])] if ends else [self.text]
 
