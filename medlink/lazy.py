@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package; ``modules`` has the names of each module, separated by blanks."""
+    """Return the ``__getattr__`` of a package; ``modules`` has the names of each module, separated by blanks."""
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:

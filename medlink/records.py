@@ -36,7 +36,7 @@ class Source:
 
     @property
     def release(self) -> str:
-        """Name and version."""
+        """The name and the version of the source as one text."""
         return f"{self.name} {self.version}".rstrip()
 
 
@@ -50,7 +50,7 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name of a concept.
+    """A name of a concept in one language.
 
     Attributes:
         type: the kind of name as its source calls it (``preferred``, ``synonym``, ``fsn``, ``lay``, or a UMLS term type
@@ -68,7 +68,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition of a concept."""
+    """A definition of a concept in one language."""
 
     concept_id: str
     text: str
@@ -155,7 +155,7 @@ class Qualifiers(_Serializable):
 
     ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
     who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
-    the age in years at which the relative had it or died of it.
+    is the age in years at which the relative had it or died of it.
     """
 
     presence: Presence = "present"
@@ -177,7 +177,7 @@ class Qualifiers(_Serializable):
 
 
 def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
-    """Plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
+    """Return plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
     values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
     return {name: None if value == "" else value for name, value in values.items()}
 
@@ -202,7 +202,7 @@ class Attribute(_Serializable):
 
 
 def attributes_to_dict(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
-    """Plain data for JSON; ``None`` if attributes were not read."""
+    """Return plain data for JSON; ``None`` if attributes were not read."""
     return {"attributes": None if attributes is None else [attribute.to_dict() for attribute in attributes]}
 
 
@@ -227,7 +227,7 @@ class Value(_Serializable):
 
 
 def value_to_dict(value: Value | None) -> dict[str, dict[str, Any] | None]:
-    """Plain data for JSON."""
+    """Return plain data for JSON."""
     return {"value": None if value is None else value.to_dict()}
 
 
@@ -278,11 +278,11 @@ class Link:
 
     @property
     def concept_id(self) -> str | None:
-        """Id of the linked concept, ``None`` if :attr:`nil`: a wrong code does harm."""
+        """Id of the linked concept, ``None`` if :attr:`nil`, because a wrong code does harm."""
         return None if self.nil or not self.candidates else self.candidates[0].concept_id
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {
             "mention": self.mention,
             "concept_id": self.concept_id,

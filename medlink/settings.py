@@ -42,11 +42,11 @@ class Settings(BaseModel):
             raise self._error(error) from None
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some values changed, validated again."""
+        """Return a copy with some values changed, validated again."""
         return type(self)(**{**dict(self), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return self.model_dump(mode="json")
 
     @classmethod
@@ -74,7 +74,7 @@ class Settings(BaseModel):
 
 
 def expectation(field: FieldInfo) -> str:
-    """The range of a field in words, such as ``at least 0 and at most 1``; empty without a range."""
+    """Return the range of a field in words, such as ``at least 0 and at most 1``; empty without a range."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     parts = [
         f"{words[name]} {_number(getattr(bound, name))}"

@@ -126,7 +126,7 @@ class BundleLocation:
     shipped: bool
 
     def folder(self) -> Path:
-        """The folder of the bundle on this machine; an archive holds either the folder or its contents."""
+        """Return the folder of the bundle on this machine; an archive holds either the folder or its contents."""
         if not self.shipped:
             return Path(self.path)
         with needs_extra("spark", "medlink.spark"):

@@ -65,7 +65,7 @@ class _Parts(StrictModel):
 
 
 class Manifest(StrictModel):
-    """Schema of a manifest."""
+    """Base schema of a manifest, the JSON file that lists the current parts."""
 
     parts: _Parts
 

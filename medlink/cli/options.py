@@ -186,7 +186,8 @@ def language_option(text: str) -> Callable[[F], F]:
 def settings_options(
     kind: type[Settings], *, exclude: Collection[str] = (), defaults: Mapping[str, str] | None = None
 ) -> Callable[[F], F]:
-    """Add an option for each field: ``batch_size`` becomes ``--batch-size``, the field's description its help.
+    """Add an option for each field: ``batch_size`` becomes ``--batch-size``, and the field's description becomes its
+    help.
 
     An option that the user left out is ``None`` (or an empty tuple), and the settings keep their own default: see
     :func:`explicit_options`. ``defaults`` replaces the default that the help shows.

@@ -77,7 +77,7 @@ def pop_inputs(given: dict[str, Any]) -> list[Input]:
 
 
 def pop_required_inputs(given: dict[str, Any]) -> list[Input]:
-    """Like :func:`pop_inputs`; ConfigError without any input."""
+    """Make inputs like :func:`pop_inputs`; raise ConfigError if there is none."""
     inputs = pop_inputs(given)
     if not inputs:
         raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")

@@ -162,7 +162,7 @@ class AbbreviationPairs:
     def lookup(
         self, one: NDArray[np.int64], other: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-        """Return share explained, letters of the abbreviation, and whether it is stated, ``(p,)`` each."""
+        """Return for each pair the share explained, the letters, and whether a term states the pair, ``(p,)`` each."""
         wanted = np.minimum(one, other) * self._count + np.maximum(one, other)
         keys = self.one * self._count + self.other
         at = np.searchsorted(keys, wanted)

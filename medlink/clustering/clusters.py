@@ -50,7 +50,7 @@ class Record:
     """Base of records whose fields are plain values."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -59,9 +59,10 @@ class Member(Record):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was first joined
-    to, ``joined_by`` the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or ``decision``), and
-    ``joined_score`` the probability that the two are one concept. The term that begins a cluster has ``""``, ``""`` and
-    ``None``. ``score`` rates the term itself against the concept of the cluster, or against the nearest one.
+    to, and ``joined_by`` is the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or
+    ``decision``), and ``joined_score`` the probability that the two are one concept. The term that begins a cluster has
+    ``""``, ``""`` and ``None``. ``score`` rates the term itself against the concept of the cluster, or against the
+    nearest one.
 
     >>> Member("Herzinfarkt", 3, "de").to_dict()["joined_to"]
     ''
@@ -98,7 +99,7 @@ class Neighbour(Record):
 
     @property
     def maybe(self) -> bool:
-        """Whether the two may be one concept, as a reviewer should decide."""
+        """Whether the two may be one concept, so that a reviewer should decide."""
         return not self.apart and self.probability >= MAYBE
 
 
@@ -133,7 +134,7 @@ class Cluster:
 
     @property
     def status(self) -> str:
-        """``known``, ``ambiguous`` or ``new``."""
+        """Status of the cluster: ``known``, ``ambiguous`` or ``new``."""
         return KNOWN if self.concept_id is not None else AMBIGUOUS if self.candidates else NEW
 
     @property
@@ -142,7 +143,7 @@ class Cluster:
         return next((near.same_as for near in self.nearest if near.concept_id == self.concept_id), ())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         row: dict[str, Any] = {"cluster": self.number, "same_as": list(self.same_as)}
         row["broader"] = None if self.broader is None else self.broader.to_dict()
         for key in ("candidates", "nearest"):
@@ -156,8 +157,8 @@ class Summary(Record):
     """Counts over a clustering.
 
     ``terms`` counts distinct rows, ``forms`` distinct terms regardless of case, accents, hyphens and inflection.
-    ``known``, ``ambiguous``, ``new``, ``doubtful`` and ``narrower`` count clusters, ``maybe`` pairs of clusters that
-    may be one, and ``guarded`` pairs of terms that a guard separated.
+    ``known``, ``ambiguous``, ``new``, ``doubtful`` and ``narrower`` count clusters. ``maybe`` counts pairs of clusters
+    that may be one, and ``guarded`` counts pairs of terms that a guard separated.
     """
 
     terms: int = 0
@@ -212,7 +213,7 @@ class Clustering:
     empty_columns: frozenset[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {"clusters": [cluster.to_dict() for cluster in self.clusters], "summary": self.summary.to_dict()}
 
     def lines(self, shape: Shape = "tsv") -> Iterator[str]:
@@ -282,7 +283,7 @@ class Clustering:
         yield self.text() + "\n"
 
     def text(self) -> str:
-        """The summary in one line."""
+        """Return the summary in one line."""
         counts = self.summary
         parts = [
             f"{pluralize(counts.terms, 'term')}, {pluralize(counts.clusters, 'cluster')} "

@@ -92,11 +92,11 @@ class Pairs(NamedTuple):
         return Pairs(*(values[pairs] for values in self))
 
     def same(self) -> NDArray[np.float32]:
-        """Columns :data:`SAME`, ``(p, len(SAME))``."""
+        """Return the columns :data:`SAME`, ``(p, len(SAME))``."""
         return np.hstack([self.shared, np.minimum(self.one, self.other), np.maximum(self.one, self.other)])
 
     def narrower(self) -> NDArray[np.float32]:
-        """Columns :data:`NARROWER` for ``one`` being narrower than ``other``, ``(p, len(NARROWER))``."""
+        """Return the columns :data:`NARROWER` for ``one`` being narrower than ``other``, ``(p, len(NARROWER))``."""
         words = self.other[:, _WORDS, None]
         return np.hstack(
             [self.shared, self.one, self.other[:, _UNKNOWN, None], words, self.one[:, _WORDS, None] - words]

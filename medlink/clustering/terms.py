@@ -80,7 +80,8 @@ class Terms:
     """Distinct rows of a term list.
 
     ``frequency (n,)`` sums equal rows. ``language`` holds indices of ``languages``, whose first is ``""``. ``ids`` is
-    empty if the list has none. ``notes`` report lines left out, by number and without a word of the list.
+    empty if the list has none. ``notes`` are messages about lines left out, with their numbers and without a word of
+    the list.
     """
 
     texts: PackedTexts
@@ -140,7 +141,7 @@ class Columns:
     language: str | None = None
 
     def named(self) -> bool:
-        """Whether any column is named, which makes any input a table."""
+        """Return whether any column is named, which makes any input a table."""
         return any((self.term, self.frequency, self.id, self.language))
 
 
@@ -155,7 +156,7 @@ def read_terms(
     """Read a term list: one term a line, or a table with a header.
 
     A file that ends in ``.tsv`` or ``.csv`` is a table, and so is any input with a named column (see
-    :func:`~medlink.files.tables.open_table`). Unusable lines are left out and noted by number, unless quotes swallow
+    :func:`~medlink.files.tables.open_table`). Unusable lines are left out and reported by number, unless quotes swallow
     more than 1 % of all lines. :class:`~medlink.files.streams.LineFile` explains ``path``, ``stream`` and ``encoding``.
     ``progress`` is called with the number of bytes read since the last call.
 
@@ -257,7 +258,8 @@ def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> int | Non
 class TermForms:
     """Nodes of a term list: groups of rows of one form.
 
-    ``node (n,)`` is the node of each row, ``row (m,)`` the row that represents each node. ``rank (n,)`` orders the
+    ``node (n,)`` is the node of each row, and ``row (m,)`` is the row that represents each node. ``rank (n,)`` orders
+    the
     rows: by the frequency of the exact form, then by the number of letters with marks (*nausea* for *náusea* lacks
     one), then by frequency, length and text.
     """

@@ -27,8 +27,8 @@ _Moves = Mapping[tuple[int, str], int | None]
 class AppliedDecisions:
     """A clustering after :func:`apply_decisions`.
 
-    ``decided`` counts the terms of the list with a decision, ``rejected`` those left out of the clusters, and
-    ``absent`` the terms of the file that are not in the list.
+    ``decided`` counts the terms of the list with a decision, ``rejected`` counts those left out of the clusters, and
+    ``absent`` counts the terms of the file that are not in the list.
     """
 
     clustering: Clustering

@@ -80,7 +80,7 @@ class LinkChange:
 class ImpactReport:
     """Counts of links, of checked links (those with a concept), and of their results.
 
-    ``notes`` counts the notes of checked links, ``changed_notes`` those that would be coded differently.
+    ``notes`` counts the notes of checked links, and ``changed_notes`` counts those that would be coded differently.
     """
 
     links: int
@@ -100,7 +100,7 @@ class ImpactReport:
         yield f"{self.changed_notes:,} of {self.notes:,} notes would be coded differently"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 

@@ -32,7 +32,7 @@ def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], tit
     """Write a page atomically; a new file is readable by its owner only.
 
     ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it in the order of their dependencies, and
-    ``data`` the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
+    ``data`` are the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -89,7 +89,7 @@ def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
 
 
 def describe_relative(qualifiers: Qualifiers) -> list[str]:
-    """The relative who has a finding, and the age at onset, if known.
+    """Return the relative who has a finding, and the age at onset, if known.
 
     >>> describe_relative(Qualifiers(experiencer="family", relative="FTH", onset_age=54))
     ['FTH', 'at 54']

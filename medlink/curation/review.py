@@ -90,8 +90,8 @@ class Review:
     def write_pairs(self, path: StrPath) -> int:
         """Write pairs of a reviewed name and the name of a concept; return their number.
 
-        A pair with the accepted concept has the score 1, a pair with another candidate the score 0. A candidate that is
-        the same concept in another source gives no pair. ``id_1`` is the concept of the name, empty for none.
+        A pair with the accepted concept has the score 1, and a pair with another candidate has the score 0. A candidate
+        that is the same concept in another source gives no pair. ``id_1`` is the concept of the name, empty for none.
 
         Raises:
             InputError: no decision gives a pair.
@@ -126,8 +126,8 @@ class Review:
     def write_gold(self, path: StrPath) -> int:
         """Write the notes that have decisions with their findings, a JSON line each; return their number.
 
-        A note is ``complete`` if the reviewer marked it as fully annotated. Reviewers do not decide whether a finding
-        is present, so that is not written.
+        A note is ``complete`` if the reviewer marked it as fully annotated. The lines do not say whether a finding is
+        present, because reviewers do not decide it.
 
         Raises:
             InputError: the file has no notes, or there is no decision about a mention of them.

@@ -57,8 +57,8 @@ def review_data(
     """Yield the pieces of the data, one line for each row; memory does not grow with them.
 
     ``fields`` names the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
-    the columns :data:`NOTE`; ``concepts``, which are read last, :data:`CONCEPT`. The page starts with the table
-    ``decisions``. A ``served`` page gets concepts and decisions from its server.
+    the columns :data:`NOTE`; ``concepts``, which are read last, have the columns :data:`CONCEPT`. The page starts with
+    the table ``decisions``. A ``served`` page gets concepts and decisions from its server.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
     head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}

@@ -43,10 +43,11 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 class PartitionMeasures(Record):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
-    Pair precision is the share of pairs in one cluster that belong together, pair recall the share of pairs belonging
-    together that are in one cluster; 0 without pairs. B-cubed precision and recall are means over terms of the same
-    shares for the pairs of a term. ``mixed`` is the share of clusters of two or more terms in which two do not belong
-    together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs together.
+    Pair precision is the share of pairs in one cluster that belong together, and pair recall is the share of pairs
+    belonging together that are in one cluster; 0 without pairs. B-cubed precision and recall are means over terms of
+    the same shares for the pairs of a term. ``mixed`` is the share of clusters of two or more terms in which two do not
+    belong together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs
+    together.
     """
 
     terms: int
@@ -67,9 +68,9 @@ def measure_partition(
     """Measure a clustering in which each term is in one cluster.
 
     B-cubed: Bagga and Baldwin 1998, "Algorithms for Scoring Coreference Chains", with equal weights. Amigó et al. 2009
-    extend it to several concepts: their recall counts the concepts that a pair shares, ours whether it shares any. A
-    pair has two languages unless both terms have the same single language; terms without a language do not count. Time
-    is linear in terms while the size of concepts is bounded.
+    extend it to several concepts: their recall counts the concepts that a pair shares, ours counts only whether it
+    shares any. A pair has two languages unless both terms have the same single language; terms without a language do
+    not count. Time is linear in terms while the size of concepts is bounded.
 
     Args:
         clusters: cluster of each of n distinct terms.
@@ -177,12 +178,12 @@ def shares_concept(matrix: Any, first: NDArray[np.integer[Any]], second: NDArray
 
 
 def harmonic_mean(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Harmonic mean, 0 where both are 0: F1 of precision and recall."""
+    """Compute the harmonic mean, 0 where both are 0: F1 of precision and recall."""
     return safe_divide(2 * one * other, one + other)
 
 
 def safe_divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """``part / whole``, 0 where the whole is 0."""
+    """Compute ``part / whole``, with 0 where the whole is 0."""
     part = np.asarray(part, dtype=np.float64)
     return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
 
@@ -234,9 +235,9 @@ class PartitionTask(Task):
 class Sweep:
     """Counts of pairs at each threshold.
 
-    ``true_pairs`` counts the pairs that share a concept, ``listed_true_pairs`` those in which one name is among the
-    ``neighbours`` of the other: no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs at each
-    of the ascending cosines ``thresholds (t,)``.
+    ``true_pairs`` counts the pairs that share a concept, and ``listed_true_pairs`` counts those in which one name is
+    among the ``neighbours`` of the other: no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs
+    at each of the ascending cosines ``thresholds (t,)``.
     """
 
     names: int
@@ -251,17 +252,17 @@ class Sweep:
 
     @property
     def precision(self) -> NDArray[np.float64]:
-        """``(t,)`` precision, 0 if no pair is predicted."""
+        """Precision at each threshold ``(t,)``, 0 if no pair is predicted."""
         return safe_divide(self.tp, self.tp + self.fp)
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """``(t,)`` recall."""
+        """Recall at each threshold ``(t,)``."""
         return safe_divide(self.tp, self.tp + self.fn)
 
     @property
     def f1(self) -> NDArray[np.float64]:
-        """``(t,)`` F1."""
+        """F1 at each threshold ``(t,)``."""
         return harmonic_mean(self.precision, self.recall)
 
     @property
@@ -283,9 +284,9 @@ def sweep(
 ) -> Sweep:  # fmt: skip
     """Evaluate embeddings as a clustering of names, at every threshold at once.
 
-    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, TN from that of all pairs. Pairs have no
-    direction. Unlike in the paper a name may belong to several concepts; two names that share any are one true pair.
-    Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
+    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, and TN follows from that of all pairs.
+    Pairs have no direction. Unlike in the paper a name may belong to several concepts; two names that share any are one
+    true pair. Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
 
     Args:
         concepts: one or more concept ids of each of n distinct names.

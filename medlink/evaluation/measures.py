@@ -45,14 +45,14 @@ class Estimate(Record):
 
 
 def pearson(x: Vector, y: Vector, axis: int = -1) -> Any:
-    """Pearson correlation along an axis, NaN if a side does not vary."""
+    """Compute the Pearson correlation along an axis, NaN if a side does not vary."""
     from scipy.stats import pearsonr
 
     return pearsonr(x, y, axis=axis).statistic
 
 
 def spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
-    """Spearman correlation along an axis: Pearson on ranks, with mean ranks for ties."""
+    """Compute the Spearman correlation along an axis: Pearson on ranks, with mean ranks for ties."""
     from scipy.stats import rankdata
 
     return pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
@@ -98,7 +98,7 @@ def bootstrap_values(statistic: Statistic, columns: Sequence[Vector], resamples:
 
 
 def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Expected calibration error in ten bins of equal width (Naeini et al. 2015).
+    """Compute the expected calibration error in ten bins of equal width (Naeini et al. 2015).
 
     ``scores (n,)`` between 0 and 1 are probabilities that ``right (n,)`` is true; NaN without items.
     """
@@ -109,10 +109,10 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 
 
 class Ranks(NamedTuple):
-    """For each of q queries, the rank of its gold and the first concept; ``(q,)`` each.
+    """The rank of the gold concept and the first concept for each of q queries, ``(q,)`` each.
 
     ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is that of rank 1, -1 for an
-    empty dictionary; ``cosine`` that of the query and its best name.
+    empty dictionary; ``cosine`` is that of the query and its best name.
     """
 
     rank: NDArray[np.int64]
@@ -125,7 +125,7 @@ class RankMeasures(Record):
     """Measures of a list of ranks.
 
     ``acc1`` and ``acc5`` are the shares of queries with gold at rank 1 and among the first five, ``mrr`` is the mean
-    reciprocal rank, ``unfound`` the share without gold among the names searched.
+    reciprocal rank, and ``unfound`` is the share without gold among the names searched.
     """
 
     queries: int
@@ -136,7 +136,7 @@ class RankMeasures(Record):
 
 
 def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
-    """Acc@1, Acc@5 and MRR, with reciprocal rank 0 for a query without gold (Voorhees 1999, TREC-8).
+    """Compute Acc@1, Acc@5 and MRR, with reciprocal rank 0 for a query without gold (Voorhees 1999, TREC-8).
 
     BioLORD 2022, table 2, reports MRR and Acc@1 of SCT-L2P this way, with ranks up to 1000 (section 5.1). ``ranks
     (q,)`` begin at 1; 0 means that the gold was not found.

@@ -35,7 +35,7 @@ class Dictionary:
     """Distinct names, sorted, with the concepts that have them.
 
     ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` are the ascending rows of the
-    concepts of each name, ``languages`` the tags of its languages.
+    concepts of each name, and ``languages`` are the tags of its languages.
     """
 
     texts: tuple[str, ...]

@@ -58,11 +58,11 @@ class Finding:
 
     @property
     def span(self) -> Piece:
-        """From the start of the first piece to the end of the last."""
+        """The range from the start of the first piece to the end of the last piece."""
         return min(self.pieces)[0], max(end for _, end in self.pieces)
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Whether a range of the text overlaps the span."""
+        """Return whether a range of the text overlaps the span."""
         return self.span[0] < end and start < self.span[1]
 
 
@@ -70,9 +70,9 @@ class Finding:
 class GoldText:
     """A text with its findings.
 
-    ``concepts`` are all right concepts of the text, and ``affirmed`` the affirmed ones. In a ``complete`` text
-    every finding was annotated; with ``has_spans`` each has its pieces, so that concepts found elsewhere are wrong.
-    ``annotated_fields`` are the fields of the status that the gold has.
+    ``concepts`` are all right concepts of the text, and ``affirmed`` are the affirmed ones. In a ``complete`` text
+    every finding was annotated; with ``has_spans`` each finding has its pieces, so that concepts found elsewhere are
+    wrong. ``annotated_fields`` are the fields of the status that the gold has.
     """
 
     name: str
@@ -190,7 +190,9 @@ def _count_mentions(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[
 
 
 def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 from the counts ``NAME right``, ``NAME wrong`` and ``NAME missed``, 0 if undefined."""
+    """Return precision, recall and F1 from the counts ``NAME right``, ``NAME wrong`` and ``NAME missed``, 0 if
+    undefined.
+    """
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)

@@ -70,7 +70,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a query; of a composite mention the worst rank and the lowest cosine of its parts.
+    """The result of a query. A composite mention has the worst rank and the lowest cosine of its parts.
 
     ``known``: the dictionary has one of the gold concepts. ``rank``: that of the first gold concept, from 1; 0 if none
     is among the names searched. ``concept``: ids of the concept at rank 1, for each part. ``cosine``: that of the query
@@ -349,7 +349,7 @@ class Leaves:
 def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
     """Read leaves and their parents from a knowledge base: SCT-L2P of BioLORD 2022 (section 4.2, A.3).
 
-    A leaf has a parent and no child. Every name of a leaf is a query, its gold are the direct parents. The dictionary
+    A leaf has a parent and no child. Every name of a leaf is a query whose gold are the direct parents. The dictionary
     has the names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as in the index. With
     ``languages`` both sides have only names in these, and names without a language.
 

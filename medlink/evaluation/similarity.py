@@ -26,7 +26,7 @@ MEASURES = ("spearman", "pearson")
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the cosines ``(n,)`` of the rows of two arrays ``(n, d)`` of float32 unit vectors.
 
-    Sums all in the same order: equal pairs have equal cosines. ConfigError if the shapes differ.
+    Sums all products in the same order, so equal pairs have equal cosines. ConfigError if the shapes differ.
     """
     if one.shape != other.shape or one.ndim != 2:
         raise ConfigError(f"embeddings of shape {one.shape} and {other.shape}, the same (n, d) expected")
@@ -42,7 +42,8 @@ def correlate(
 
     Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). BioLORD 2022, table 1 (Spearman) and
     table 3 (Pearson), without intervals; ours are percentile intervals of the bootstrap (Efron 1979), without resamples
-    in which a side does not vary. ``resamples`` is the number of resamples, ``confidence`` their share in the interval.
+    in which a side does not vary. ``resamples`` is the number of resamples, and ``confidence`` is their share in the
+    interval.
 
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
@@ -68,7 +69,7 @@ def triplet_accuracy(
 ) -> Estimate:  # fmt: skip
     """Return the share of n triplets whose premise has the higher cosine ``(n,)`` with the entailed text.
 
-    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options as for
+    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options are as for
     :func:`correlate`; ConfigError if lengths differ or there is no triplet.
     """
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")

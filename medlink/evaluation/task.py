@@ -44,8 +44,8 @@ class Report:
     """The result of an evaluation.
 
     ``head`` describes the data in one line. ``table`` has a row of measures for each file, language or kind, ``None``
-    for an undefined one; ``items`` a row for each query, pair or threshold, without texts, which may come from notes.
-    ``problems`` are the rows of the input that were left out, ``further`` other tables by title.
+    for an undefined one; ``items`` has a row for each query, pair or threshold, without texts, which may come from
+    notes. ``problems`` are the rows of the input that were left out, and ``further`` has other tables by title.
     """
 
     head: str
@@ -107,7 +107,7 @@ def format_rows(rows: Iterable[Row], separator: str) -> Iterator[str]:
 class Run:
     """Inputs of a task while it runs; ``problems`` counts the rows that readers leave out.
 
-    ``encoder`` is an encoder or an argument of :func:`medlink.load_encoder`; for tasks on pairs also a
+    ``encoder`` is an encoder or an argument of :func:`medlink.load_encoder`. Tasks on pairs also take a
     :class:`medlink.MlteRegressor` or its folder.
     """
 

@@ -58,7 +58,7 @@ def replace_atomically(draft: StrPath, path: StrPath, what: str = "the output", 
 
 
 def is_replaceable(path: StrPath) -> bool:
-    """Return whether ``path`` is a regular file or missing; write to devices, FIFOs and open files directly."""
+    """Return whether ``path`` is a regular file or missing; other outputs, such as devices, are written to directly."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 
@@ -67,7 +67,7 @@ def is_replaceable(path: StrPath) -> bool:
 def atomic_text_writer(
     path: StrPath, what: str = "the output", *, errors: str = "strict", private: bool = False
 ) -> Iterator[TextIO]:
-    """Like :func:`atomic_writer`, for UTF-8 text without newline translation; ``errors`` as for :func:`open`."""
+    """Open a UTF-8 text file as :func:`atomic_writer` does; keep newlines, and use ``errors`` as in :func:`open`."""
     with atomic_writer(path, what, private=private) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
         try:

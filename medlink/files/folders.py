@@ -90,7 +90,7 @@ def ensure_folder(path: Path, what: str = "the folder") -> Iterator[None]:
 
 @contextmanager
 def hidden_folder(target: Path) -> Iterator[Path]:
-    """Like :func:`scratch_folder`, but needs the parent folder and raises ``OSError``."""
+    """Yield a folder like :func:`scratch_folder`, but require the parent folder and raise ``OSError``."""
     with exclusive_lock(target.parent):
         _remove_abandoned(target)
         folder = target.with_name(_prefix(target) + secrets.token_hex(8))

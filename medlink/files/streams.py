@@ -55,7 +55,7 @@ _ASCII_SAMPLE = b'azAZ09\t,;"\r\n'
 def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Path:
     """Return ``path``, or ``path`` with ``.gz`` appended, whichever is a file.
 
-    With ``allow_pipes`` also accepts a pipe or a device. Raises :class:`InputError` for anything else.
+    With ``allow_pipes`` also accepts a named pipe or a device. Raises :class:`InputError` for anything else.
     """
     plain = Path(path)
     # the working folder and the root have no name to extend
@@ -115,7 +115,7 @@ class LineFile:
         path: the file, or the name of ``stream``, which is then read instead.
         problems: where bad rows are counted.
         encoding: the encoding that the user gave; UTF-8 by default.
-        allow_pipes: ``path`` may be a pipe or a device.
+        allow_pipes: ``path`` may be a named pipe or a device.
         universal_newlines: ``\r`` always ends a line.
         allow_empty: accept an empty file.
         require_line_end: a last line without a line end is truncated.

@@ -23,7 +23,7 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A separated file.
+    """An open file whose cells are separated by tabs, commas or semicolons.
 
     Attributes:
         lines: the file.
@@ -114,12 +114,13 @@ def open_table(
 ) -> Table:
     """Open a table and read its header.
 
-    A table with a tab in its first line is TSV without quoting. Any other is CSV, separated by ``,`` or ``;``,
+    A table with a tab in its first line is TSV without quoting. Any other table is CSV, separated by ``,`` or ``;``,
     whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
     writes it, states the separator, and the header follows.
 
-    A quoted cell may span several lines. If these look like rows, a stray quote has swallowed them: each is a bad row.
-    They do if, ignoring quotes, a middle line, or both the first and the last, has as many columns as the table.
+    A quoted cell may span several lines. If its lines look like rows, a stray quote has swallowed them, and each counts
+    as a bad row. Lines look like rows if, without regard to quotes, a middle line, or both the first and the last, has
+    as many columns as the table.
 
     Args:
         given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.
@@ -196,7 +197,7 @@ def read_rows(
 def read_columns(
     lines: LineFile, columns: int, separator: str, wanted: Sequence[int], *, trailing_separator: bool = False
 ) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
-    """Like :func:`read_rows`, thousands of rows at a time: yield their line numbers and the ``wanted`` columns."""
+    """Read rows like :func:`read_rows`, thousands at a time: yield their line numbers and ``wanted`` columns."""
     width = columns + trailing_separator
     for first, texts in lines.iter_chunks():
         for numbers, good in _of_width(lines, first, texts, columns, separator, trailing_separator):

@@ -87,7 +87,7 @@ def open_array(folder: Path, name: str) -> Array:
 
 
 def row_products(left: Array, left_rows: NDArray[np.int64], right: Array, right_rows: NDArray[np.int64]) -> Array:
-    """Inner products ``(p,)`` of pairs of rows of two matrices ``(n, d)`` and ``(m, d)``; rows are ``(p,)`` each.
+    """Compute inner products ``(p,)`` of pairs of rows of matrices ``(n, d)`` and ``(m, d)``; rows are ``(p,)`` each.
 
     The rounding of a product does not depend on the other pairs.
     """
@@ -122,7 +122,7 @@ class StringArray:
         return str(self._bytes[self._offsets[index] : self._offsets[index + 1]], "utf-8")
 
     def take(self, indices: Array) -> list[str]:
-        """The strings at many indices; faster than one by one."""
+        """Return the strings at many indices, which is faster than one by one."""
         content = self._bytes
         starts, ends = self._offsets[indices].tolist(), self._offsets[indices + 1].tolist()
         return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
@@ -166,8 +166,8 @@ class StringWriter:
 
 
 class RaggedArray:
-    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` it holds the
-    positions.
+    """Lists of numbers in one array: list i is ``values[offsets[i]:offsets[i + 1]]``. Without ``values`` the lists hold
+    the positions themselves.
 
     >>> lists = RaggedArray(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
     >>> [lists[i] for i in range(3)], [list(RaggedArray(lists.offsets)[i]) for i in range(3)]
@@ -183,7 +183,7 @@ class RaggedArray:
 
     @classmethod
     def by_owner(cls, owner: NDArray[np.int64], count: int) -> RaggedArray:
-        """For each of ``count`` owners, list its positions in an ascending column of owners."""
+        """List, for each of ``count`` owners, its positions in an ascending column of owners."""
         return cls(np.searchsorted(owner, np.arange(count + 1)))
 
     def __len__(self) -> int:
@@ -195,11 +195,11 @@ class RaggedArray:
         return numbers
 
     def take(self, indices: Array) -> tuple[Array, Array]:
-        """The numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``.
+        """Return each number ``(m,)`` of many lists, with the ``position (m,)`` of its list in ``indices``.
 
         Raises:
-            BundleError: a list ends before it begins, or behind the last one: in a damaged file it would take all
-                memory.
+            BundleError: a list ends before it begins, or after the last number, as in a damaged file, where it would
+                take all memory.
         """
         starts, stops = self.offsets[indices], self.offsets[np.asarray(indices) + 1]
         if np.any(stops < starts) or np.any(stops > self.offsets[-1]):

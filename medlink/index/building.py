@@ -223,9 +223,9 @@ def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: D
 
 
 def same_rows(table: NameTable, reference: NameTable) -> NDArray[np.int64]:
-    """For each row ``(rows,)`` the row of ``reference`` with the same spelling, -1 without one.
+    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, -1 without one.
 
-    Both tables are sorted by exact form: one pass through each is enough.
+    Both tables are sorted by exact form, so one pass through each is enough.
     """
     matches = np.full(len(table), -1, dtype=np.int64)
     others = _iter_spellings(reference)

@@ -161,7 +161,7 @@ def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]
 
 
 def find_pending_kb(folder: str | Path) -> Path | None:
-    """Path of the pending knowledge base in a bundle's folder, if any."""
+    """Return the path of the pending knowledge base in a bundle's folder, if any."""
     path = Path(folder) / KB_FILE
     if not path.exists() or not (Path(folder) / MANIFEST).exists():
         return None
@@ -202,7 +202,7 @@ def describe_pending_kb(folder: Path, manifest: Raw) -> str:
 
 
 def extend_call(folder: Path) -> str:
-    """The call that adds a table to a bundle, for messages."""
+    """Return the call that adds a table to a bundle, for messages."""
     return f"extend_bundle({folder}, table=FILE)"
 
 

@@ -133,7 +133,7 @@ class ConceptIndex:
         return sum(segment.rows.new for segment in self.segments)
 
     def keys(self) -> Keys:
-        """Keys of all names, in the order of their exact forms."""
+        """Return the keys of all names, in the order of their exact forms."""
         return np.arange(len(self))
 
     def _with(self, selection: Selections | None) -> Iterator[tuple[Segment, Selection | None]]:
@@ -164,11 +164,11 @@ class ConceptIndex:
         return out
 
     def norms(self, names: Keys) -> list[str]:
-        """Exact forms of names."""
+        """Return the exact forms of names."""
         return list(self._collect(names, "rows", lambda segment, rows: segment.names.norms.take(rows)))
 
     def sizes(self, names: Keys) -> NDArray[np.int64]:
-        """Characters and blanks ``(n, 2)`` of the exact forms of names."""
+        """Return the numbers of characters and of blanks ``(n, 2)`` in the exact forms of names."""
         return self._collect(names, "rows", lambda segment, rows: np.stack(segment.names.norms.sizes(rows), axis=1))
 
     def numbered(self, names: Keys) -> NDArray[np.bool_]:
@@ -176,7 +176,7 @@ class ConceptIndex:
         return self._collect(names, "rows", lambda segment, rows: segment.names.numbered[rows])
 
     def vectors(self, names: Keys) -> NDArray[np.float32]:
-        """Embeddings ``(n, dimension)`` of names."""
+        """Return the embeddings ``(n, dimension)`` of names."""
         return self._collect(names, "rows", lambda segment, rows: segment.vectors.vectors(rows))
 
     def attributes(self, names: Keys) -> NDArray[np.bool_]:
@@ -191,7 +191,7 @@ class ConceptIndex:
         return list(self._collect(concepts, "concepts", lambda segment, rows: segment.names.concept_ids.take(rows)))
 
     def means(self, concepts: Keys) -> NDArray[np.float16]:
-        """Unit means of the embeddings of each concept's names ``(n, dimension)``."""
+        """Return the unit means ``(n, dimension)`` of the embeddings of each concept's names."""
         return self._collect(concepts, "concepts", lambda segment, rows: segment.means[rows])
 
     def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
@@ -205,7 +205,7 @@ class ConceptIndex:
         return dict(counts)
 
     def entries(self, names: Keys, selection: Selections | None = None) -> NameEntries:
-        """Entries of names within the selection, in the order of the names."""
+        """Return the entries of names within the selection, in the order of the names."""
         columns: list[tuple[Array, ...]] = []
         for i, (segment, selected) in enumerate(self._with(selection)):
             rows, table = segment.rows.numbers(names), segment.names
@@ -222,7 +222,7 @@ class ConceptIndex:
         return NameEntries(position[order], *(column[order] for column in rest))
 
     def describe(self, addresses: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
-        """Texts, languages and sources of entries, by their addresses."""
+        """Return the texts, languages and sources of entries, by their addresses."""
         segment_of = np.searchsorted(self._first_address, addresses, side="right") - 1
         out = np.empty((3, len(addresses)), dtype=object)
         for i, segment in enumerate(self.segments):
@@ -235,7 +235,7 @@ class ConceptIndex:
         return texts, languages, sources
 
     def entries_of(self, name: int, selection: Selections | None = None) -> list[NameEntry]:
-        """Entries of one name within the selection."""
+        """Return the entries of one name within the selection."""
         entries = self.entries(np.array([name]), selection)
         columns = (self.concept_ids(entries.concept), *self.describe(entries.address), entries.preferred.tolist())
         return [NameEntry(*values) for values in zip(*columns, strict=True)]
@@ -275,8 +275,8 @@ class ConceptIndex:
     ) -> dict[int, str]:
         """Look up a mention among the names of the selection: a mapping of keys to ``exact`` or ``inflected``.
 
-        Exact matches count in any language; inflected matches in the mention's language (BCP 47), or in all without it.
-        ``norm`` is the exact form of the text, if the caller has it.
+        Exact matches count in any language; inflected matches count in the mention's language (BCP 47), or in all
+        languages if it has none. ``norm`` is the exact form of the text, if the caller has it.
         """
         routes: dict[int, str] = {}
         norm, inflector = normalise(text) if norm is None else norm, shared_analyser(self.forms).inflector
@@ -288,7 +288,7 @@ class ConceptIndex:
         return routes
 
     def share_with_kinds(self, kinds: Collection[str], selection: Selections | None = None) -> float:
-        """The share of the names of the selection that have a word of these kinds, by a sample of each segment."""
+        """Estimate, by a sample of each segment, the share of the selected names that have a word of these kinds."""
         is_wanted = np.isin(np.array(self.forms.kinds), list(kinds))
         count = having = 0
         for segment, selected in self._with(selection):
@@ -304,7 +304,7 @@ class ConceptIndex:
     def completed_names(
         self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None
     ) -> list[tuple[int, int]]:
-        """The names of the selection that a span with cut words may stand for, and their numbers of words.
+        """Return the names of the selection that a span with cut words may stand for, and their numbers of words.
 
         ``words`` has for each word of the span all features that it may have.
         """
@@ -321,7 +321,7 @@ class ConceptIndex:
         ]
 
     def names_beginning(self, letters: str, limit: int) -> list[str]:
-        """Normalised names of all languages that begin with some letters, at most ``limit`` of each segment."""
+        """Return normalised names of all languages that begin with some letters, up to ``limit`` of each segment."""
         return [norm for segment in self.segments for norm in segment.dictionary.beginning(letters, limit)]
 
     def selected(self, name: int, selection: Selections) -> bool:
@@ -332,7 +332,7 @@ class ConceptIndex:
         return False
 
     def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
-        """Find the names in a running text: at each word the longest of each segment and language. Spans may overlap.
+        """Find the names in a running text, at each word the longest of each segment and language. Spans may overlap.
 
         A name does not cross a punctuation mark, except a comma before a word such as *type* or *Stadium*. Words may
         be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) includes its
@@ -352,7 +352,7 @@ class ConceptIndex:
         return self._scanners[number, tag]
 
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
-        """For each of n texts, the spans that match names of the selection by their word families."""
+        """Find for each of n texts the spans that match names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
         spans: list[set[Place]] = [set() for _ in texts]
         for segment, selected in self._with(selection):
@@ -362,7 +362,7 @@ class ConceptIndex:
         return spans
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> WordFeatures:
-        """Features of the words of mentions."""
+        """Return the features of the words of mentions."""
         return self.segments[0].words.read(texts, languages)
 
     def overlap(
@@ -386,8 +386,9 @@ class ConceptIndex:
     def by_words(
         self, mentions: WordFeatures, wanted: Positions, k: int, selection: Selections | None = None
     ) -> tuple[Positions, Keys]:
-        """The k names of each segment that share most words with the mentions ``wanted``: ``position (m,)`` in
-        ``wanted``, and name."""
+        """Find the k names of each segment that share the most words with the mentions ``wanted``: return the
+        ``position (m,)`` in ``wanted``, and the name.
+        """
         positions, names = [], []
         for segment, selected in self._with(selection):
             position, rows, _ = segment.postings.search(
@@ -400,7 +401,7 @@ class ConceptIndex:
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | Selections | None = None
     ) -> tuple[Keys, NDArray[np.float32]]:
-        """The k names of the selection nearest to each of n unit vectors ``(n, dimension)``.
+        """Find the k names of the selection nearest to each of n unit vectors ``(n, dimension)``.
 
         Returns:
             Names ``(n, k)``, -1 where there are fewer, and inner products ``(n, k)``, best first; fewer columns where
@@ -423,10 +424,10 @@ class ConceptIndex:
         return np.take_along_axis(name, order, axis=1), np.take_along_axis(score, order, axis=1)
 
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
-        """The other names nearest to ``names``, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
+        """Find the other names nearest to ``names`` by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
         Each segment contributes the k stored neighbours of its own names. For other names, with a selection, or for a
-        larger k than is stored, it searches for k + 1, the name itself included.
+        larger k than is stored, the segment searches for k + 1, the name itself included.
         """
         positions, neighbours = [], []
         for segment, selected in self._with(selection):

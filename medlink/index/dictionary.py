@@ -36,11 +36,11 @@ class Match:
 
 
 class NameDictionary:
-    """Inflected forms of all names, each language by its own rules.
+    """Stemmed forms of all names, each by the rules of its language.
 
-    The key of an inflected form is ``language:form `` with a blank behind every word: a prefix that is a key thus ends
-    with a word. The key of an exact form is ``=:form``. A region counts as its language, and a name without a language
-    belongs to every language.
+    The key of a stemmed form is ``language:form `` with a blank after every word, so a prefix that is a key ends with a
+    word. The key of an exact form is ``=:form``. A region counts as its language, and a name without a language belongs
+    to every language.
     """
 
     def __init__(self, folder: Path, names: NameTable) -> None:
@@ -69,7 +69,7 @@ class NameDictionary:
         return cls(folder, names)
 
     def tags(self, language: str | None) -> list[str]:
-        """The tags of names that count as names of a language; all tags without a language."""
+        """Return the tags of names that count as names of a language; all tags without a language."""
         if language not in self._tags:
             known = self._names.languages
             self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]
@@ -78,7 +78,7 @@ class NameDictionary:
     def lookup(
         self, text: str, language: str | None, norm: str, inflector: Callable[[str], Inflector]
     ) -> dict[int, str]:
-        """Rows of a mention with their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
+        """Return the rows of a mention with their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
         routes = dict.fromkeys(self._rows_of(_EXACT + norm), "exact")
         for tag in self.tags(language):
             for row in self._rows_of(f"{tag}:{inflector(tag).form(text)} "):
@@ -94,24 +94,24 @@ class NameDictionary:
         return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
     def begins(self, tag: str, forms: Sequence[str]) -> bool:
-        """Whether a name of a language begins with these inflected words."""
+        """Return whether a name of a language begins with these stemmed words."""
         return next(self._trie.iterkeys(f"{tag}:{' '.join(forms)} "), None) is not None
 
     def has(self, tag: str, form: str) -> bool:
-        """Whether a name of a language has this inflected form."""
+        """Return whether a name of a language has this stemmed form."""
         return f"{tag}:{form} " in self._trie
 
     def beginning(self, letters: str, limit: int) -> list[str]:
-        """Normalised names that begin with some letters, at most ``limit``."""
+        """Return the normalised names that begin with some letters, at most ``limit``."""
         return [key[len(_EXACT) :] for key in islice(self._trie.iterkeys(_EXACT + letters), limit)]
 
     def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:
-        """Numbers of leading words that together are the inflected form of a name, largest first."""
+        """Return the numbers of leading words that together are the stemmed form of a name, largest first."""
         prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{form} " for form in forms]))
         return [key.count(" ") for key in reversed(prefixes)]
 
     def named(self, tag: str, form: str, text: str) -> dict[int, str]:
-        """Look up a text by its inflected form: rows with their routes, exact matches in any language included."""
+        """Look up a text by its stemmed form; return rows and routes, with exact matches in any language."""
         rows = self._rows_of(f"{tag}:{form} ")
         exact = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
         named = {row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)}

@@ -34,8 +34,8 @@ _Word = list[tuple[int, float]]
 class FeatureColumns(NamedTuple):
     """The features ``(m,)`` of the words and phrases of n texts, sorted by clause; clauses are numbered across texts.
 
-    A feature belongs to the words of its text from ``first`` up to ``stop``; ``owner (clauses,)`` has the text of each
-    clause.
+    A feature belongs to the words of its text from ``first`` up to ``stop``; ``owner (clauses,)`` is the number of the
+    text of each clause.
     """
 
     feature: NDArray[np.int64]
@@ -50,7 +50,9 @@ class FeatureColumns(NamedTuple):
 
 
 def entry_features(entry: WordEntry, unknown: int) -> tuple[int, ...]:
-    """The features of a distinct word, computed once; ``unknown`` is the first feature of words outside the lexicon."""
+    """Return the features of a distinct word, computed once; ``unknown`` is the first feature of words outside the
+    lexicon.
+    """
     features: tuple[int, ...] | None = entry.memo.get("features")
     if features is None:
         word = entry.word
@@ -60,7 +62,7 @@ def entry_features(entry: WordEntry, unknown: int) -> tuple[int, ...]:
 
 
 def feature_columns(texts: Sequence[ScannedText], unknown: int) -> FeatureColumns:
-    """The columns of texts that were scanned together."""
+    """Return the feature columns of texts that were scanned together."""
     owner = np.concatenate([np.zeros(0, np.int64), *(np.full(_clauses(text), n) for n, text in enumerate(texts))])
     if not len(owner):
         none = np.zeros(0, np.int64)
@@ -115,7 +117,7 @@ class FamilyMatcher:
     def match(
         self, texts: Sequence[ScannedText], columns: FeatureColumns, allowed: NDArray[np.bool_] | None = None
     ) -> list[set[Place]]:
-        """For each of n texts, the spans that match an ``allowed (rows,)`` name."""
+        """Find for each of n texts the spans that match an ``allowed (rows,)`` name."""
         spans: list[set[Place]] = [set() for _ in texts]
         places, before, at = _FeaturePlaces(columns), -1, dict[int, list[Place]]()
         for start in range(0, len(columns.owner), _CLAUSES):
@@ -129,10 +131,11 @@ class FamilyMatcher:
     def completed(
         self, words: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ``allowed (rows,)`` names that have a word of each of several sets, and their numbers of words ``(n,)``.
+        """Find the ``allowed (rows,)`` names that have a word of each of several sets, and their numbers of words
+        ``(n,)``.
 
-        ``words`` are the words of a span, each with all features that it may have. Of a name, other words are covered
-        by one of them too.
+        ``words`` are the words of a span, each with all features that it may have. One of them must cover each of the
+        other words of a name too.
         """
         possible = np.zeros(self._words.width, dtype=bool)
         possible[np.concatenate([np.zeros(0, np.int64), *words])] = True

@@ -1,11 +1,12 @@
 """The k nearest neighbours of each vector of a set, by Faiss: the first step of clustering.
 
 Compares all pairs of up to 50,000 distinct vectors, and divides larger sets into cells of about 256 vectors around
-k-means centres (IVF; Jégou et al. 2011, section IV). A search scans the near cells by codes of four bits per two
-dimensions (product quantisation, section II of the same paper; André et al. 2015 for the scan in registers), and
-compares several times k candidates again by the vectors themselves. Cells keep their size as the set grows; the number
-of scanned cells, and nearly the time per vector, grow with its fourth root. The search measures its recall on a sample
-and, below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even then.
+k-means centres (IVF; Jégou et al. 2011, section IV). A search scans the near cells by vectors compressed to four bits
+per two dimensions (product quantisation, section II of the same paper; André et al. 2015 for the scan in registers),
+and compares several times k candidates again by the vectors themselves. Cells keep their size as the set grows; the
+number of scanned cells, and nearly the time per vector, grow with its fourth root. The search measures its recall on a
+sample and, below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even
+then.
 """
 
 from __future__ import annotations
@@ -288,9 +289,9 @@ def _rank(vectors: _Vectors, queries: NDArray[np.int64], candidates: NDArray[np.
 def exact_cosines(
     queries: NDArray[np.float32], vectors: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Cosines ``(q, w)`` of queries ``(q, d)`` with the vectors at ``rows (q, w)``; all arrays are contiguous.
+    """Compute cosines ``(q, w)`` of queries ``(q, d)`` with vectors at ``rows (q, w)``; all arrays are contiguous.
 
-    Each cosine is one sum in a fixed order: equal pairs have equal cosines, in both directions.
+    Each cosine is one sum in a fixed order, so equal pairs have equal cosines, in both directions.
     """
     cosines = np.empty(rows.shape, dtype=np.float32)
     pointers = map(faiss().swig_ptr, (cosines, queries, vectors, rows))
@@ -299,6 +300,6 @@ def exact_cosines(
 
 
 def best_first(rows: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbours:
-    """The k rows of each query with the highest cosines, and the cosines; ties go to the lower row."""
+    """Return the k rows of each query with the highest cosines, and the cosines; ties go to the lower row."""
     order = np.lexsort((rows, -cosines), axis=1)[:, :k]
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)

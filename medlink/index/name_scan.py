@@ -70,7 +70,7 @@ class NameScanner:
         self._cached_names = lru_cache(_CACHED_SPANS)(self._names)
 
     def find(self, text: ScannedText) -> Iterator[NamedSpan]:
-        """The longest names at each word of a text."""
+        """Yield the longest names at each word of a text."""
         words, cache, numbers = text.words, self._cache_of(text.table), text.numbers.tolist()
         begins = text.table.column(self._key, lambda entry: cache.forms[entry.number].begins, bool)
         for at in text.where(begins):

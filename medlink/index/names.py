@@ -85,8 +85,8 @@ class NameTable:
     """Names, memory-mapped from a folder that :meth:`build` filled.
 
     ``numbered (rows,)`` marks the names that may contain a number. ``concept``, ``language``, ``source`` and
-    ``preferred`` are columns ``(entries,)``. ``rows`` lists the entries of each row, ``types`` the semantic types of
-    each concept.
+    ``preferred`` are columns ``(entries,)``. ``rows`` lists the entries of each row, and ``types`` lists the semantic
+    types of each concept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -124,21 +124,21 @@ class NameTable:
         }
 
     def concept_types(self, concept: int) -> tuple[str, ...]:
-        """Semantic types of a concept, by its row."""
+        """Return the semantic types of a concept, by its row."""
         return tuple(self.semantic_types[i] for i in self.types[concept])
 
     def spellings(self, row: int, tag: str) -> list[str]:
-        """Spellings of a row's name among its entries of one language."""
+        """Return the spellings of a row's name among its entries of one language."""
         return [self.texts[i] for i in self.rows[row] if self.languages[self.language[i]] == tag]
 
     def entries_of(self, rows: Array, selection: Selection | None = None) -> tuple[Array, Array]:
-        """Entries of many rows: ``position (m,)`` in ``rows`` and number of the entry ``(m,)``."""
+        """Return the entries ``(m,)`` of many rows, each with the ``position (m,)`` of its row in ``rows``."""
         position, entry = self.rows.take(rows)
         kept = slice(None) if selection is None else selection.entries[entry]
         return position[kept], entry[kept]
 
     def rows_of(self, concepts: Array) -> tuple[Array, Array]:
-        """Names of concepts: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
+        """Return the names of concepts: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
         wanted = np.zeros(len(self.concept_ids), dtype=bool)
         wanted[concepts] = True
         entry = np.flatnonzero(wanted[self.concept])
@@ -287,5 +287,5 @@ def _save_entries(
 
 
 def tags_of(languages: Iterable[str]) -> list[str]:
-    """BCP 47 tags of a filter's languages: ``de`` for ``ger``."""
+    """Return the BCP 47 tags of a filter's languages: ``de`` for ``ger``."""
     return [language_tag(language) or language for language in languages]

@@ -65,7 +65,7 @@ class Postings:
     def search(
         self, mentions: WordFeatures, wanted: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """For each of the mentions ``wanted (n,)``, the k most similar of the ``allowed (rows,)`` names.
+        """Find for each of the mentions ``wanted (n,)`` the k most similar of the ``allowed (rows,)`` names.
 
         Returns:
             Positions in ``wanted``, rows and cosines, each ``(m,)``: for each mention best first, ties by row; fewer

@@ -81,7 +81,7 @@ class Numbering:
 
     Args:
         count: number of rows.
-        keys: ``(count,)`` their keys, ascending; by default a row number is its own key.
+        keys: ``(count,)`` keys of the rows, ascending; by default a row number is its own key.
         new: number of rows that the main segment lacks; by default all.
     """
 
@@ -92,7 +92,7 @@ class Numbering:
         return numbers if self._keys is None else self._keys[numbers]
 
     def numbers(self, keys: Keys) -> NDArray[np.int64]:
-        """Row numbers of keys, -1 where this segment lacks the key."""
+        """Return the row numbers of keys, -1 where this segment lacks the key."""
         keys = np.asarray(keys, np.int64)
         if not self.count:
             return np.full(len(keys), -1)
@@ -106,7 +106,7 @@ class Numbering:
 
 
 def find_positions(strings: Sequence[str] | StringArray, main: Sequence[str] | StringArray) -> NDArray[np.int64]:
-    """Positions ``(n,)`` of sorted strings among the sorted strings of the main segment.
+    """Find the positions ``(n,)`` of sorted strings among the sorted strings of the main segment.
 
     A missing string gets ``~position``, with the position at which to insert it.
 

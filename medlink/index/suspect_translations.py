@@ -1,12 +1,12 @@
 """Suspect translations: names that mean another concept, by an error of the terminology.
 
-The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish names *Apatía* to cold skin. Such a
-name links a common word of notes to the wrong concept, with certainty. A name is suspect if all of this holds:
+The German names of a release of HPO give *Tachykardie* to pachygyria, and its Spanish names give *Apatía* to cold skin.
+Such a name links a common word of notes to the wrong concept, with certainty. A name is suspect if all of this holds:
 
 - it is not English, and the whole name is one finding of the lexicon;
 - the English headword of that finding is a name of other concepts, and no English name of its own concept means it;
-- the built-in encoder has it nearer to the headword than to each English name of its concept, by :data:`NEARER`, or by
-  :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
+- the built-in encoder embeds it nearer to the headword than to each English name of its concept, by :data:`NEARER`, or
+  by :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
 """
 
 from __future__ import annotations

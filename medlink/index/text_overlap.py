@@ -39,7 +39,7 @@ _NO_KIND = len(KINDS)  # kind of a word that is in the lexicon without a kind
 
 
 class TextCoverage(NamedTuple):
-    """For each of p pairs of texts, how much of one text the other covers.
+    """How much of one text the other text covers, for each of p pairs.
 
     Attributes:
         covered: ``(p,)`` share of the words, by weight.
@@ -108,7 +108,7 @@ class TextFeatures(FeatureStore):
     def compare_pairs(
         self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]
     ) -> tuple[TextCoverage, TextCoverage, NDArray[np.bool_]]:
-        """Coverage of both texts of each pair ``(p,)``, and whether their words include opposites."""
+        """Compute the coverage of both texts of each pair ``(p,)``, and whether their words include opposites."""
         firsts, first = np.unique(first_texts, return_inverse=True)
         seconds, second = np.unique(second_texts, return_inverse=True)
         left, right = self.of(firsts), self.of(seconds)

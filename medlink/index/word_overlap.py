@@ -63,7 +63,7 @@ class WordFeatures(NamedTuple):
 
 
 def features_of_word(word: AnalysedWord, unknown: int) -> list[tuple[int, float]]:
-    """The features of a word with their shares; ``unknown`` is the first feature of words outside the lexicon."""
+    """Return the features of a word and their shares; ``unknown`` is the first feature of words outside the lexicon."""
     shares = dict.fromkeys(word.meanings, 1.0)
     for part in word.parts:
         for meaning in part:
@@ -82,7 +82,7 @@ class FeatureExtractor:
         self._values = WordValues(lambda word: () if word.function else features_of_word(word, unknown))
 
     def extract(self, batch: AnalysedBatch, weights: Array | None = None) -> WordFeatures:
-        """The features of a batch of texts; without the ``weights`` of the features all words weigh 0."""
+        """Return the features of a batch of texts; without the ``weights`` of the features all words weigh 0."""
         position, feature, share = self._values.of(batch)
         words = np.unique(position)  # all but function words have features
         text = batch.owner[words]
@@ -208,14 +208,14 @@ class FeatureStore:
         return features
 
     def of(self, rows: NDArray[np.int64]) -> WordFeatures:
-        """The features of stored texts."""
+        """Return the features of stored texts."""
         text, word = self._words.take(rows)
         owner, at = self._features.take(word)
         weight, share = self._weight[word].astype(np.float32), self._share[at].astype(np.float32)
         return WordFeatures(text, weight, owner, self._feature[at].astype(np.int64), share)
 
     def weights(self, features: WordFeatures) -> NDArray[np.float32]:
-        """Weights ``(features,)`` of features, each times its share."""
+        """Return the weights ``(features,)`` of features, each times its share."""
         return np.asarray(self._weights[features.feature] * features.share, dtype=np.float32)
 
     def attributes(self, names: WordFeatures, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -229,7 +229,8 @@ class FeatureStore:
     def compare(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> tuple[PairWords, PairWords, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """The words of both sides of p pairs, masks of the features that both sides have, and a mask of opposed pairs.
+        """Return the words of both sides of p pairs, masks of the features that both sides have, and a mask of opposed
+        pairs.
 
         Arguments are those of :meth:`overlap`.
         """
@@ -279,20 +280,20 @@ class PairWords(NamedTuple):
 
     @classmethod
     def of(cls, features: WordFeatures, text: NDArray[np.int64]) -> PairWords:
-        """The words of the text ``(p,)`` of each pair."""
+        """Return the words of the text ``(p,)`` of each pair."""
         owner, word = RaggedArray.by_owner(features.text, int(text.max(initial=-1)) + 1).take(text)
         position, feature = RaggedArray.by_owner(features.word, len(features.text)).take(word)
         return cls(owner, word, position, feature, owner[position])
 
     def covered(self, features: WordFeatures, shared: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """How much of each word ``(w,)`` the ``shared (f,)`` features cover."""
+        """Compute how much of each word ``(w,)`` the ``shared (f,)`` features cover."""
         covered = np.bincount(self.position[shared], features.share[self.feature[shared]], len(self.word))
         return np.asarray(np.minimum(covered, 1), dtype=np.float32)
 
     def coverage(
         self, features: WordFeatures, text: NDArray[np.int64], covered: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Covered share, by weight, of the text ``(p,)`` of each pair, and its greatest uncovered weight."""
+        """Compute the covered share, by weight, of the text ``(p,)`` of each pair, and its greatest missing weight."""
         total = np.bincount(features.text, features.weight, int(text.max(initial=-1)) + 1)[text]
         weight, left = features.weight[self.word], np.zeros(len(text), dtype=np.float32)
         share = np.bincount(self.owner, weight * covered, len(text)) / np.maximum(total, 1e-9)
@@ -392,12 +393,12 @@ class NameFeatures(FeatureStore):
 
 
 def document_frequency(features: WordFeatures, width: int) -> NDArray[np.int64]:
-    """Number of texts with each feature ``(width,)``."""
+    """Count the texts with each feature ``(width,)``."""
     return np.bincount(np.unique(features.text[features.word] * width + features.feature) % width, minlength=width)
 
 
 def smooth_idf(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
-    """``1 + log((1 + n) / (1 + df))`` for ``count`` texts, as in scikit-learn's ``TfidfTransformer``."""
+    """Compute ``1 + log((1 + n) / (1 + df))`` for ``count`` texts, as in scikit-learn's ``TfidfTransformer``."""
     return np.asarray(1 + np.log((1 + count) / (1 + df)), dtype=np.float32)
 
 

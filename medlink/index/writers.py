@@ -54,7 +54,7 @@ class AddReport:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -71,7 +71,7 @@ class UpdateReport:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -92,7 +92,7 @@ def build_bundle(
 
     Args:
         folder: the bundle; created when it does not exist.
-        kb: knowledge base to copy in, or a folder with one. default: ``folder/kb.sqlite``, which is moved in, else the
+        kb: knowledge base to copy in, or a folder with one; default: ``folder/kb.sqlite``, which is moved in, else the
             bundle's own knowledge base with all additions.
         encoder: name for :func:`medlink.models.load_encoder`; default: the encoder of the bundle, else the built-in
             one.

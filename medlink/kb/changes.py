@@ -45,7 +45,7 @@ _BATCH = 500  # changes whose preferred names are looked up in one query
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference.
+    """One difference between two knowledge bases.
 
     Attributes:
         change: one of :data:`KINDS`.

@@ -27,7 +27,7 @@ def json_values(parameter: str) -> sa.Select[Any]:
 
 
 def in_language(column: sa.ColumnElement[str], tag: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """SQL version of :func:`medlink.language.tags.wanted` for one tag.
+    """Build the SQL version of :func:`medlink.language.tags.wanted` for one tag.
 
     A language matches its regions and a region its language; a name without a language matches every tag.
     """

@@ -179,7 +179,7 @@ class KnowledgeBase:
         return self.preferred_names([concept_id], language).get(concept_id)
 
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
-        """Like :meth:`preferred_name`, for many concepts in one query; unknown ids are left out."""
+        """Return the names that :meth:`preferred_name` gives for many concepts, in one query; leave out unknown ids."""
         ids, tag = list(dict.fromkeys(concept_ids)), resolve_language(language) or None
         by_concept: dict[str, dict[str, str]] = {concept_id: {} for concept_id in ids}
         for concept_id, name_language, text in self._reader.rows(queries.PREFERRED, concept_ids=json.dumps(ids)):
@@ -309,7 +309,7 @@ class KnowledgeBase:
         return list(starmap(Mapping, self._reader.rows(queries.MAPPINGS, concept_id=concept_id)))
 
     def mappings_of(self, concept_ids: Iterable[str]) -> dict[str, list[Mapping]]:
-        """Like :meth:`mappings`, for many concepts in one query; concepts without a code are left out."""
+        """Return the mappings of many concepts in one query; concepts without a code are left out."""
         ids = _json_ids(concept_ids)
         by_concept: dict[str, list[Mapping]] = {}
         for mapping in starmap(Mapping, self._reader.rows(queries.MAPPINGS_OF, concept_ids=ids)):

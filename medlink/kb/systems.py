@@ -21,7 +21,7 @@ _URL_SEPARATORS = re.compile(r"[/:#]+")
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A code system.
+    """A known code system, with its prefix, URLs and other names.
 
     Attributes:
         name: its name as a source and in mappings.

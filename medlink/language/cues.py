@@ -71,21 +71,21 @@ class Token(NamedTuple):
 
     @property
     def is_mark(self) -> bool:
-        """Whether it has neither letters nor digits."""
+        """Whether the token has neither letters nor digits."""
         return not self.low[:1].isalnum()
 
 
 def parts(text: str) -> list[str]:
     """Split a text into words and marks; only blanks lie between them.
 
-    Hyphens, slashes and dots separate words, an apostrophe inside a word does not. A number with one decimal comma or
-    dot is a word, and so is a run of at least :data:`RULE` equal marks.
+    Hyphens, slashes and dots separate words, but an apostrophe inside a word does not. A number with one decimal comma
+    or dot is a word, and so is a run of at least :data:`RULE` equal marks.
     """
     return [match[0] for match in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
 
 
 def words(text: str) -> list[Token]:
-    """The tokens of a text, as :func:`parts` splits it."""
+    """Return the tokens of a text, as :func:`parts` splits it."""
     tokens, end, new = list[Token](), 0, tuple.__new__  # faster than the constructor of a NamedTuple
     split = parts(text)
     known = {part: (part if part.isascii() else spelling(part)) for part in set(split)}
@@ -98,12 +98,12 @@ def words(text: str) -> list[Token]:
 
 
 def spelling(token: str) -> str:
-    """The spelling for comparison: composed, with straight apostrophes, without invisible characters."""
+    """Return the spelling for comparison: composed, with straight apostrophes, without invisible characters."""
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", _APOSTROPHE.sub("'", token))) or token
 
 
 def is_number(low: str) -> bool:
-    """Whether a word is a whole or decimal number without letters: ``7`` or ``7,5``, not ``7h``."""
+    """Return whether a word is a whole or decimal number without letters: ``7`` or ``7,5``, not ``7h``."""
     return low[:1].isdecimal() and (low.isdecimal() or low.replace(",", "").replace(".", "").isdecimal())
 
 
@@ -117,16 +117,16 @@ class Text:
             self.places[token.low].append(at)
 
     def places_of(self, lows: Collection[str]) -> list[int]:
-        """The positions of all these tokens, in order."""
+        """Return the positions of all these tokens, in order."""
         return sorted([at for low in self.places.keys() & lows for at in self.places[low]])
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of the tokens from ``start`` up to ``end``."""
+        """Return the characters of the tokens from ``start`` up to ``end``."""
         return self.words[start].start, self.words[end - 1].end
 
 
 def any_within(places: Sequence[int], start: int, end: int) -> bool:
-    """Whether one of the ascending positions is in ``range(start, end)``."""
+    """Return whether one of the ascending positions is in ``range(start, end)``."""
     at = bisect_left(places, start)
     return at < len(places) and places[at] < end
 
@@ -155,7 +155,8 @@ class PhraseMatch(NamedTuple, Generic[_V]):
 class Phrases(Generic[_V]):
     """A prefix tree of phrases with values.
 
-    A word with a capital matches itself only, any other word in any case, and ``#`` behind the first word any number.
+    A word with a capital matches only itself, and any other word matches in any case. After the first word, ``#``
+    matches any number.
     """
 
     def __init__(self) -> None:
@@ -199,7 +200,7 @@ class Phrases(Generic[_V]):
         return followers
 
     def at(self, words: Sequence[Token], start: int) -> Iterator[tuple[int, list[_V]]]:
-        """The ends of the phrases that begin at a token, with their values."""
+        """Yield the ends of the phrases that begin at a token, with their values."""
         nodes = [self._root]
         for place in range(start, len(words)):
             _, _, text, low = words[place]
@@ -229,7 +230,7 @@ class Cue(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A cue in two halves, the first of them; ``number`` identifies the second in :attr:`Cues.seconds`."""
+    """The first half of a cue in two halves; ``number`` identifies the second half in :attr:`Cues.seconds`."""
 
     number: int
     cue: Cue
@@ -249,17 +250,17 @@ class ScopeRules(Rules):
     Attributes:
         joins: words that join the members of a list.
         either: joining words of alternatives.
-        grades: words that begin a present finding, even behind a comma ("no rales, mild edema").
-        abbreviated: words behind which a dot ends no sentence.
-        cut_to: letters of a word behind which a dot before a small letter ends no sentence.
-        ordinals: whether a dot behind a number ends no sentence.
+        grades: words that begin a present finding, even after a comma ("no rales, mild edema").
+        abbreviated: words after which a dot ends no sentence.
+        cut_to: letters of a word after which a dot before a small letter ends no sentence.
+        ordinals: whether a dot after a number ends no sentence.
         dated: words in the date of a heading.
         without: denials of a single word in a list ("nausea without emesis, vertigo").
         passing: patterns of findings that pass, such as an infarct.
         lasting: patterns of those among them that last ("chronic sinusitis").
         since: words before the year in which something lasting began.
         nothing: words in the line of a heading whose section is empty.
-        adverbs: patterns of words between a mention and the denial behind it ("fever currently none").
+        adverbs: patterns of words between a mention and the denial after it ("fever currently none").
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
         measured: such words only before a number ("mit 15 mm verdickt").
@@ -308,7 +309,7 @@ class Effect(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """One row of ``absences.tsv``: the absent findings, and whether a noun behind the word is only their site."""
+    """One row of ``absences.tsv``: the absent findings, and whether a noun after the word is only their site."""
 
     terms: tuple[str, ...]
     of_place: bool
@@ -343,7 +344,7 @@ class Absences(Phrases[Absent]):
         return sorted(matches, key=lambda match: match[:2])
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
-        """Start and end, in characters, of such words in a text, with the finding; one item for each finding."""
+        """Yield start and end, in characters, of such words in a text, each with the finding that it denies."""
         matches = self.found(text)
         longest = {start: end for start, end, _ in matches}  # the last match of a start is the longest
         return [
@@ -354,7 +355,7 @@ class Absences(Phrases[Absent]):
         ]
 
     def is_derived(self, word: str) -> bool:
-        """Whether only the ending of a word denies something, so that it may be no finding: *gebührenfrei*."""
+        """Return whether only the ending of a word denies something, so that it may be no finding: *gebührenfrei*."""
         low = word.casefold()
         return low.endswith(self._endings) and low not in self._root
 
@@ -392,7 +393,7 @@ def _check_cue(row: Row) -> None:
 
 @per_language
 def headings(data: Language) -> Phrases[str]:
-    """The headings of a language with their kinds of section."""
+    """Return the headings of a language with their kinds of section."""
     phrases: Phrases[str] = Phrases()
     for row in rows(data.table("sections"), "heading", "kind", "source"):
         _one_of(row, "kind", [*effects(), SYSTEM])
@@ -403,7 +404,7 @@ def headings(data: Language) -> Phrases[str]:
 
 @per_language
 def absences(data: Language) -> Absences:
-    """The words of a language that deny a finding."""
+    """Return the words of a language that deny a finding."""
     table = Absences()
     for row in rows(data.table("absences"), "word", "finding", "before", "source"):
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
@@ -418,13 +419,13 @@ def absences(data: Language) -> Absences:
 
 
 def scopes(language: str) -> ScopeRules:
-    """The rules of a language for the ends of clauses and headings."""
+    """Return the rules of a language for the ends of clauses and headings."""
     return language_data(language).read("scopes", ScopeRules)
 
 
 @cache
 def effects() -> dict[str, Effect]:
-    """Effects by kind of section."""
+    """Return the effects on qualifiers by kind of section."""
     return {
         kind: Effect(entry.get("temporality", ""), entry.get("experiencer", ""))
         for kind, entry in read_json(SHIPPED / "sections.json").items()

@@ -31,7 +31,7 @@ _MAY_HAVE_MARKER = re.compile(r"\d|\b(?:[a-z]|[ivx]+[abc]?)\b")
 
 
 def normalise_all(texts: Sequence[str]) -> list[str]:
-    """``[normalise(text) for text in texts]``, several times as fast for lists of thousands."""
+    """Compute ``[normalise(text) for text in texts]``, several times as fast for lists of thousands."""
     lines = [text.replace("\n", " ") for text in texts]
     non_ascii = [at for at, line in enumerate(lines) if not line.isascii()]
     transliterated = "\n".join([lines[at] for at in non_ascii]).translate(_transliterations()).split("\n")
@@ -84,7 +84,7 @@ def _words() -> frozenset[str]:
 
 
 def markers(form: str) -> list[str]:
-    """Markers of a normalised text (:func:`medlink.language.text.normalise`), with repetitions.
+    """Return the markers of a normalised text (:func:`medlink.language.text.normalise`), with repetitions.
 
     Roman numerals up to twenty are numbers, and leading zeros do not count. An "a" is a marker only at the end of the
     text: elsewhere it is mostly a word.

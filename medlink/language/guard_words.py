@@ -48,7 +48,7 @@ class Acts:
     rests: frozenset[str]
 
     def differ(self, other: Acts) -> bool:
-        """Whether two terms differ in acts: they share no named act, or only one has acts and the rest is equal."""
+        """Tell whether terms differ in acts: they share no named act, or only one has acts and the rest is equal."""
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
@@ -103,7 +103,7 @@ class GuardReader:
         return Reading(values, *self.negated(term, language), self.acts(term, language))
 
     def values(self, term: str, language: str = "") -> Values:
-        """The values of a term, the same in every language; without negation, which is compared by pairs."""
+        """Return the values of a term, the same in every language, without negation, which is compared by pairs."""
         languages = self._guarded(language)
         if self._unread(languages)[0].search(term):
             for data in languages:
@@ -120,11 +120,12 @@ class GuardReader:
         return frozenset(values)
 
     def negated(self, term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
-        """Words that a term may negate and words that it asserts, both inflected and exact.
+        """Return the words that a term may negate and the words that it asserts, each in stemmed and exact form.
 
         The exact form lets "sin hematuria" match English "hematuria", which has another stem. A negator applies to the
         next word, skipping words such as "evidence of" and "akuter" unless one of them ends the term. A word with a
-        negating prefix is asserted, and its rest negated: only the other term shows whether the prefix negates.
+        negating prefix is asserted, and its rest is negated, because only the other term shows whether the prefix
+        negates.
         """
         negated, asserted, plain = set[str](), set[str](), _exact(term).split()
         languages = self._guarded(language)
@@ -148,7 +149,7 @@ class GuardReader:
         return frozenset(negated), frozenset(asserted - negated)
 
     def acts(self, term: str, language: str = "") -> Acts:
-        """The acts of a term."""
+        """Return the acts of a term."""
         languages = self._guarded(language)
         acts: set[str] = set()
         if self._unread(languages)[1].search(term):

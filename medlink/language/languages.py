@@ -105,7 +105,7 @@ class WordList(Rules):
 
 
 class Persons(WordList):
-    """``persons.json``: ``words`` before the name of a person, and ``births`` behind it, before a date of birth."""
+    """``persons.json``: ``words`` before the name of a person, and ``births`` between the name and a date of birth."""
 
     births: tuple[str, ...] = ()
 
@@ -147,7 +147,7 @@ class GuardRules(Rules):
 
     @cached_property
     def some(self) -> re.Pattern[str]:
-        """All values as one pattern."""
+        """A pattern that matches any of the values."""
         return any_of(pattern for patterns in self.kinds.values() for pattern in patterns.values())
 
 
@@ -168,7 +168,7 @@ class ActRules(Rules):
 
     @cached_property
     def some(self) -> re.Pattern[str]:
-        """All acts as one pattern."""
+        """A pattern that matches any of the acts."""
         return any_of(self.acts.values())
 
 
@@ -180,7 +180,7 @@ class Row(dict[str, str]):
         self.path, self.line = path, line
 
     def error(self, message: str, remedy: str) -> InputError:
-        """The error for a wrong cell of this row."""
+        """Return the error for a wrong cell of this row."""
         return InputError(message, path=self.path, line=self.line, remedy=remedy)
 
 
@@ -223,11 +223,11 @@ class Language:
         self.tag, self._folder = tag, folder
 
     def file(self, name: str) -> Path | None:
-        """Path of a JSON file, given without its ending; ``None`` if the folder lacks it."""
+        """Return the path of a JSON file, given without its ending; ``None`` if the folder lacks it."""
         return self._path(f"{name}.json")
 
     def table(self, name: str) -> Path | None:
-        """Path of a table, given without ``.tsv``; ``None`` if the folder lacks it."""
+        """Return the path of a table, given without ``.tsv``; ``None`` if the folder lacks it."""
         return self._path(f"{name}.tsv")
 
     def _path(self, name: str) -> Path | None:
@@ -235,7 +235,7 @@ class Language:
         return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
-        """Read a file of the folder; the defaults of ``model`` if the folder lacks it.
+        """Read a file of the folder, or return the defaults of ``model`` if the folder lacks the file.
 
         Raises:
             ConfigError: the file is not JSON, or a field is unknown, without a source, or of another type.
@@ -284,7 +284,7 @@ class Language:
         return self.read("articles", ArticleRules)
 
     def words(self, name: str) -> frozenset[str]:
-        """The words of a :class:`WordList` file."""
+        """Return the words of a :class:`WordList` file."""
         return self.read(name, WordList).words
 
     @cached_property
@@ -315,7 +315,7 @@ class Language:
 
 
 def languages() -> tuple[str, ...]:
-    """Tags of the languages with a folder, in alphabetical order."""
+    """Return the tags of the languages with a folder, in alphabetical order."""
     return tuple(_all_languages())
 
 
@@ -324,7 +324,7 @@ def shipped_languages() -> tuple[Language, ...]:
 
 
 def language_data(language: str) -> Language:
-    """Data of a language (BCP 47; its region is ignored); all defaults where it has no folder."""
+    """Return the data of a language (BCP 47; its region is ignored); all defaults where it has no folder."""
     return _all_languages().get(base(language), _UNKNOWN)
 
 
@@ -340,14 +340,14 @@ def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """The languages whose guards apply to a term: its own if it has a folder, else all with guards."""
+    """Return the languages whose guards apply to a term: its own if it has a folder, else all with guards."""
     every = _all_languages()
     own = every.get(base(language))
     return (own,) if own else tuple(data for data in every.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Case-folded words that alone are no mention: those of the language's folder, else of spaCy."""
+    """Return the case-folded words that alone are no mention: those of the language's folder, else of spaCy."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")

@@ -16,8 +16,9 @@ _MENTION = "<>"
 class NoMentions:
     """The phrases of one language (``no_mentions.tsv``).
 
-    In a phrase with ``<>`` that sign stands for a mention: ``screening for <>``, ``<> prophylaxis``, and with letters
-    right behind it for a word that ends so, ``<>sprechstunde``. A phrase without it excludes all mentions inside.
+    In a phrase with ``<>`` that sign stands for a mention: ``screening for <>``, ``<> prophylaxis``. With letters right
+    after it, it stands for a word with this ending: ``<>sprechstunde``. A phrase without the sign excludes all mentions
+    inside.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class NoMentions:
                 self._behind.add(behind.strip(), self._count)
 
     def inside(self, text: Text) -> Callable[[int, int], bool]:
-        """A predicate of start and end, in characters: whether no span there is a mention."""
+        """Return a predicate of start and end, in characters, that tells whether no span there is a mention."""
         spans = sorted({text.span(start, end) for start, end, _ in self._whole.found(text)})
         starts = [start for start, _ in spans]
         ends = list(accumulate((end for _, end in spans), max))
@@ -80,7 +81,7 @@ class NoMentions:
 
 @per_language
 def no_mentions(data: Language) -> NoMentions:
-    """The phrases of a language; none without a table. InputError where a row cannot be read."""
+    """Return the phrases of a language; none without a table. InputError where a row cannot be read."""
     found = NoMentions()
     for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
         phrases = alternatives(row["phrase"])

@@ -24,7 +24,7 @@ _CODES = frozenset(get_args(FamilyMember))
 
 @per_language
 def relatives(data: Language) -> Phrases[str]:
-    """The phrases of a language for relatives and ages, with their codes; none without a table.
+    """Return the phrases of a language for relatives and ages, with their codes; none without a table.
 
     InputError where a row cannot be read.
     """

@@ -1,8 +1,8 @@
 """Scan texts: tokens, analysed words, clauses and phrases; each distinct word is analysed once.
 
 All running text is tokenised here. A token is a word or a mark. Words are split as
-:func:`medlink.language.text.normalise` splits names: hyphens, slashes and punctuation separate them, an apostrophe
-inside a word does not, a decimal number is one word, and a plus belongs to a formula (*CD4+*). A run of eight or more
+:func:`medlink.language.text.normalise` splits names: hyphens, slashes and punctuation separate them, but an apostrophe
+inside a word does not. A decimal number is one word, and a plus belongs to a formula (*CD4+*). A run of eight or more
 equal marks is one token.
 """
 
@@ -78,7 +78,7 @@ class WordTable:
         self._lists: dict[Any, tuple[array[int], array[int]]] = {}
 
     def column(self, key: Any, value: Callable[[WordEntry], Any], dtype: DTypeLike) -> NDArray[Any]:
-        """A value, or a row of values, for each word ``(words, ...)``; ``key`` names the column."""
+        """Return a value, or a row of values, for each word ``(words, ...)``; ``key`` names the column."""
         column = self._columns.get(key)
         count = 0 if column is None else len(column)
         if column is None or count < len(self.entries):
@@ -87,7 +87,7 @@ class WordTable:
         return column
 
     def lists(self, key: Any, values: Callable[[WordEntry], Iterable[int]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """A list of numbers for each word, as offsets ``(words + 1,)`` and numbers; ``key`` names the column."""
+        """Return a list of numbers for each word, as offsets ``(words + 1,)`` and numbers; ``key`` names the column."""
         offsets, numbers = self._lists.setdefault(key, (array("q", [0]), array("q")))
         for entry in self.entries[len(offsets) - 1 :]:
             numbers.extend(values(entry))
@@ -136,7 +136,7 @@ class ScannedText:
         return np.fromiter([word[3].number for word in self.words], np.int64, len(self.words))
 
     def where(self, column: NDArray[Any]) -> list[int]:
-        """The words for which a column of the table is true."""
+        """Return the words for which a column of the table is true."""
         positions: list[int] = np.flatnonzero(column[self.numbers]).tolist()
         return positions
 
@@ -147,29 +147,29 @@ class ScannedText:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The first character of each word."""
+        """The position of the first character of each word."""
         return [word.start for word in self.words]
 
     @cached_property
     def ends(self) -> list[int]:
-        """The character behind the last of each word."""
+        """The position after the last character of each word."""
         return [word.end for word in self.words]
 
     def place(self, start: int, end: int) -> Place:
-        """The words that a span of characters touches."""
+        """Return the span of words that a span of characters touches."""
         first = bisect_right(self.ends, start)
         return first, max(bisect_left(self.starts, end), first)
 
     def span(self, place: Place) -> tuple[int, int]:
-        """The characters of some words."""
+        """Return the span of characters of some words."""
         return self.words[place[0]].start, self.words[place[1] - 1].end
 
     def written(self, place: Place) -> str:
-        """The text of some words."""
+        """Return the text of some words."""
         return self.text[self.words[place[0]].start : self.words[place[1] - 1].end]
 
     def meanings(self, place: Place) -> tuple[int, ...]:
-        """The meanings of a single word or of a phrase."""
+        """Return the meanings of a single word or of a phrase."""
         return self.words[place[0]].meanings if place[1] - place[0] == 1 else self.phrases.get(place, ())
 
 

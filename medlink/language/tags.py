@@ -48,7 +48,7 @@ def named_tag(code: str) -> str:
 
 
 def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
-    """The tags of a language filter; ``None`` passes every language.
+    """Return the tags of a language filter; ``None`` passes every language.
 
     Raises:
         ConfigError: a language is unknown, or the filter is empty.
@@ -64,12 +64,12 @@ def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
 
 
 def base(language: str) -> str:
-    """A tag without its region."""
+    """Return a tag without its region."""
     return language.partition("-")[0].lower()
 
 
 def wanted(language: str, languages: Collection[str] | None) -> bool:
-    """Whether a name of ``language`` passes a filter; all filters by language use this rule.
+    """Return whether a name of ``language`` passes a filter; all filters by language use this rule.
 
     A language includes its regions, and a region its language: ``de`` passes ``de-at``, and ``de-at`` passes ``de``,
     but not ``de-ch``. A name without a language passes every filter. Without a filter, or with an empty one, everything

@@ -66,7 +66,7 @@ class Token(NamedTuple):
 
 @cache
 def greek_names() -> dict[int, str]:
-    """Latin names of the Greek letters, from their Unicode names."""
+    """Return the Latin names of the Greek letters, from their Unicode names."""
     names = {code: unicodedata.name(chr(code), "") for code in range(0x370, 0x400)}
     letter = re.compile(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?([A-Z]+)(?: WITH .*)?")
     # Unicode, like ISO 10646, spells lambda without its b
@@ -89,7 +89,7 @@ def strip_accents(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """The exact form of a name: NFKC, case folded, without accents, hyphens, apostrophes and possessives.
+    """Return the exact form of a name: NFKC, case folded, without accents, hyphens, apostrophes and possessives.
 
     Greek letters become their names, ß becomes ss, a decimal comma becomes a point.
     """
@@ -111,18 +111,18 @@ def without_marks(text: str) -> str:
 
 
 def is_short(text: str) -> bool:
-    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
+    """Return whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
     return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
 
 
 def spelling(text: str) -> str:
-    """The spelling of a name in lower case, with its accents: ä is not a."""
+    """Return the spelling of a name in lower case, with its accents: ä is not a."""
     return unicodedata.normalize("NFC", text).lower().strip()
 
 
 @lru_cache(maxsize=64)
 def elision(data: Language) -> re.Pattern[str] | None:
-    """Pattern of an elided word and its apostrophe; ``None`` for a language without elision."""
+    """Return the pattern of an elided word and its apostrophe; ``None`` for a language without elision."""
     if not data.articles.elision:
         return None
     return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
@@ -164,7 +164,7 @@ def _all_parts(text: str, data: Language) -> list[str]:
 
 
 def exact_words(text: str, language: str) -> list[Token]:
-    """The words of a running text in their exact form, split as by :func:`normalise`, without elided words."""
+    """Return the words of a running text in their exact form, split as by :func:`normalise`, without elided words."""
     words = _words(text, elision(language_data(language)))
     return [Token(start, end, part) for start, end, word in words for part in normalise(word).split()]
 
@@ -207,7 +207,7 @@ class Inflector:
     """Inflected forms of texts of one language (BCP 47); a language without a folder has the common rules.
 
     An inflector caches words only as long as it lives, as they may be of patients. ``formed`` gives the parts of a
-    word: exact form, inflected form, and inflected form behind a numeral cue where that differs.
+    word: exact form, inflected form, and inflected form after a numeral cue where that differs.
     """
 
     def __init__(self, language: str) -> None:
@@ -218,10 +218,10 @@ class Inflector:
         self.formed = lru_cache(_CACHED)(self._formed)
 
     def tokens(self, text: str) -> list[Token]:
-        """The inflected form of a running text, word by word, with offsets.
+        """Return the inflected form of a running text, word by word, with offsets.
 
         Letters and digits are separated (``T2`` is ``t 2``). Roman numerals become digits; a single I, V or X does so
-        only behind a word such as *type* or *Stadium* (``numeral_cues``), because vitamin C and factor X are names.
+        only after a word such as *type* or *Stadium* (``numeral_cues``), because vitamin C and factor X are names.
         Words of four and more letters are stemmed (Snowball).
         """
         return [Token(*token) for token in self._read(text)]
@@ -241,26 +241,28 @@ class Inflector:
         )
 
     def words(self, text: str) -> list[str]:
-        """The inflected form of a text, word by word."""
+        """Return the inflected form of a text, word by word."""
         return [form for _, _, form in self._read(text)]
 
     def form(self, text: str) -> str:
-        """The inflected form of a text as one string."""
+        """Return the inflected form of a text as one string."""
         return " ".join(self.words(text))
 
     def word(self, word: str) -> str:
-        """The inflected form of a single word in its exact form: as :meth:`form`, but faster and uncached."""
+        """Return the inflected form of a word given in its exact form, like :meth:`form`, but faster and uncached."""
         if not (word.isascii() and word.isalpha()):
             return self.form(word)
         return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stem(word)
 
     def gap(self, between: str) -> str:
-        """The text between two words, with any elided word removed."""
+        """Return the text between two words, with any elided word removed."""
         return between if self._elided is None else self._elided.sub("", between)
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """The exact form of a name, and those of its other spellings (``transcriptions`` of the language, or of all)."""
+    """Return the exact form of a name, and those of its other spellings (``transcriptions`` of the language, or of
+    all).
+    """
     plain = normalise(text)
     spellings = [_spelling(language_data(tag)) for tag in (languages() if language is None else (language,))]
     others = (" ".join(map(spelling.plain, plain.split())) for spelling in spellings)
@@ -268,7 +270,7 @@ def variants(text: str, language: str | None = None) -> list[str]:
 
 
 def is_inflection(first: str, second: str, language: str) -> bool:
-    """Whether two strings with the same inflected form differ by inflection only.
+    """Return whether two strings with the same inflected form differ by inflection only.
 
     A stemmer also joins a noun with derived adjectives and verbs (*pain* and *painful*). Here each pair of words must
     differ by no more than ``inflections`` of the language (without accents), or be the same number.
@@ -290,18 +292,18 @@ def is_inflection(first: str, second: str, language: str) -> bool:
 
 
 def same_letters(first: str, second: str, language: str) -> bool:
-    """Whether two strings agree in the ``letters`` of a language, which differ though the exact form folds them."""
+    """Tell whether two strings agree in the ``letters`` of a language, which the exact form would fold."""
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (first, second)]
     return all(folded[0].count(letter) == folded[1].count(letter) for letter in language_data(language).forms.letters)
 
 
 def has_number(norm: str) -> bool:
-    """Whether an exact form has a digit or what looks like a roman numeral: faster than :func:`numerals`."""
+    """Return whether an exact form has a digit or what looks like a roman numeral, faster than :func:`numerals`."""
     return _MAYBE_NUMBER.search(norm) is not None
 
 
 def numerals(text: str, language: str = "") -> frozenset[str]:
-    """The numbers in a text, roman ones as digits; a mention and its name must agree in them."""
+    """Return the numbers in a text, roman ones as digits; a mention and its name must agree in them."""
     data = language_data(language or "en")
     numbers, previous = set[str](), ""
     for part in _all_parts(text, data):

@@ -51,7 +51,7 @@ class Limit(NamedTuple):
         return self.side in ("below", "to")
 
     def holds(self, number: float) -> bool:
-        """Whether a value, in the unit of the limits, is beyond the limit."""
+        """Return whether a value, in the unit of the limits, is beyond the limit."""
         if self.number is None:
             return False
         if number == self.number:
@@ -60,15 +60,15 @@ class Limit(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A measure.
+    """A measure, such as body temperature, with its units and the range of plausible values.
 
     Attributes:
         of_blood: whether it is measured in blood.
         units: units, the first being that of the limits.
         bare: possible units of a number without a unit.
-        lowest: least possible value of a human being, in the first unit.
-        highest: greatest possible value, in the first unit.
-        unit: pattern of a unit behind a number.
+        lowest: lowest possible value in a human being, in the first unit.
+        highest: highest possible value, in the first unit.
+        unit: pattern of a unit that follows a number.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Measure(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A measure by one of its names; a ``symbol`` without a unit or flag behind it may mean something else.
+    """A measure by one of its names; a ``symbol`` without a unit or flag after it may mean something else.
 
     ``written`` is the spelling of a name that is another word in other capitals.
     """
@@ -151,11 +151,11 @@ class ValueWords:
             self.names.setdefault(key(word), []).append(Called(measure, symbol, written))
 
     def finding(self, limit: Limit) -> tuple[str, ...]:
-        """Names of the finding beyond a limit, in the language and in English."""
+        """Return the names of the finding beyond a limit, in the language and in English."""
         return (*self._findings.get(limit.finding[0], ()), *limit.finding)
 
     def phrases(self, *kinds: str) -> str:
-        """Pattern of the words of some kinds, the longest first, without word boundaries."""
+        """Build a pattern of the words of some kinds, the longest first, without word boundaries."""
         return any_phrase(word for kind in kinds for word in self._phrases[kind])
 
 
@@ -164,7 +164,7 @@ def _whole(pattern: str) -> re.Pattern[str]:
 
 
 def key(text: str) -> tuple[str, ...]:
-    """The words of a name, for comparison.
+    """Return the words of a name, for comparison.
 
     >>> key("Temp."), key("γ-GT"), key("K+")
     (('temp',), ('γ', 'gt'), ('k', '+'))
@@ -173,21 +173,21 @@ def key(text: str) -> tuple[str, ...]:
 
 
 def any_phrase(words: Iterable[str]) -> str:
-    """Pattern of any of the words, the longest first; blanks are optional, and µ has several characters."""
+    """Build a pattern of any of the words, the longest first; blanks are optional, and µ has several characters."""
     ordered = sorted(set(words), key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace(r"\ ", f"{BLANK}?").replace("µ", "[µμu]") for word in ordered) or "(?!)"
 
 
 @per_language
 def value_words(data: Language) -> ValueWords | None:
-    """The words of a language, ``None`` without ``values.tsv``; InputError where a row cannot be read."""
+    """Return the words of a language, ``None`` without ``values.tsv``; InputError where a row cannot be read."""
     path = data.table("values")
     return None if path is None else ValueWords(path)
 
 
 @cache
 def measures() -> dict[str, Measure]:
-    """All measures with their limits, by name."""
+    """Return all measures with their limits, by name."""
     spellings = {
         row["unit"]: alternatives(row["spellings"]) for row in rows(SHIPPED / "units.tsv", "unit", "spellings")
     }

@@ -19,7 +19,7 @@ class Calibration(Protocol):
     """Maps rank scores to the proportion of such links that are right."""
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
-        """Scores ``(p,)`` in [0, 1]; for one mention and value of ``named`` a higher rank never scores lower.
+        """Compute scores ``(p,)`` in [0, 1]; for one mention and value of ``named`` a higher rank never scores lower.
 
         Args:
             rank: rank scores ``(p,)``.
@@ -44,7 +44,7 @@ class Curves:
 
     Args:
         alike: curve for mentions that merely resemble the name.
-        named: curve for mentions that are the name: they are right far more often at the same rank.
+        named: curve for mentions that are the name, which are right far more often at the same rank.
         named_least: lowest rank score of such names in training; lower ranks are raised to it.
         rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names, which
             would look unrivalled in a small terminology.
@@ -69,6 +69,6 @@ class Curves:
         return curve
 
     def clip(self, rank: Floats, margin: Floats, named: Bools) -> tuple[Floats, Floats]:
-        """Ranks and margins ``(p,)`` clipped to the range that the curves were fitted on."""
+        """Clip ranks and margins ``(p,)`` to the range that the curves were fitted on."""
         margin = np.where(named, np.maximum(margin, 0), np.minimum(margin, rank - self.rival))
         return np.where(named, np.maximum(rank, self.named_least), rank), np.clip(margin, -MAX_MARGIN, MAX_MARGIN)

@@ -37,8 +37,10 @@ class Mention:
         language: BCP 47 tag, ``None`` if unknown.
         expanded: long form of an abbreviation, linked in place of ``text``.
         match: names that equal ``text``, if already looked up.
-        confidence: probability that the best concept is right, given the text around; becomes its score.
-        learned_id: id of the concept learned for it. It is the first candidate, unless the options exclude it.
+        confidence: probability that the best concept is right, given the text around the mention; it becomes the score
+            of that concept.
+        learned_id: id of the concept learned for it. This concept is the first candidate, unless the options exclude
+            it.
     """
 
     text: str
@@ -83,7 +85,7 @@ class QueryBatch:
 
     @cached_property
     def equal_names(self) -> list[Mapping[int, str]]:
-        """For each mention the names equal to it, exactly or in another inflection, with their routes."""
+        """The names equal to each mention, exactly or in another inflection, with their routes."""
         equal = []
         for at, text in enumerate(self.texts):
             names = None if self.matches is None else self.matches[at]
@@ -96,7 +98,7 @@ class QueryBatch:
 
     @cached_property
     def first_names(self) -> Keys:
-        """For each mention ``(n,)`` the first name equal to it, exact before inflected; -1 for none."""
+        """The first name equal to each mention ``(n,)``, exact before inflected, -1 for none."""
         return np.array(
             [min(names, key=lambda name: (names[name] != "exact", name), default=-1) for names in self.equal_names],
             np.int64,
@@ -122,7 +124,7 @@ class QueryBatch:
         return vectors
 
     def equal_pairs(self) -> CandidatePairs:
-        """Mentions with the names equal to them, exactly or in another inflection."""
+        """Pair the mentions with the names equal to them, exactly or in another inflection."""
         pairs = [
             (i, name, ROUTES.index(route)) for i, names in enumerate(self.equal_names) for name, route in names.items()
         ]
@@ -130,18 +132,18 @@ class QueryBatch:
         return CandidatePairs(np.array(mention, np.int64), np.array(name, np.int64), np.array(route, np.int64))
 
     def word_pairs(self) -> CandidatePairs:
-        """Mentions that equal no name, with the names that share most of their word families."""
+        """Pair the mentions that equal no name with the names that share the most of their word families."""
         position, name = self.index.by_words(self.word_features, self.unnamed, self.k, self.selection)
         return _pairs(self.unnamed[position], name, WORDS)
 
     def neighbour_pairs(self) -> CandidatePairs:
-        """Mentions equal to a name, with the stored nearest neighbours of that name."""
+        """Pair the mentions equal to a name with the stored nearest neighbours of that name."""
         named = np.flatnonzero(self.first_names >= 0)
         position, near = self.index.near(self.first_names[named], self.k // 3, self.selection)
         return _pairs(named[position], near, DENSE)
 
     def dense_pairs(self) -> CandidatePairs:
-        """Mentions that equal no name, with the names nearest by embedding."""
+        """Pair the mentions that equal no name with the names nearest by embedding."""
         embedded = self.unnamed[self.vectors[self.unnamed].any(axis=1)]  # a text without a letter has no embedding
         names = self.index.search(self.vectors[embedded], self.k, self.selection)[0]
         position, column = np.nonzero(names >= 0)
@@ -153,7 +155,7 @@ def _pairs(mention: Ints, name: Keys, route: int) -> CandidatePairs:
 
 
 def find_candidates(batch: QueryBatch) -> CandidatePairs:
-    """Pairs of all routes, sorted by mention and name; each pair once, with its first route."""
+    """Find the pairs of all routes, sorted by mention and name, each pair once with its first route."""
     with ThreadPoolExecutor(1) as pool:
         _ = batch.vectors
         # Faiss releases the GIL: search by embedding runs while words are compared

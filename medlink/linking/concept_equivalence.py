@@ -31,7 +31,8 @@ class ConceptEquivalence:
 
     Two concepts of different sources are equivalent
 
-    - if one maps to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources does;
+    - if one maps to the id of the other, or both map to one CUI of the UMLS, and no other concept of their sources
+    does;
     - *presumed*: if they share a preferred name in a language, or half of their names, neither maps to another concept
       of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without a
       semantic type agrees with every kind. If two sources have a hundred typed concepts each and no type in common,
@@ -70,7 +71,7 @@ class ConceptEquivalence:
         return {source: position for position, source in enumerate(self._profiles.sources)}
 
     def preference(self, concept: ConceptProfile) -> int:
-        """Position of the first item of ``prefer`` that matches a concept; without a match, the number of items."""
+        """Return the position of the first item of ``prefer`` that matches a concept, else the number of items."""
         names = {*concept.sources, concept.source, *concept.types, *concept.kinds}
         return min((self._prefer[name] for name in names & self._prefer.keys()), default=len(self._prefer))
 

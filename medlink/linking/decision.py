@@ -50,7 +50,7 @@ class DecisionPolicy(Protocol):
     """Decides on mentions whose candidates are ranked and scored."""
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """For each of n mentions, the shares of its concepts in the score of the best name.
+        """Return for each of n mentions the shares of its concepts in the score of the best name.
 
         Args:
             mentions: linked by their ``text``.
@@ -59,7 +59,7 @@ class DecisionPolicy(Protocol):
         """
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Whether to link the first candidate; ``best`` is the score of the best name before sharing."""
+        """Decide whether to link the first candidate; ``best`` is the score of the best name before sharing."""
 
 
 class SharedNamePolicy:
@@ -83,7 +83,7 @@ class SharedNamePolicy:
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Ambiguous if the first two shares are equal or sharing keeps them below the threshold; else linked or NIL."""
+        """Return ambiguous if the first two shares are equal or below the threshold by sharing, else linked or NIL."""
         if not candidates or best < threshold:
             return NIL
         first = [concept.share for concept in shares if concept.has_best_name][:2]
@@ -103,8 +103,8 @@ class SharedNamePolicy:
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """For each mention, whether its best name is the preferred name of each concept with that name, and groups of
-        equivalent concepts. A single concept has no group."""
+        """Return for each mention whether its best name is the preferred name of each concept with that name, and
+        groups of equivalent concepts. A single concept has no group."""
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
         competing = [
@@ -158,7 +158,9 @@ class SharedNamePolicy:
     def prior_features(
         self, mentions: Sequence[Mention], named: Sequence[Mapping[float, bool]], ranked: Rankings
     ) -> list[dict[float, PriorFeatures]]:
-        """Prior features of the concepts ``named`` by the best name of each mention; empty for a single concept."""
+        """Return the prior features of the concepts ``named`` by the best name of each mention; empty for a single
+        concept.
+        """
         features_of: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, concepts in enumerate(named) if len(concepts) > 1]
         if not tied:

@@ -25,12 +25,12 @@ BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
 
 
 def demo_folder() -> Path:
-    """Folder with the demo terminology and notes inside the package."""
+    """Return the folder with the demo terminology and notes inside the package."""
     return Path(str(resources.files("medlink"))) / "resources" / "demo"
 
 
 def demo_notes() -> dict[str, str]:
-    """The demo notes by language."""
+    """Return the demo notes by language."""
     return {path.stem: path.read_text("utf-8") for path in sorted((demo_folder() / "notes").glob("*.txt"))}
 
 
@@ -41,7 +41,7 @@ def build_demo_bundle(folder: str | Path) -> Bundle:
 
 
 def demo_bundle() -> Path:
-    """The demo bundle in the cache folder of the user, built on first use (a few seconds).
+    """Return the demo bundle in the cache folder of the user, built on first use (a few seconds).
 
     The folder name has a hash of all inputs of the bundle: another version of medlink builds its own.
     """

@@ -68,13 +68,13 @@ class CandidateFeatures:
         return self.queries_of(np.arange(len(self.name)))
 
     def norms_of(self, pairs: Ints) -> list[str]:
-        """Exact forms of the names of some pairs."""
+        """Return the exact forms of the names of some pairs."""
         names, inverse = np.unique(self.name_index[pairs], return_inverse=True)
         norms = self.batch.index.norms(self.distinct_names[names])
         return [norms[at] for at in inverse.tolist()]
 
     def queries_of(self, pairs: Ints) -> list[str]:
-        """Exact forms of the mentions of some pairs; an inflected mention counts as written like the name."""
+        """Return exact forms of the mentions of some pairs; an inflected mention counts as written like the name."""
         norms = self.batch.norms
         queries = [norms[at] for at in self.mention[pairs].tolist()]
         inflected = np.flatnonzero(self.route[pairs] == INFLECTED)
@@ -84,7 +84,7 @@ class CandidateFeatures:
 
     @cached_property
     def sizes(self) -> Ints:
-        """Letters and blanks of the exact forms of mention and name ``(2, p, 2)``."""
+        """Numbers of letters and of blanks in the exact forms of mention and name ``(2, p, 2)``."""
         queries = np.array([(len(norm), norm.count(" ")) for norm in self.batch.norms], np.int64).reshape(-1, 2)
         names = self.batch.index.sizes(self.distinct_names)[self.name_index]
         sizes: Ints = np.stack([queries[self.mention], names])
@@ -99,7 +99,7 @@ class CandidateFeatures:
 
     @cached_property
     def entry(self) -> tuple[Ints, Ints]:
-        """For each entry of each pair: the number of the pair, and the number of the entry ``(e,)``."""
+        """The number of the pair and the number of the entry, for each entry of each pair ``(e,)``."""
         starts = np.searchsorted(self.entries.position, np.arange(len(self.distinct_names) + 1))
         return RaggedArray(starts).take(self.name_index)
 

@@ -64,7 +64,7 @@ class Table:
 
 
 def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = None) -> Floats:
-    """Weights ``(f,)`` of the features of a table, bounded below by ``least``.
+    """Fit the weights ``(f,)`` of the features of a table, bounded below by ``least``.
 
     For each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the marginal
     likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus ``decay * |w|^2``.
@@ -200,7 +200,7 @@ class Group:
 def collect_groups(
     linker: Linker, examples: Sequence[Example], candidates: int, *, context: bool = False, definitions: bool = False
 ) -> list[Group]:
-    """Groups of the examples that have a candidate and a right concept in the bundle.
+    """Collect the groups of the examples that have a candidate and a right concept in the bundle.
 
     Args:
         candidates: greatest number of candidates of each example.

@@ -190,9 +190,9 @@ class Linker:
 
     @gc_disabled()
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:
-        """The first concept of each mention or ``None``, before concepts with the same name share the score.
+        """Return the first concept of each mention or ``None``, before concepts with the same name share the score.
 
-        Cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
+        This is cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
         """
         queries = [self._normalise(mention) for mention in mentions]
         rankings = self._with_learned(queries, self._rank(queries, None, self.options.k))
@@ -206,14 +206,14 @@ class Linker:
 
     @gc_disabled()
     def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[RankedConcept]]:
-        """For each of n mentions, its concepts, best first, without context, re-ranker and learned concepts.
+        """Rank the concepts of each of n mentions, best first, without context, re-ranker and learned concepts.
 
         Distinct mentions are ranked together, each once, and cached.
         """
         return self._rank([self._normalise(mention) for mention in mentions], None, self.options.k)
 
     def ranker_warnings(self) -> list[str]:
-        """Sentences about failures of the re-ranker."""
+        """Return messages about failures of the re-ranker."""
         return [] if self.reranker is None else self.reranker.warnings()
 
     def _scores(

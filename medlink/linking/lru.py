@@ -20,7 +20,7 @@ class BatchCache(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, keys: Iterable[K], compute: Callable[[list[K]], Iterable[V]]) -> dict[K, V]:
-        """Values of distinct keys; calls ``compute``, which must keep their order, once with the missing keys."""
+        """Return the values of distinct keys; call ``compute``, which must keep order, once with the missing keys."""
         keys = list(keys)
         with self._lock:
             values = {key: self._values[key] for key in keys if key in self._values}

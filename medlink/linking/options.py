@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def parse_language(language: str | None) -> str | None:
-    """A language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and ``de``).
+    """Return a language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and
+    ``de``).
 
     Raises:
         ConfigError: the language is unknown.
@@ -24,14 +25,14 @@ def parse_language(language: str | None) -> str | None:
 
 
 def check_path(option: str, path: str | None) -> str | None:
-    """The path of an option; ValueError if it is empty, as with an unset variable of the shell."""
+    """Return the path of an option; ValueError if it is empty, as with an unset variable of the shell."""
     if path == "":
         raise ValueError(f"{option} is empty")
     return path
 
 
 def parse_date(day: str | None, *words: str) -> str | None:
-    """A date in ISO 8601 or one of the allowed words, normalised; ValueError for anything else.
+    """Return a date in ISO 8601 or one of the allowed words, normalised; ValueError for anything else.
 
     >>> parse_date("20261130"), parse_date("today", "today")
     ('2026-11-30', 'today')

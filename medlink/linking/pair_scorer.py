@@ -34,7 +34,7 @@ class PairRanker:
         self._score, self._first, self._k = score, first, k
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Rank scores ``(p,)``."""
+        """Return the rank scores ``(p,)``."""
         ranks = self._first.rank(mentions, None, candidates)
         free = np.flatnonzero(~candidates.is_equal)
         best = free[np.lexsort((-ranks[free], candidates.mention[free]))]

@@ -51,7 +51,7 @@ def kinds() -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
-    """The kinds of some semantic types; a type without a kind is a kind of its own.
+    """Return the kinds of some semantic types; a type without a kind is a kind of its own.
 
     >>> sorted(kinds_of(("Finding", "Disease or Syndrome"))), sorted(kinds_of(("Laboratory Procedure", "Zebra")))
     (['finding'], ['Zebra', 'measurement'])
@@ -61,7 +61,7 @@ def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def is_same_system(first: str, second: str) -> bool:
-    """Whether two names mean one coding system; the longer may add an edition or a version.
+    """Return whether two names mean one coding system; the longer may add an edition or a version.
 
     >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("MESH", "ME")
     (True, True, False)
@@ -71,7 +71,7 @@ def is_same_system(first: str, second: str) -> bool:
 
 
 class ConceptProfile:
-    """A concept of the knowledge base.
+    """A concept of the knowledge base, with what its prior depends on.
 
     Attributes:
         key: its number in the index.
@@ -93,42 +93,42 @@ class ConceptProfile:
 
     @cached_property
     def names(self) -> Names:
-        """Exact forms of its names."""
+        """Exact forms of the concept's names."""
         return frozenset((name.language, name.normal) for name in self._names)
 
     @cached_property
     def preferred(self) -> Names:
-        """Exact forms of its preferred names."""
+        """Exact forms of the concept's preferred names."""
         return frozenset((name.language, name.normal) for name in self._names if name.preferred)
 
     @cached_property
     def spellings(self) -> Names:
-        """Its preferred names with accents."""
+        """Preferred names of the concept, with accents."""
         return frozenset((name.language, spelling(name.text)) for name in self._names if name.preferred)
 
     @cached_property
     def forms(self) -> frozenset[str]:
-        """Exact forms of its names in any language."""
+        """Exact forms of the concept's names in any language."""
         return frozenset(name.normal for name in self._names)
 
     def count_sources(self, form: str) -> int:
-        """Number of sources that have a name of this exact form."""
+        """Return the number of sources that have a name of this exact form."""
         return len({name.source for name in self._names if name.normal == form})
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Its id with and without prefix, in lower case."""
+        """Id of the concept with and without prefix, in lower case."""
         full = self.concept_id.casefold()
         return frozenset((full, full.rpartition(":")[2]))
 
     @cached_property
     def folded_codes(self) -> frozenset[str]:
-        """Its codes without their systems, in lower case."""
+        """Codes of the concept without their systems, in lower case."""
         return frozenset(code.casefold() for _, code in self.codes)
 
     @cached_property
     def cuis(self) -> frozenset[str]:
-        """Its codes that are CUIs of the UMLS."""
+        """Codes of the concept that are CUIs of the UMLS."""
         return frozenset(code.casefold() for system, code in self.codes if is_same_system(_MEANINGS, system))
 
 
@@ -140,7 +140,7 @@ class PriorFeatures(NamedTuple):
         spelt: whether it has exactly the letters of the mention, accents included.
         name_sources: log of the number of sources that give the concept this name.
         names, sources, languages, relations: logs of their numbers.
-        likeness: cosine of the name and the mean of all its names.
+        likeness: cosine of the name and the mean of all names of the concept.
         kind: weight of its kind (:attr:`Prior.kinds`).
     """
 
@@ -171,7 +171,7 @@ class Prior:
     kinds: dict[str, float]
 
     def concept_features(self, concepts: Sequence[ConceptProfile]) -> Floats:
-        """Features ``(n, f)`` of n concepts; those that depend on a name are 0."""
+        """Return the features ``(n, f)`` of n concepts; those that depend on a name are 0."""
         counts = [(len(c.forms), len(c.sources), c.languages, c.relations + 1) for c in concepts]
         features = np.zeros((len(concepts), len(PriorFeatures._fields)))
         features[:, _OF_CONCEPTS] = np.log(np.maximum(counts, 1))
@@ -179,18 +179,18 @@ class Prior:
         return features
 
     def has_several_senses(self, concepts: Iterable[ConceptProfile]) -> bool:
-        """Whether concepts with one name have no kind in common, apart from kinds with a weight."""
+        """Return whether concepts with one name have no kind in common, apart from kinds with a weight."""
         plain = [kinds for concept in concepts if (kinds := {k for k in concept.kinds if not self.kinds.get(k)})]
         return len(plain) > 1 and not set.intersection(*plain)
 
     def log_odds(self, features: PriorFeatures) -> float:
-        """The weighted sum of the features."""
+        """Return the weighted sum of the features."""
         return sum(weight * value for weight, value in zip(self.weights, features, strict=True))
 
 
 @cache
 def default_prior() -> Prior:
-    """The weights that ship with medlink."""
+    """Return the weights that ship with medlink."""
     raw = json.loads(_resource("prior.json"))
     return Prior(PriorFeatures(**raw["weights"]), raw["kinds"])
 
@@ -210,12 +210,12 @@ class ConceptProfiles:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Sources with concepts."""
+        """Names of the sources that have concepts."""
         return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property
     def naming(self) -> list[str]:
-        """Sources with concepts or names."""
+        """Names of the sources that have concepts or names."""
         return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property

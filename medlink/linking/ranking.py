@@ -39,7 +39,7 @@ class Ranker(Protocol):
     uses_context: bool
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Rank scores ``(p,)`` of candidate names, higher is better.
+        """Return rank scores ``(p,)`` of candidate names; higher is better.
 
         Args:
             mentions: n mentions, linked by their ``text``.
@@ -56,13 +56,13 @@ class LinearRanker:
     uses_context = False
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Rank scores ``(p,)``, independent of the context."""
+        """Return rank scores ``(p,)``, independent of the context."""
         return self.sums(candidates.features)
 
     def sums(self, features: NDArray[np.float32]) -> Floats:
-        """Rank scores ``(p,)`` of ``features (p, f)``.
+        """Compute rank scores ``(p,)`` of ``features (p, f)``.
 
-        Summed feature by feature: the rounding of a matrix product depends on the number of pairs.
+        The sum goes feature by feature, because the rounding of a matrix product depends on the number of pairs.
         """
         total = np.zeros(len(features))
         for i, weight in enumerate(self.weights):
@@ -78,7 +78,7 @@ class FittedRanker:
     calibration: Curves
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest of a bundle."""
+        """Return plain data for the manifest of a bundle."""
         return {
             "weights": dict(zip(FEATURES, self.ranker.weights, strict=True)),
             "calibration": asdict(self.calibration),
@@ -86,7 +86,7 @@ class FittedRanker:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> FittedRanker:
-        """Inverse of :meth:`to_dict`.
+        """Read what :meth:`to_dict` returned.
 
         Raises:
             BundleError: the weights belong to another set of features.
@@ -103,7 +103,7 @@ class FittedRanker:
 
 
 def parse_curves(raw: dict[str, Any]) -> Curves:
-    """Curves from plain data; KeyError, TypeError, ValueError or AttributeError if the data are invalid."""
+    """Make curves from plain data; KeyError, TypeError, ValueError or AttributeError if the data are invalid."""
     alike, named = (Curve(**{key: float(value) for key, value in raw[kind].items()}) for kind in ("alike", "named"))
     languages = {str(tag): float(value) for tag, value in raw["languages"].items()}
     return Curves(alike, named, float(raw["named_least"]), float(raw["rival"]), languages)
@@ -111,7 +111,7 @@ def parse_curves(raw: dict[str, Any]) -> Curves:
 
 @cache
 def default_ranker() -> FittedRanker:
-    """The weights that ship with medlink."""
+    """Return the weights that ship with medlink."""
     text = resources.files("medlink").joinpath("resources/linking/join.json").read_text("utf-8")
     return FittedRanker.from_dict(json.loads(text))
 
@@ -128,7 +128,7 @@ class PriorRanker:
         self.uses_context = first.uses_context
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Rank scores ``(p,)``; moves only names near the best."""
+        """Return rank scores ``(p,)``, in which only names near the best have moved."""
         ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
         if not len(ranks):
             return ranks
@@ -221,7 +221,7 @@ class Ranking(Sequence[RankedConcept]):
 
 
 def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
-    """Concepts of each mention by their best name, best first.
+    """Rank the concepts of each mention by their best name, best first.
 
     Of names with equal ranks, names in the language of the mention come first, then preferred names. A name that equals
     the mention exactly precedes all others. ``rank (p,)`` are the rank scores of the candidate names.
@@ -258,7 +258,7 @@ def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
 
 
 def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
-    """How far each candidate of each mention ranks above the best candidate of another name.
+    """Compute how far each candidate of each mention ranks above the best candidate of another name.
 
     >>> compute_margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7, 7, 8, 9])).tolist()
     [2.0, 2.0, -2.0, 5.0]
@@ -283,7 +283,7 @@ class LearnedConcepts:
         self._cache: dict[tuple[str, str | None], RankedConcept | None] = {}
 
     def move_first(self, ranked: Sequence[RankedConcept], concept_id: str, language: str | None) -> list[RankedConcept]:
-        """The candidates with the concept before all others; unchanged if the selection excludes it."""
+        """Return the candidates with the concept before all others, or unchanged if the selection excludes it."""
         if (concept_id, language) not in self._cache:
             self._cache[concept_id, language] = self._candidate(concept_id, language)
         learned = self._cache[concept_id, language]

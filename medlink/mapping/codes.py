@@ -29,7 +29,9 @@ KINDS: Final = (MAPS_TO, MAPS_TO_VALUE, MAPS_TO_UNIT)
 
 @dataclass(frozen=True, slots=True)
 class SourceCode:
-    """A row of a list: ``added`` are its further columns, ``assigned`` the concept ids that the list itself assigns."""
+    """A row of a list: ``added`` are its further columns, and ``assigned`` are the concept ids that the list itself
+    assigns.
+    """
 
     code: str
     name: str
@@ -42,7 +44,7 @@ class SourceCode:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A concept that a code is mapped to; ``created_on`` in milliseconds since 1970, 0 if unknown."""
+    """A concept that a code is mapped to; ``created_on`` is in milliseconds since 1970, 0 if unknown."""
 
     concept_id: str
     name: str

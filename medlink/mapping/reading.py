@@ -66,7 +66,7 @@ class CodeList:
     """A list of codes.
 
     ``maps`` has a map with its decisions for each distinct code, name, unit and language; ``added`` are the names of
-    further columns. ``notes`` name the rows left out, by line number and without text of the list.
+    further columns. ``notes`` are messages about the rows left out, with line numbers and without text of the list.
     """
 
     maps: tuple[CodeMapping, ...]
@@ -80,7 +80,7 @@ def read_codes(
     """Read a list of codes: CSV or TSV with a header.
 
     From a file with the columns of Usagi or of ``source_to_concept_map``, reads the targets too. A bad row in it is an
-    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and notes them. Unquotes
+    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and reports them. Unquotes
     cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same
     code, name, unit and language.
 

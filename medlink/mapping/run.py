@@ -48,7 +48,7 @@ class MapReport:
         units, values: targets of these kinds among the proposals.
         missing: decided targets that the bundle does not have.
         changes: maps of an earlier release by result.
-        notes: rows left out of the lists, and unanswered questions to the re-ranker.
+        notes: messages about rows left out of the lists, and about unanswered questions to the re-ranker.
     """
 
     codes: int = 0

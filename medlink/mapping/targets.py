@@ -121,7 +121,7 @@ class Evidence:
 
 
 class CodeEvidence:
-    """Finds concepts of codes. ``among``: allowed targets, ``None`` for all; ``system``: that of the list, if known."""
+    """Finds concepts of codes. ``among`` are allowed targets, ``None`` for all; ``system`` is that of the list."""
 
     def __init__(self, kb: KnowledgeBase, among: Collection[str] | None, system: str | None) -> None:
         self._kb, self._among, self._system = kb, among, system

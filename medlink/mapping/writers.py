@@ -70,8 +70,8 @@ def clean_text(text: str) -> str:
 class WriterContext:
     """Facts of a run for its writer.
 
-    ``added`` are the names of further columns of the list, ``carried`` whether there are maps of an earlier release;
-    ``set_id`` is a hash of list, bundle and options.
+    ``added`` are the names of further columns of the list, ``carried`` tells whether there are maps of an earlier
+    release; ``set_id`` is a hash of list, bundle and options.
     """
 
     targets: Targets

@@ -39,7 +39,7 @@ def split_pooling(name: str | Path) -> tuple[str, str]:
 
 
 def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None, is_checked: bool = False) -> Encoder:
-    """Open a static encoder (NumPy only), a sentence-transformers model, or either behind a translator.
+    """Open a static encoder (NumPy only), a sentence-transformers model, or either after a translator.
 
     Args:
         name: ``"builtin"``, a model folder, or ``"hf:"`` and the name of a model of the Hugging Face hub, such as

@@ -97,7 +97,7 @@ def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> 
 
 
 def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np.int64]:
-    """Row of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
+    """Compute the row of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
     salted = hashes if probe == 0 else _mix(hashes ^ np.uint64(int(_PRIME) * probe % (1 << 64)))
     return (salted % np.uint64(size)).astype(np.int64)
 
@@ -114,12 +114,12 @@ def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np
 
 
 def marker_codes(form: str) -> list[int]:
-    """Codes of the markers of an exact form, for :func:`hash_codes`."""
+    """Return the codes of the markers of an exact form, for :func:`hash_codes`."""
     return [zlib.crc32(marker.encode()) + _MARKER_SALT for marker in markers(form)]
 
 
 def meaning_code(meaning: int | str) -> int:
-    """Code, for :func:`hash_codes`, of a meaning given by its key
+    """Return the code, for :func:`hash_codes`, of a meaning given by its key
     (:attr:`medlink.language.lexicon.forms.LexiconForms.keys`), or of an unknown word."""
     return _MEANING_SALT + meaning if isinstance(meaning, int) else _UNKNOWN_SALT + zlib.crc32(meaning.encode())
 
@@ -149,7 +149,7 @@ _PROBES = (
 
 @cache
 def rules_digest() -> str:
-    """Hash of the features of probe texts that exercise each rule of normalisation, markers and hashing.
+    """Compute a hash of the features of probe texts that exercise each rule of normalisation, markers and hashing.
 
     It is part of the fingerprint of a static encoder, whose weights are useless under other rules.
     """

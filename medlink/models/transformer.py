@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class TransformerEncoder:
-    """A sentence-transformers model behind the :class:`Encoder` protocol.
+    """A sentence-transformers model with the :class:`Encoder` protocol.
 
     Args:
         name: a model folder, or ``hf:`` and the name of a hub model.

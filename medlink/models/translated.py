@@ -83,9 +83,9 @@ class MarianTranslator:
 
 
 class TranslatedEncoder:
-    """An encoder behind a translator: translates every text, then embeds it.
+    """An encoder with a translator before it: translates every text, then embeds it.
 
-    As in Feng 2023, section III-B, which translates all languages into English for one model. ``translate`` is a
+    This follows Feng 2023, section III-B, which translates all languages into English for one model. ``translate`` is a
     function of texts, or a :class:`MarianTranslator`.
     """
 

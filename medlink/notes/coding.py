@@ -98,11 +98,11 @@ class NoteCoder:
 
     @classmethod
     def of(cls, learned: Learned) -> NoteCoder:
-        """The coder of a file, for the concepts that the bundle has."""
+        """Return the coder of a file, for the concepts that the bundle has."""
         return cls(learned.entries, learned.head.codes, learned.unknown)
 
     def codes(self, text: str, language: str, mentions: Sequence[LinkedSpan]) -> tuple[NoteCode, ...]:
-        """The codes of a note, likeliest first; none without weights."""
+        """Return the codes of a note, likeliest first; none without weights."""
         if self._model is None:
             return ()
         candidates = list(self.candidates(text, language, mentions))
@@ -111,7 +111,7 @@ class NoteCoder:
         return tuple(sorted((code for code in codes if code.probability >= self._least), key=lambda c: (-c[1], c[0])))
 
     def candidates(self, text: str, language: str, mentions: Sequence[LinkedSpan]) -> Iterator[Candidate]:
-        """The candidates of a note in the order of their ids."""
+        """Yield the candidates of a note in the order of their ids."""
         learned, shares = self._occurrences(text, language)
         linked = defaultdict[str, list[LinkedSpan]](list)
         for mention in mentions:
@@ -159,7 +159,8 @@ class NoteCoder:
 def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]) -> CodeWeights | None:
     """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if nothing can be told apart.
 
-    The least probability is that with the highest F1 of all codes, each fold judged by the weights of the others.
+    The lowest probability of a code is the threshold with the highest F1 over all codes, where each fold is judged by
+    the weights of the others.
     """
     x = np.array([one.columns for _, candidates, _ in notes for one in candidates]).reshape(-1, len(COLUMNS))
     y = np.array([float(one.concept_id in codes) for _, candidates, codes in notes for one in candidates])

@@ -151,8 +151,8 @@ class SqlNotes:
     password in the address is never shown.
 
     Raises:
-        ConfigError: the address cannot be parsed, or not exactly one of table and query is given.
-        InputError: by the methods, if the database cannot be read or lacks a column.
+        ConfigError: the address cannot be parsed, or not exactly one of table and query is given. InputError: raised by
+        the methods, if the database cannot be read or lacks a column.
     """
 
     address: str

@@ -40,11 +40,11 @@ _MIN_CODED = 50  # notes from which on the codes of a note are learned
 class LearnReport:
     """Counts of notes, mentions and entries.
 
-    ``mentions`` counts the annotated mentions, ``counted`` those used, ``discontinuous`` those with several pieces,
-    ``partial_words`` those that do not begin and end with words, and ``duplicates`` those with the offsets of another.
-    ``unknown`` counts mentions by concept that the bundle lacks. ``learned`` counts the entries of the file by their
-    most frequent kind: ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or ``UNDECIDED``; ``rare`` entries were in too few
-    notes. ``left_out`` counts other files of folders by suffix.
+    ``mentions`` counts the annotated mentions. Of these, ``counted`` counts those used, ``discontinuous`` counts those
+    with several pieces, ``partial_words`` counts those that do not begin and end with words, and ``duplicates`` counts
+    those with the offsets of another mention. ``unknown`` counts mentions by concept that the bundle lacks. ``learned``
+    counts the entries of the file by their most frequent kind: ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or
+    ``UNDECIDED``; ``rare`` entries were in too few notes. ``left_out`` counts other files of folders by suffix.
     """
 
     notes: int = 0

@@ -41,8 +41,8 @@ class Report:
 
     ``left_out`` counts other files of folders by suffix. ``already_done`` counts the notes of the interrupted run.
     ``duplicate_ids`` counts the notes that repeat the id of one of the first million notes; ``first_duplicate`` is the
-    first of them, without text. ``languages`` counts linked notes by language, ``codes`` notes with a code by its
-    system.
+    first of them, without text. ``languages`` counts linked notes by language, and ``codes`` counts notes with a code
+    by the system of the code.
     """
 
     notes: int = 0
@@ -213,9 +213,9 @@ class NoteSource:
     """Notes of a run, and the state of its inputs, which a resumed run must share.
 
     Attributes:
-        left_out: other files of folders, by suffix.
-        skipped: notes that the earlier run finished.
-        duplicate_ids, first_duplicate: notes so far that repeat an id, and the first of them, without text.
+        left_out: number of other files of folders, by suffix.
+        skipped: number of notes that the earlier run finished.
+        duplicate_ids, first_duplicate: number of notes so far that repeat an id, and the first of them, without text.
     """
 
     def __init__(self, inputs: Inputs, fields: Fields, encoding: str) -> None:
@@ -246,7 +246,7 @@ class NoteSource:
         self._size = 0 if STANDARD_INPUT in self.paths else sum(map(input_size, self.paths))
 
     def after(self, done: int) -> Iterator[Note]:
-        """Yield the notes after the first ``done``. Reads the earlier notes of files again for their ids."""
+        """Yield the notes after the first ``done``. The earlier notes of files are read again for their ids."""
         skip = done if self._table is not None else 0
         self._seen["notes"] = self._read = skip
         notes = self._count(self._all(skip))

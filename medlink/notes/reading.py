@@ -66,7 +66,7 @@ class Fields:
 class NoteFile(LineFile):
     """Bytes and lines of one input. A bad line becomes a note with a problem, in ``unreadable``.
 
-    ``given`` is the path as the user gave it, ``encoding`` the encoding of the blocks.
+    ``given`` is the path as the user gave it, and ``encoding`` is the encoding of the blocks.
     """
 
     def __init__(self, given: str, encoding: str, progress: Progress | None, stream: BinaryIO | None) -> None:

@@ -31,7 +31,7 @@ _WINDOW = 400  # characters before a bracket that are searched for its long form
 
 
 def make_detector(choice: str, language: str) -> Callable[[str], LongForms] | None:
-    """The abbreviation detector of the option ``abbreviations``, ``None`` for none.
+    """Make the abbreviation detector of the option ``abbreviations``, ``None`` for none.
 
     Raises:
         ConfigError: scispaCy is selected and not installed.
@@ -45,7 +45,7 @@ def make_detector(choice: str, language: str) -> Callable[[str], LongForms] | No
 
 
 def long_forms(text: str, weak: Collection[str] = ()) -> LongForms:
-    """Abbreviations by the algorithm of Schwartz and Hearst (2003), section 2.
+    """Find abbreviations by the algorithm of Schwartz and Hearst (2003), section 2.
 
     Differences: a short form is one word and not II or III, letters are compared without accents, text after a comma in
     the brackets is ignored, a long form does not extend beyond its sentence or paragraph nor begin with one of the
@@ -72,7 +72,7 @@ def _pairs(text: str, weak: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def best_long_form(short: str, words: str, weak: Collection[str] = ()) -> str | None:
-    """The shortest suffix of ``words`` with the letters of ``short`` in order, the first one at the start of a word.
+    """Find the shortest suffix of ``words`` with the letters of ``short`` in order, the first at the start of a word.
 
     It does not begin with one of the ``weak`` words.
 
@@ -104,7 +104,7 @@ def _plain(text: str) -> str:
 
 
 def plausible(short: str, long: str) -> bool:
-    """Whether a short form may stand for a long form; many pairs of the algorithm in notes are no abbreviations.
+    """Return whether a short form may stand for a long form; many pairs of the algorithm in notes are no abbreviations.
 
     A short form has two upper-case letters, or is the beginning of a word (*Hydrocephalus (Hydro)*). A long form has
     letters only, at most two words for each letter of the short form plus one, and the same first letter.
@@ -117,7 +117,7 @@ def plausible(short: str, long: str) -> bool:
 
 
 def long_forms_of_doc(doc: Doc) -> LongForms:
-    """Long forms that an ``abbreviation_detector`` stored in a document, as spans or as plain data."""
+    """Return the long forms that an ``abbreviation_detector`` stored in a document, as spans or as plain data."""
     forms: LongForms = {}
     for short in doc._.abbreviations if doc.has_extension("abbreviations") else ():
         if isinstance(short, dict):

@@ -65,12 +65,12 @@ def _table() -> dict[str, Any]:
 
 
 def include_attribute_types(semantic_types: Iterable[str]) -> bool:
-    """Whether these semantic types include a type of attributes: attributes are then mentions."""
+    """Return whether these semantic types include a type of attributes: attributes are then mentions."""
     return not set(_table()["other"]["semantic_types"]).isdisjoint(semantic_types)
 
 
 def is_attribute_concept(concept_id: str) -> bool:
-    """Whether a concept is a known modifier, even in a bundle without hierarchy and types."""
+    """Return whether a concept is a known modifier, even in a bundle without hierarchy and types."""
     return concept_id in _table()["other"]["alone"]
 
 
@@ -100,7 +100,7 @@ class AttributeReader:
     def read(
         self, text: ScannedText, mentions: Sequence[SelectedSpan], attributes: Iterable[ScoredSpan]
     ) -> list[list[Attribute]]:
-        """Attributes of each mention of a text; mentions are in order and do not overlap.
+        """Read the attributes of each mention of a text; mentions are in order and do not overlap.
 
         ``attributes`` are the spans whose best concept is a modifier.
         """
@@ -124,7 +124,7 @@ class AttributeReader:
         return kind, self._kb.preferred_name(concept_id, self._language)
 
     def families(self, text: ScannedText) -> dict[int, str]:
-        """Words of a text with a family of the table, by position; parts of compounds do not count."""
+        """Return the words of a text with a family of the table, by position; parts of compounds do not count."""
         known = text.table.column("attribute", lambda entry: self._family(entry) is not None, bool)
         found = ((at, self._family(text.words[at].entry)) for at in text.where(known))
         return {at: family for at, family in found if family is not None}

@@ -80,7 +80,7 @@ class LearnedSpan(NamedTuple):
     share: float
 
     def candidate(self, place: Place, match: Match | None) -> CandidateSpan | None:
-        """The span as a candidate, ``None`` if it is no mention; ``match`` are the names equal to it."""
+        """Return the span as a candidate, ``None`` if it is no mention; ``match`` are the names equal to it."""
         if self.label == NO_MENTION:
             return None
         label, share = ("", 0.0) if self.label == NO_CONCEPT else self
@@ -88,7 +88,8 @@ class LearnedSpan(NamedTuple):
 
 
 def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
-    """Spans of up to five content words of one clause around words of findings that no span of ``covered`` contains.
+    """Return the spans of up to five content words of one clause around words of findings that no span of ``covered``
+    contains.
 
     One end is a word of a finding, the other one a word of a kind that names of findings have.
     """

@@ -62,7 +62,7 @@ class LogisticModel:
         return cls(weights, raw["offset"], lowest, highest)
 
     def predict_proba(self, rows: Iterable[Sequence[float]] | NDArray[np.float64]) -> list[float]:
-        """Probabilities of rows of columns, read a chunk at a time."""
+        """Return the probabilities of rows of columns, read a chunk at a time."""
         remaining, probabilities = iter(rows), list[float]()
         while chunk := list(islice(remaining, _CHUNK)):
             columns = np.clip(np.array(chunk, dtype=np.float64), self.lowest, self.highest)
@@ -82,7 +82,7 @@ def load_notes_resource(name: str) -> Any:
 
 @cache
 def default_span_filter() -> tuple[LogisticModel, float]:
-    """A model of spans by their words alone, before ranking, and the probability that a span must reach.
+    """Return a model of spans by their words alone, before ranking, and the probability that a span must reach.
 
     Most candidates are no mentions, and each candidate that is no name costs a search.
     """
@@ -127,7 +127,7 @@ class SpanClassifier:
         return [weighted_interval_scheduling(spans, self.least) for spans in self.score(remaining)]
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
-        """All spans of n texts with their probabilities."""
+        """Return all spans of n texts with their probabilities."""
         alone = iter(self.alone.predict_proba(row for spans in texts for row in feature_rows(spans)))
         # a generator: a long text has very many rows
         rivals = (row for spans in texts for row in rival_rows([next(alone) for _ in spans], rival_pairs(spans)))
@@ -138,7 +138,7 @@ class SpanClassifier:
         ]
 
     def score_given(self, spans: Sequence[ScoredSpan], places: Sequence[Place]) -> dict[Place, SelectedSpan]:
-        """The likeliest reading of each given place of a text, regardless of overlaps."""
+        """Return the likeliest reading of each given place of a text, regardless of overlaps."""
         remaining, wanted = drop_redundant_spans(spans), set(places)
         remaining_ids, dropped = set(map(id, remaining)), wanted - {span.candidate.place for span in remaining}
         remaining = [span for span in spans if id(span) in remaining_ids or span.candidate.place in dropped]
@@ -231,7 +231,7 @@ def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
 
 
 def weighted_interval_scheduling(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan]:
-    """The disjoint spans with the greatest sum of log odds, each minus those of ``least``; in order.
+    """Find the disjoint spans with the greatest sum of log odds, each minus those of ``least``, in order.
 
     Kleinberg and Tardos (2005), section 6.1.
     """

@@ -33,10 +33,12 @@ class Layout(Text):
     """The words of a note and its lines.
 
     Attributes:
-        lines: for each word 0 inside a line, 1 at the start of a line, 2 after an empty line or at the start of the
-        note. breaks: first words of lines. starts: first characters of words. counted: number of words other than marks
-        before each place. dots: places of dots that belong to cues and end nothing. opens: places after cues that act
-        on what follows.
+        lines: for each word 0 inside a line, 1 at the start of a line, 2 after an empty line or at the note's start.
+        breaks: first words of lines.
+        starts: first characters of words.
+        counted: number of words other than marks before each place.
+        dots: places of dots that belong to cues and end nothing.
+        opens: places after cues that act on what follows.
     """
 
     def __init__(self, text: str, words: Sequence[Token], rules: ScopeRules) -> None:
@@ -65,7 +67,7 @@ class Layout(Text):
 
 
 def item_start(layout: Layout, place: int) -> int:
-    """The first word of a line after list marks: bullets, numbers, letters."""
+    """Return the first word of a line after list marks: bullets, numbers, letters."""
     words, lines, first = layout.words, layout.lines, place
     while place < len(words) and (place == first or not lines[place]):
         low = words[place].low
@@ -79,7 +81,7 @@ def item_start(layout: Layout, place: int) -> int:
 
 
 def stops(layout: Layout) -> bytearray:
-    """For each word whether a scope ends before it."""
+    """Tell for each word whether a scope ends before it."""
     words, lines = layout.words, layout.lines
     found = bytearray(len(words) + 1)
     spans = list(pairwise([*layout.breaks, len(words)]))
@@ -130,12 +132,12 @@ def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
 
 
 def opens_line(layout: Layout, place: int) -> bool:
-    """Whether the line before a place ends with a cue (and perhaps a colon) that acts on the words after it."""
+    """Return whether the line before a place ends with a cue (and perhaps a colon) that acts on the words after it."""
     return place in layout.opens or (layout.words[place - 1].low == ":" and place - 1 in layout.opens)
 
 
 def begins_item(layout: Layout, place: int) -> bool:
-    """Whether a few words and a colon begin here, as in "keine Rasselgeräusche, Herz: Systolikum"."""
+    """Return whether a few words and a colon begin here, as in "keine Rasselgeräusche, Herz: Systolikum"."""
     for behind in range(place, min(place + _ITEM, len(layout.words))):
         if layout.words[behind].low == ":":
             return behind > place
@@ -173,7 +175,9 @@ def _has_no_dot(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
 
 
 class Heading(NamedTuple):
-    """A heading from its first word to the one after its last, with the kind of its section, empty if unknown."""
+    """A heading from its first word to the position after its last word, with the kind of its section, empty if
+    unknown.
+    """
 
     first: int
     end: int
@@ -185,8 +189,8 @@ class Sections:
 
     A heading stands at the start of a line or sentence before a colon, or fills its line. Its section extends to the
     next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
-    paragraph, as notes do not mark what follows. That of relatives ends with its line, or before the next label with a
-    colon: each line or label about them names them.
+    paragraph, as notes do not mark what follows. A section of relatives ends with its line, or before the next label
+    with a colon, because each line or label about relatives names them.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
@@ -206,7 +210,7 @@ class Sections:
             self._kinds += [kind, ""]
 
     def kind(self, place: int) -> str:
-        """Kind of the section of a word, empty for none."""
+        """Return the kind of the section of a word, empty for none."""
         at = bisect_right(self._starts, place) - 1
         return self._kinds[at] if at >= 0 else ""
 

@@ -50,7 +50,7 @@ class CoordinationReader:
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
-        """Spans of n texts that are a name of the index in other words, and these words.
+        """Find the spans of n texts that paraphrase a name of the index, each with its full wording.
 
         They are members of lists that lack a word, subjects with a predicate, and abbreviations with their neighbours.
         """
@@ -196,7 +196,7 @@ def _stop(words: Sequence[ScannedWord], start: int) -> int:
 
 
 def names_finding(words: Sequence[ScannedWord]) -> bool:
-    """Whether some word may name a finding."""
+    """Return whether some word may name a finding."""
     return any(word.finds for word in words)
 
 

@@ -16,7 +16,8 @@ _MAX_AGE = 110
 class FamilyReader:
     """Finds the relatives and ages of a note, for mentions of the family.
 
-    Of the relatives in a sentence, a mention has the one with the fewest commas between, of these one before it.
+    A mention has the relative of its sentence with the fewest commas between the two. Among several of these, a
+    relative before the mention comes first.
     """
 
     def __init__(self, phrases: Phrases[str], layout: Layout, stops: bytearray) -> None:
@@ -29,7 +30,7 @@ class FamilyReader:
         self._ages = [(match.start, match.end, age) for match, age in ages if age is not None]
 
     def read(self, place: WordSpan) -> tuple[str, int | None]:
-        """The code of the relative, empty if unknown, and the age in years, if known."""
+        """Return the code of the relative, empty if unknown, and the age in years, if known."""
         number = bisect_right(self._bounds, place.start)
         first, last = self._bounds[number - 1], self._bounds[min(number, len(self._bounds) - 1)]
         # "diabetes (mother), asthma": a relative in brackets has what is before it

@@ -120,7 +120,7 @@ class SpanColumns:
         self._language = [float(tag == base(language)) for tag in LANGUAGES]
 
     def rows(self) -> Iterator[tuple[list[CandidateSpan], Columns]]:
-        """The spans, a chunk at a time, with their columns :data:`SPAN` ``(m, c)``."""
+        """Yield the spans, a chunk at a time, with their columns :data:`SPAN` ``(m, c)``."""
         for start in range(0, len(self._spans), _CHUNK):
             at = slice(start, start + _CHUNK)
             yield [span for _, span in self._spans[at]], self._rows(at)
@@ -211,7 +211,7 @@ def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
 
 
 def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
-    """Columns :data:`RIVALS` of spans, from their probabilities ``alone`` and their :func:`rival_pairs`."""
+    """Yield the columns :data:`RIVALS` of spans, from their probabilities ``alone`` and their :func:`rival_pairs`."""
     highest = [[0.0, 0.0, 0.0] for _ in alone]
     for span, rival, kind in pairs:
         highest[span][kind] = max(highest[span][kind], alone[rival])
@@ -220,13 +220,13 @@ def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) ->
 
 
 def log_odds(probability: float) -> float:
-    """Log odds of a clipped probability."""
+    """Return the log odds of a clipped probability."""
     clipped = min(max(probability, _MIN_PROBABILITY), 1 - _MIN_PROBABILITY)
     return log(clipped / (1 - clipped))
 
 
 def overlapping(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int]]:
-    """Pairs of overlapping spans; spans must be in the order of their places."""
+    """Yield the pairs of overlapping spans; spans must be in the order of their places."""
     open_: list[int] = []
     for j, span in enumerate(spans):
         start = span.candidate.place[0]

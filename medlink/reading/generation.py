@@ -95,10 +95,10 @@ class CandidateGenerator:
         *,
         filtered: bool = True,
     ) -> list[list[CandidateSpan]]:
-        """Candidate spans of each of n texts, in the order of their places.
+        """Find the candidate spans of each of n texts, in the order of their places.
 
-        ``given`` spans are added as they are written. If ``filtered``, other spans are left out that by their words
-        alone are hardly mentions.
+        ``given`` spans are added as they are written. If ``filtered``, leaves out other spans that by their words alone
+        are hardly mentions.
         """
         families, members = self._index.match_families(texts, self._selection), self._lists.read(texts)
         found = list(map(self._of_text, texts, explained, families, members))
@@ -114,7 +114,7 @@ class CandidateGenerator:
         return [sorted([*spans, *more], key=lambda span: span.place) for spans, more in both]
 
     def verbatim(self, text: ScannedText, long_forms: LongForms) -> list[CandidateSpan]:
-        """Names of a text as they are written; of overlapping ones the longest."""
+        """Find the names of a text as they are written, the longest of overlapping names."""
         explained = {text.place(*span): long for span, long in long_forms.items()}
         names = self._names.find(text, explained)
         found = {place: CandidateSpan(place, explained.get(place), match) for place, match in names.items()}

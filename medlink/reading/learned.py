@@ -31,7 +31,8 @@ Seen = Counter[str]
 
 
 def key(words: Sequence[str], text: str) -> str:
-    """The lookup key of a mention: its words in exact form, in capitals if it is short and in capitals.
+    """Return the lookup key of a mention: its words in exact form, with its capitals if it is short and all in
+    capitals.
 
     >>> key(["ra"], "RA"), key(["fieber"], "FIEBER"), key(["beidseitige", "odeme"], "beidseitige Ödeme")
     ('RA', 'FIEBER', 'beidseitige odeme')
@@ -63,7 +64,7 @@ Entries = dict[tuple[str, str], Entry]
 
 
 def decided(seen: Seen, least: float) -> LearnedSpan | None:
-    """The most frequent label, ``None`` if its share is below ``least`` or another label is as frequent.
+    """Return the most frequent label, ``None`` if its share is below ``least`` or another label is as frequent.
 
     The share is smoothed by adding one to right and wrong (Laplace): two of two count as three of four.
     """
@@ -77,8 +78,8 @@ def decided(seen: Seen, least: float) -> LearnedSpan | None:
 class CodeWeights(BaseModel, frozen=True, strict=True, extra="forbid", allow_inf_nan=False):
     """Logistic regression of the codes of a note (:mod:`medlink.notes.coding`).
 
-    ``columns`` has the weight, the lowest and the highest value of each column, ``least`` the lowest probability of a
-    code.
+    ``columns`` has the weight, the lowest and the highest value of each column, and ``least`` is the lowest probability
+    of a code.
     """
 
     offset: float
@@ -113,7 +114,7 @@ class Forms:
             self._longest[first] = max(self._longest.get(first, 0), 1 + len(more))
 
     def places(self, text: str, words: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
-        """Mentions in a text with their character spans; they may overlap."""
+        """Yield the mentions in a text with their character spans; they may overlap."""
         for first, word in enumerate(words):
             for stop in range(first + 1, min(first + self._longest.get(word.text, 0), len(words)) + 1):
                 start, end = word.start, words[stop - 1].end
@@ -157,7 +158,7 @@ class Learned:
         self._forms = {la: Forms({mention for mention, _ in learned}) for la, learned in self._learned.items()}
 
     def gaps(self) -> Iterator[str]:
-        """Sentences about mentions of the file that are ignored."""
+        """Yield messages about mentions of the file that are ignored."""
         if self._left_out:
             sources = ", ".join(f"{name} {version}".rstrip() for name, version in sorted(self.head.sources.items()))
             yield (
@@ -166,7 +167,7 @@ class Learned:
             )
 
     def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
-        """Learned labels of the spans of a text; of nested spans the longest counts."""
+        """Return the learned labels of the spans of a text; of nested spans the longest counts."""
         if language not in self._forms:
             return {}
         learned = self._learned[language]

@@ -51,7 +51,8 @@ class NameFinder:
         self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_CACHE_SIZE)
 
     def find(self, text: ScannedText, explained: Collection[Place] = ()) -> dict[Place, Match | None]:
-        """Names in a text, which may overlap: at each word the longest of each language, and ``explained`` spans.
+        """Find the names in a text, which may overlap: at each word the longest of each language, and ``explained``
+        spans.
 
         A span whose names are not looked up yet has ``None``.
         """
@@ -112,7 +113,7 @@ class NameFinder:
 
 
 def in_placeholder(text: str) -> Callable[[int, int], bool]:
-    """A predicate of start and end, in characters: whether the span overlaps a placeholder."""
+    """Return a predicate of start and end, in characters, that tells whether the span overlaps a placeholder."""
     spans = [match.span() for match in _PLACEHOLDER.finditer(text)]
 
     def inside(start: int, end: int) -> bool:
@@ -134,7 +135,7 @@ class PersonNames:
         )
 
     def is_person(self, text: str, start: int, end: int) -> bool:
-        """Whether a capitalised word is a title, or a name after a title or before a date of birth."""
+        """Return whether a capitalised word is a title, or a name after a title or before a date of birth."""
         word = text[start:end]
         if word in self._cues:
             return True

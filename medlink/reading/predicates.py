@@ -1,7 +1,7 @@
 """Findings whose subject and predicate stand apart: *RV mit 42 mm erweitert*, *the spleen was not visibly enlarged*.
 
-Between a body part or function and the word of its change may stand what says how much, on which side, how it was seen,
-and whether it is denied. Without these words the two are a name, if the index has one.
+Words for amount, side, observation and denial may stand between a body part or function and the word of its change.
+Without these words, the subject and the predicate together are a name, if the index has one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Apart = tuple[Place, str]
 
 
 def predicates(text: ScannedText, rules: ScopeRules) -> Iterator[Apart]:
-    """Spans of subject and predicate with other words between."""
+    """Yield the spans of a subject and a predicate with other words between them."""
     words = text.words
     changes = text.table.column(
         "predicates",

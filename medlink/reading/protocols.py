@@ -15,11 +15,11 @@ class MentionFinder(Protocol):
     """Finds mentions in place of medlink, such as a transformer for named entity recognition."""
 
     def find(self, texts: Sequence[str], language: str) -> Sequence[Sequence[Span]]:
-        """Mentions of each of n texts in one language, in any order; they may overlap, but must differ."""
+        """Find the mentions of each of n texts in one language, in any order; they may overlap, but must differ."""
 
 
 class Qualifier(Protocol):
     """Determines the qualifiers of mentions in place of medlink."""
 
     def qualify(self, text: str, spans: Sequence[Span]) -> Sequence[Qualifiers | None]:
-        """Qualifiers of each span of a text; ``None`` drops a span, such as a heading."""
+        """Return the qualifiers of each span of a text; ``None`` drops a span, such as a heading."""

@@ -56,7 +56,7 @@ class QualifierReader:
         return ParsedNote(text, self, words)
 
     def read_once(self, text: ScannedText) -> ParsedNote:
-        """Like :meth:`read`, cached in the text: qualifiers and learned mentions share the result."""
+        """Parse a note as :meth:`read` does, once: qualifiers and learned mentions share the result in the text."""
         if "note" not in text.memo:
             text.memo["note"] = self.read(text.text, text.tokens)
         note: ParsedNote = text.memo["note"]
@@ -64,7 +64,7 @@ class QualifierReader:
 
 
 def qualifier_reader(language: str, *, present_only: bool = False) -> QualifierReader | None:
-    """The reader of a language, ``None`` if it has no cues: findings are then not claimed to be present.
+    """Return the reader of a language, ``None`` if it has no cues, so that findings are not claimed to be present.
 
     Raises:
         ConfigError: ``present_only`` is set, and the language has no cues.
@@ -116,14 +116,14 @@ class ParsedNote:
         ]
 
     def qualify(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers | None]:
-        """Like :meth:`qualifiers`, but ``None`` for a mention inside a heading."""
+        """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
         return [
             None if self._sections.in_heading(*self._place(*mention)) else found
             for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous), strict=True)
         ]
 
     def qualifiers(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers]:
-        """Qualifiers of mentions, given by their characters, including those in headings.
+        """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
         in a name, as in *Migraine without aura*, it does not.
@@ -134,11 +134,11 @@ class ParsedNote:
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
-        """Kind of the section of each mention, empty for none."""
+        """Return the kind of the section of each mention, empty for none."""
         return [self._sections.kind(self._place(*mention).start) for mention in mentions]
 
     def cues(self, mentions: Sequence[Span]) -> list[dict[str, str]]:
-        """For each field and mention, the cue that determines the field, as written in its table."""
+        """Return for each field and mention the cue that determines the field, as written in its table."""
         places = [self._place(*mention) for mention in mentions]
         decided = self._decided(places)
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]

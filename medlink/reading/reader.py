@@ -122,7 +122,7 @@ class TextReader:
 
     @gc_disabled()
     def read(self, texts: Sequence[str], explained: _Explained = None) -> list[list[ReadMention]]:
-        """Mentions of n texts, without headings and mentions that the options exclude.
+        """Find the mentions of n texts, without headings and mentions that the options exclude.
 
         ``explained`` has the long forms of texts with known abbreviations.
         """
@@ -143,7 +143,7 @@ class TextReader:
     def judge(
         self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: _Explained = None
     ) -> list[list[ReadMention]]:
-        """The given character spans of n texts as mentions, scored and qualified like those that medlink finds.
+        """Score and qualify the given character spans of n texts like the mentions that medlink finds.
 
         ``explained`` is as in :meth:`read`.
         """
@@ -230,7 +230,7 @@ class TextReader:
     def score_candidates(
         self, texts: Sequence[ScannedText], candidates: Sequence[Sequence[CandidateSpan]]
     ) -> tuple[list[list[ScoredSpan]], list[list[ScoredSpan]]]:
-        """For each of n texts, the spans with their best concepts, and separately the spans of attributes."""
+        """Return for each of n texts the spans with their best concepts, and separately the spans of attributes."""
         best = self._linker.best(
             [self._query(text, span) for text, own in zip(texts, candidates, strict=True) for span in own]
         )

@@ -55,7 +55,7 @@ class Match(NamedTuple):
 
 
 def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
-    """Matches by the effect of their cues."""
+    """Group matches by the effect of their cues."""
     found: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         for reads in {cue.reads for cue in match.cues}:
@@ -66,7 +66,8 @@ def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
 def decide(
     mentions: Sequence[WordSpan], layout: Layout, stops: bytearray, matches: Sequence[Match]
 ) -> list[dict[str, CueEffect]]:
-    """Effects of the cues of a note on each field of mentions, which are distinct, in order, and given by their words.
+    """Decide the effects of cues on each field of mentions, which are distinct, in order, and given by their
+    words.
 
     Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it.
     """

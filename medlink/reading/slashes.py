@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W\d_]{1,5}")
 
 
 class SlashReader:
-    """Reads the letters of such abbreviations in texts of one language (BCP 47) as the members of the long form."""
+    """Reads the letters of abbreviations with slashes in texts of one language (BCP 47) as members of a long form."""
 
     def __init__(self, language: str, abbreviations: AbbreviationTable) -> None:
         self._abbreviations = abbreviations
@@ -30,7 +30,7 @@ class SlashReader:
         self._members = cache(self._find)
 
     def read(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation]]:
-        """Each member of such abbreviations with its meaning; of an abbreviation for one finding all of it."""
+        """Yield each member of these abbreviations with its meaning; an abbreviation for one finding stays whole."""
         if "/" not in text.text:
             return
         at, words = 0, text.words

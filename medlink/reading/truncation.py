@@ -1,7 +1,8 @@
 """Words cut short by a full stop: *chron. Bronch.*, *insuf. renal crón.*, *pleural eff.*
 
-A cut word stands for every word of the lexicon and of the index that begins so. Its neighbours decide: the shortest
-names of the index with one of these words and the neighbours are what the span stands for, if they are of one concept.
+A cut word stands for every word of the lexicon and of the index that begins with its letters. Its neighbours decide:
+the span stands for the shortest names of the index that have one of these words and the neighbours, if these names are
+of one concept.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class TruncationReader:
         self._phrases_of = lru_cache(_CACHE_SIZE)(self._phrases_beginning)
 
     def read(self, text: ScannedText) -> Iterator[tuple[Place, str]]:
-        """Spans with a cut word, and the name that each stands for."""
+        """Yield the spans with a cut word, each with the name that it stands for."""
         if "." not in text.text:
             return
         stops = [self._stop(text, word) for word in text.words]

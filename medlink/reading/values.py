@@ -88,7 +88,7 @@ class _Measured(NamedTuple):
 
 
 def value_findings(text: str, language: str) -> list[ValueFinding]:
-    """Values of a note that are findings, in order and disjoint; none in a language without words for values.
+    """Find the values of a note that are findings, in order and disjoint; none in a language without words for values.
 
     Raises:
         InputError: the table of the language cannot be read.
@@ -98,7 +98,7 @@ def value_findings(text: str, language: str) -> list[ValueFinding]:
 
 
 def arrow_findings(text: str, language: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Measures with an arrow and no number, as *Hb ↓* and *↑WBC*: start, end, names of the finding."""
+    """Find the measures with an arrow and no number, as *Hb ↓* and *↑WBC*: start, end, names of the finding."""
     words = value_words(language) if not _ARROW_SET.isdisjoint(text) else None
     return [] if words is None else list(_Note(text, words).arrows())
 

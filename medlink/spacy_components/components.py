@@ -49,7 +49,7 @@ TokenSpan = tuple[int, int]
 
 
 def open_bundle(name: str, bundle: str | None) -> Bundle:
-    """The bundle of a component: the given bundle, else ``MEDLINK_BUNDLE``, else the demo bundle with a warning."""
+    """Open the bundle of a component: the given one, else ``MEDLINK_BUNDLE``, else the demo bundle with a warning."""
     folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
     if not bundle and not os.environ.get(BUNDLE_VARIABLE):
         message = f"no bundle given and {BUNDLE_VARIABLE} is not set; using the demo terminology in {folder}"
@@ -99,7 +99,7 @@ class Component(ABC):
         return partial(type(self), self.vocab, self.name, **self.settings), ()
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Versions of the bundle; spaCy saves the configuration."""
+        """Return the versions of the bundle; spaCy saves the configuration."""
         return json.dumps(self.bundle.versions, sort_keys=True).encode("utf-8")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
@@ -242,7 +242,7 @@ class BiolordLinker(Component):
         self.set_annotations(docs, self.predict(docs))
 
     def predict(self, docs: Sequence[Doc]) -> list[dict[TokenSpan, LinkedMention]]:
-        """Links of each document by the token spans of the mentions; the documents do not change.
+        """Return the links of each document by the token spans of its mentions; the documents do not change.
 
         Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text.
         """

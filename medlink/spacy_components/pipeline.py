@@ -12,7 +12,7 @@ from medlink.notes.spacy_language import blank
 
 
 def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language:
-    """A blank pipeline for a language with a spaCy tokeniser, with ``medlink_mentions`` and ``biolord_linker``.
+    """Build a blank pipeline for a language with a spaCy tokeniser, with ``medlink_mentions`` and ``biolord_linker``.
 
     ``linker`` configures ``biolord_linker``; its ``semantic_types`` also apply to the mentions.
     """

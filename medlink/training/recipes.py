@@ -105,10 +105,10 @@ class RunOptions(Settings):
 class PairRecipe(Settings):
     """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
 
-    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, each relation or
-    name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All other pairs
-    have a description, which begins with the name of an ancestor, a semantic type or "something". The paper gives no
-    shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
+    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, it has each
+    relation or name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All
+    other pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper
+    gives no shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
@@ -134,7 +134,7 @@ class PairRecipe(Settings):
 
     @property
     def description_share(self) -> float:
-        """Share of pairs with a description: the rest."""
+        """Share of pairs with a description, which is the rest."""
         rest = 1 - self.definition_share - self.name_share
         # 1 - 0.7 - 0.3 is slightly above 0
         return rest if rest > _TOLERANCE else 0.0
@@ -165,7 +165,7 @@ class ContrastiveRecipe(PhaseRecipe):
 
     @classmethod
     def static(cls) -> Self:
-        """Defaults for a static encoder, measured in ``docs/explanation/training-biolord.md``."""
+        """Return the defaults for a static encoder, measured in ``docs/explanation/training-biolord.md``."""
         return cls(batch_size=256, learning_rate=1e-3, weight_decay=0.0, feature_dropout=0.1)
 
     def for_encoder(self, start: str | Path) -> Self:
@@ -242,9 +242,9 @@ class MultilingualRecipe(PhaseRecipe):
 class CoderPlusPlusRecipe(Recipe):
     """The recipe of Zeng et al. 2022; the defaults are those of its section 5.1, for a transformer.
 
-    There a batch of one process has 16 anchors, and a step has 8 batches. The paper trains for 1,200,000 steps, of
-    which 10,000 warm up, and renews the neighbours every 60,000, "for each epoch", which is 20 epochs. Weight decay and
-    gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
+    In the paper a batch of one process has 16 anchors, and a step has 8 batches. The paper trains for 1,200,000 steps,
+    of which 10,000 warm up, and renews the neighbours every 60,000, "for each epoch", which is 20 epochs. Weight decay
+    and gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
     :func:`~medlink.training.coderpp.loss.multi_similarity`.
     """
 
@@ -268,7 +268,7 @@ class CoderPlusPlusRecipe(Recipe):
 
     @classmethod
     def static(cls) -> CoderPlusPlusRecipe:
-        """Defaults for a static encoder, measured in ``docs/explanation/training-coderpp.md``."""
+        """Return the defaults for a static encoder, measured in ``docs/explanation/training-coderpp.md``."""
         sampling: dict[str, Any] = {"anchors": 64, "accumulation": 1, "epochs": 3}
         optimiser: dict[str, Any] = {"learning_rate": 1e-3, "warmup": 0.05, "weight_decay": 0.0}
         return cls(**sampling, **optimiser, threshold=0.7, feature_dropout=0.5)
@@ -390,17 +390,17 @@ class GroundingRecipe(PhaseRecipe):
 
     @classmethod
     def map_only(cls) -> Self:
-        """The linear map without a network, fitted on all names."""
+        """Return the recipe of the linear map without a network, fitted on all names."""
         return cls(hidden=0, validation=0.0)
 
 
 class MlteRecipe(PhaseRecipe):
     """Training of a regressor or classifier of pairs: Feng 2023, section IV-C.
 
-    The prediction model: Adam, 30 epochs, rate 0.02, weight decay 0.001, batches of 24, and the best beta on the
-    development set, from 0 to 3 by 0.5. Equation 3a has two layers; the width between them, ``hidden``, is ours. The
-    fine-tuning: AdamW, 10 epochs, rate 1e-5, weight decay 1e-4, batches of 8, 10 % linear warm-up, dropout 0.1 of the
-    sentence embeddings, the best epoch on the development set.
+    The prediction model is trained by Adam for 30 epochs at rate 0.02, with weight decay 0.001, batches of 24, and the
+    best beta on the development set, from 0 to 3 by 0.5. Equation 3a has two layers; the width between them,
+    ``hidden``, is ours. The fine-tuning uses AdamW for 10 epochs at rate 1e-5, with weight decay 1e-4, batches of 8, 10
+    % linear warm-up, dropout 0.1 of the sentence embeddings, and the best epoch on the development set.
     """
 
     kind: Literal["regressor", "classifier"] = Field(

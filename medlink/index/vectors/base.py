@@ -47,7 +47,7 @@ class VectorIndex(ABC):
     @classmethod
     @abstractmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory per vector, once all of the index has been read."""
+        """Return the bytes of memory per vector, once all of the index has been read."""
 
     @staticmethod
     def _create(dimension: int) -> Any:
@@ -97,7 +97,7 @@ class VectorIndex(ABC):
         return rows, scores
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Stored vectors ``(n, dimension)`` of rows ``(n,)``; ``IndexError`` for a row that does not exist."""
+        """Return the stored vectors ``(n, dimension)`` of rows ``(n,)``; ``IndexError`` if a row does not exist."""
         if not len(rows):
             return np.zeros((0, self.dimension), np.float32)
         if rows.min() < 0 or rows.max() >= len(self):
@@ -163,5 +163,5 @@ def reporting_unreadable(path: Path) -> Iterator[None]:
 
 
 def selector(allowed: NDArray[np.bool_]) -> Any:
-    """The Faiss selector of the allowed rows."""
+    """Return the Faiss selector of the allowed rows."""
     return faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))

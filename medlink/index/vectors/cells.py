@@ -1,7 +1,7 @@
-"""Vectors as short codes in cells (IVF; Jégou et al. 2011, section IV): the base of the kinds for very many names.
+"""Compressed vectors in cells (IVF; Jégou et al. 2011, section IV): the base of the kinds for very many names.
 
-A search scans the codes in the cells nearest to the query, and compares the best of them again by their full vectors.
-These lie in a float16 file; a process keeps few of its pages.
+A search scans the compressed vectors in the cells nearest to the query, and compares the best of them again by their
+full vectors. The full vectors lie in a float16 file; a process keeps few of its pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_PAGES = 1 << 14  # pages of the file that a process holds, about
 
 
 class CellsIndex(VectorIndex):
-    """Codes in cells, and the vectors themselves in a file; a subclass chooses the codes.
+    """Compressed vectors in cells, and the full vectors in a file; a subclass chooses the compression.
 
     ``_rescored`` is the number of candidates per result to compare again, among up to a million vectors.
     """

@@ -1,4 +1,4 @@
-"""Cells of codes with eight bits per dimension: for so many names that building a graph would take too long."""
+"""Cells of vectors with eight bits per dimension: for so many names that building a graph would take too long."""
 
 from __future__ import annotations
 

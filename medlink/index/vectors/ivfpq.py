@@ -1,4 +1,4 @@
-"""Cells of codes with four bits per two dimensions: for millions of names, and for machines with little memory."""
+"""Cells of vectors with four bits per two dimensions: for millions of names, and for machines with little memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from medlink.index.vectors.library import faiss
 class Index(CellsIndex):
     """Product quantisation (Jégou et al. 2011, section II), scanned in registers (André et al. 2015).
 
-    The first search reads the codes. Each process has its own copy, except for processes forked after that.
+    The first search reads the compressed vectors. Each process has its own copy, except for processes forked after
+    that.
     """
 
     kind = "ivfpq"

@@ -15,7 +15,7 @@ _COPIED = 1 << 18  # vectors copied to a GPU at a time
 
 @cache
 def faiss() -> Any:
-    """The Faiss module, safe in forked processes."""
+    """Return the Faiss module, safe in forked processes."""
     # waiting threads would otherwise spin, and take the processor from others for ten times as long
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import faiss as library
@@ -26,15 +26,15 @@ def faiss() -> Any:
 
 
 def gpu_count() -> int:
-    """GPUs that the installed Faiss can use; 0 for faiss-cpu."""
+    """Return the number of GPUs that the installed Faiss can use, 0 for faiss-cpu."""
     return int(getattr(faiss(), "get_num_gpus", int)())
 
 
 def gpu_copy(vectors: Callable[[int, int], Any], count: int, dimension: int) -> Any:
-    """Copy vectors to all GPUs, a share in 16 bits to each: a Faiss index that searches all exhaustively.
+    """Copy vectors to all GPUs, a share in 16 bits to each; return a Faiss index that searches all exhaustively.
 
-    ``vectors(start, stop)`` gives a range of rows as float32. Fills the shares one by one: Faiss adds to an index of
-    several shares only once.
+    ``vectors(start, stop)`` gives a range of rows as float32. Fills the shares one by one, because Faiss adds to an
+    index of several shares only once.
     """
     options = faiss().GpuClonerOptions()
     options.useFloat16 = True

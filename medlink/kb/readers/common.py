@@ -29,7 +29,7 @@ _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:00030
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one kind by column: creating an object for each would take longer than reading and storing it.
+    """Records of one kind by column, because creating an object for each would take longer than reading and storing it.
 
     Attributes:
         kind: class of the records.

@@ -71,7 +71,7 @@ def builtin_descriptions() -> Iterator[Description]:
 
 
 class Description:
-    """A validated description; a :class:`ConfigError` names an invalid key."""
+    """A validated description of a format; creating it raises a :class:`ConfigError` that names an invalid key."""
 
     def __init__(self, spec: dict[str, Any], path: Path) -> None:
         self.spec, self.path, self.name = spec, path, path.name.removesuffix(".toml")
@@ -314,7 +314,7 @@ class Layout:
         return all(any(word.lower() in table.header for word in self.words[column]) for column in self.required)
 
     def column_indices(self, table: Table) -> list[int]:
-        """Return the positions of the columns; a column that the header lacks gets one behind the last cell."""
+        """Return the positions of the columns; a column that the header lacks gets the position after the last cell."""
         if not self.has_header:
             return [index for index, column in enumerate(self.columns) if column]
         present = ([word.lower() for word in words if word.lower() in table.header] for words in self.words.values())

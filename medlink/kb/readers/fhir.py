@@ -65,8 +65,8 @@ def read_fhir(
     """Read FHIR terminology.
 
     The whole file is held in memory (some seven times its decompressed size, measured by hand on 2026-11-23 with
-    200,000 synthetic concepts). ``source`` defaults to the name of each code system, ``version`` to that of the
-    resource; ``language`` applies if neither name nor resource states one.
+    200,000 synthetic concepts). ``source`` defaults to the name of each code system, and ``version`` defaults to that
+    of the resource; ``language`` applies if neither name nor resource states one.
     """
     problems = problems or Problems()
     tag = resolve_language(language)

@@ -53,7 +53,7 @@ def read_obo(
     retired concepts with their ``replaced_by`` and ``consider``; an ``alt_id`` is retired as the same as its term.
 
     The file is read twice, first for prefixes and relation names; memory does not grow with it. ``source`` defaults to
-    the prefix, such as ``DOID``, ``version`` to the date or number in ``data-version``.
+    the prefix, such as ``DOID``, and ``version`` defaults to the date or number in ``data-version``.
     """
     problems = problems or Problems()
     header, relations, prefixes = _scan(path)

@@ -46,13 +46,13 @@ def read_obograph(
     Concepts are the labelled classes with the most frequent id prefix; other classes and properties are skipped. The
     label is the preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or
     ``lay`` or ``abbreviation`` for an exact synonym of that type. Cross-references become mappings, ``is_a`` edges
-    ``isa`` relations, and other edges relations named by the label of their property. Semantic types are the OBO
-    namespaces, or without any the labels of the top ancestors (the children of a single root). Deprecated classes
-    become retired concepts with their ``term replaced by`` and ``consider``; an alternative id is retired as the same
-    as its class.
+    become ``isa`` relations, and other edges become relations named by the label of their property. Semantic types are
+    the OBO namespaces, or without any the labels of the top ancestors (the children of a single root). Deprecated
+    classes become retired concepts with their ``term replaced by`` and ``consider``; an alternative id is retired as
+    the same as its class.
 
     The whole file is held in memory (about ten times its decompressed size). ``source`` defaults to the prefix, such as
-    ``HP``, ``version`` to that of the file.
+    ``HP``, and ``version`` defaults to that of the file.
     """
     problems = problems or Problems()
     lines = LineFile(path, problems)

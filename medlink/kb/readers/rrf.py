@@ -99,7 +99,7 @@ def read_rrf_batches(
 
 @wraps(read_rrf_batches)
 def read_rrf(*args: Any, **options: Any) -> Iterator[Record]:
-    """Like :func:`read_rrf_batches`, record by record."""
+    """Read a UMLS release like :func:`read_rrf_batches`, but yield its records one by one."""
     return unbatch(read_rrf_batches(*args, **options))
 
 

@@ -41,7 +41,7 @@ _MIN_SIMILARITY = 82  # of 100: one letter in five may differ
 
 
 class TableNotes:
-    """Counts suspicious names and unknown name types, with the line of the first."""
+    """Counts suspicious names and unknown name types, each with the line where it first occurs."""
 
     def __init__(self) -> None:
         self._types: Counter[str] = Counter()

@@ -44,7 +44,7 @@ _DENIES = 0.9  # weight of the finding that a word such as "afebrile" denies
 
 
 class BodySiteCue(NamedTuple):
-    """The character span of a word that names a body site; ``near`` if the word is in the same sentence."""
+    """The character span of a word that names a body site; ``near`` tells whether the word is in the same sentence."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class BodySiteContext:
         self._label_starts = [span[0] for span, _ in self._labels]
 
     def cue_for(self, start: int, end: int) -> BodySiteCue | None:
-        """The cue for a span of characters: the next cue in its clause, the last in its sentence, or its label."""
+        """Find the cue for a span of characters: the next cue in its clause, the last in its sentence, or its label."""
         at = bisect_left(self._starts, start)
         before = self._cues[at - 1] if at else None
         while at < len(self._cues) and self._cues[at].start < end:
@@ -103,14 +103,14 @@ def _find_cues(text: ScannedText, language: str) -> list[BodySiteCue]:
 
 
 class Expressions(dict[str, list[_V]]):
-    """Values of words and expressions of a language, by their inflected form."""
+    """Values of words and expressions of a language, by their stemmed form."""
 
     @cached_property
     def _firsts(self) -> frozenset[str]:
         return frozenset(key.partition(" ")[0] for key in self)
 
     def find(self, text: ScannedText, name: str) -> Iterator[tuple[Place, list[_V]]]:
-        """The expressions in a text with their values; of those with the same first word the longest first.
+        """Yield the expressions in a text with their values, the longest first among those with the same first word.
 
         ``name`` is the column of the text's word table that marks the words with which an expression begins.
         """
@@ -168,11 +168,11 @@ class AbbreviationTable:
         self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
-        """The most frequent meaning of a word with two capitals or more."""
+        """Return the most frequent meaning of a word with two capitals or more."""
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
     def slashed(self, written: str) -> Abbreviation | None:
-        """The most frequent meaning of words with slashes, in any case: *N/V*, *n/v*."""
+        """Return the most frequent meaning of words with slashes, in any case: *N/V*, *n/v*."""
         found = [
             short
             for form in (written, written.upper(), written.lower())
@@ -181,7 +181,7 @@ class AbbreviationTable:
         return max(found, key=lambda short: short.weight, default=None)
 
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
-        """The words of a text that are abbreviations, with the most frequent meaning of each."""
+        """Yield the words of a text that are abbreviations, with the most frequent meaning of each."""
         known = text.table.column("abbreviation", lambda entry: self.abbreviation(entry.written) is not None, bool)
         for at in text.where(known):
             short = self.abbreviation(text.words[at].entry.written)
@@ -189,12 +189,12 @@ class AbbreviationTable:
                 yield at, short
 
     def is_bound(self, written: str) -> bool:
-        """Whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
+        """Return whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
         known = self._laconic.get(Inflector(self._language).form(written), ())
         return any(organ and short.long == short.forms[0] for organ, short in known)
 
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
-        """The elliptical words and expressions of a text with their long forms.
+        """Yield the elliptical words and expressions of a text with their long forms.
 
         If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue names it. The same words may have
         several long forms.

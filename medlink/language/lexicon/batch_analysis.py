@@ -27,8 +27,8 @@ _MASK = (1 << _BITS) - 1
 class AnalysedBatch(NamedTuple):
     """n analysed names: the words of name i have the numbers ``word[ends[i]:ends[i + 1]]`` in ``words``.
 
-    Numbers stay valid as long as ``words`` is the same list. ``phrases`` are tuples of name, first word, the word
-    behind the last, and meanings, in the order of names.
+    Numbers stay valid as long as ``words`` is the same list. ``phrases`` are tuples of the name, the position of the
+    first word, the position after the last word, and the meanings, in the order of names.
     """
 
     ends: NDArray[np.int64]
@@ -54,7 +54,7 @@ class WordValues:
         self._values, self._weights = array("q"), array("f")
 
     def of(self, batch: AnalysedBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """The values of the words of a batch: position among the words, value and weight ``(m,)``, by position."""
+        """Return the values of the words of a batch: position of the word, value and weight ``(m,)``, by position."""
         if batch.words is not self._words:
             self._clear(batch.words)
         for word in batch.words[len(self._ends) - 1 :]:
@@ -108,7 +108,7 @@ class BatchAnalyser:
         self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
-        """Analyse names in their languages, or else in the languages that know most of their words."""
+        """Analyse names in their languages, or else in the languages that know the most of their words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
     def read_tokens(

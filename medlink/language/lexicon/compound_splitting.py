@@ -1,8 +1,8 @@
 """Split compounds into their parts.
 
 A compound consists of forms of the lexicon. Its first parts are combining forms (*hepato-*, *Nieren-*) or German nouns
-with a linking letter; its last part is a word in any inflection, or an ending (*-itis*). The split of least cost wins:
-each part costs one, and more if it is short, ambiguous or linked without an entry of the table. If only an end of more
+with a linking letter; its last part is a word in any inflection, or an ending (*-itis*). The split of lowest cost wins.
+Each part costs one, and more if it is short, ambiguous or linked without an entry of the table. If only an end of more
 than four letters is known, at least four unknown letters may precede it.
 """
 
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 
 
 class CompoundSplitter:
-    """Split compounds by the forms of a lexicon; ``stem`` gives the inflected form of a word in a language."""
+    """Split compounds by the forms of a lexicon; ``stem`` gives the stemmed form of a word in a language."""
 
     def __init__(self, forms: LexiconForms, stem: Callable[[str, str], str]) -> None:
         self._forms, self._stem = forms, stem
@@ -194,7 +194,7 @@ def _is_splittable(token: str) -> bool:
 
 @lru_cache(_CACHED_FORMS)
 def chosen_meanings(forms: tuple[Form, ...]) -> tuple[int, ...]:
-    """The first meanings of forms: only of unambiguous forms, if any, and of these only of words, if any."""
+    """Return the first meanings of forms: of unambiguous forms only, if any, and of words only, if any are left."""
     plain = [form for form in forms if not form.marks & AMBIGUOUS] or forms
     roots = [form for form in plain if not form.marks & AFFIX] or plain
     return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]

@@ -92,7 +92,7 @@ class SpellingFilter:
         self._bits = np.packbits(marked, bitorder="little").tobytes()
 
     def candidates(self, word: str) -> Iterator[str]:
-        """All forms that differ from a word by a letter more, less or another, or by two swapped, and few other words.
+        """Yield all forms that differ from a word as in :meth:`LexiconForms.spelt_like`, and few other words.
 
         In the first half of a form, tries only the letters a to z.
         """
@@ -132,7 +132,7 @@ class LexiconForms:
 
     ``keys`` are the names as 32-bit numbers, equal in all lexicons that have the name. ``opposites`` are pairs of
     meanings that exclude each other in one place of a name; ``kinds`` are those of :data:`KINDS`, or empty. ``table``
-    returns all forms of a small kind in a language: faster than :meth:`find`.
+    returns all forms of a small kind in a language, which is faster than :meth:`find`.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class LexiconForms:
         return digest.hexdigest()[:32]
 
     def find(self, kind: str, language: str, form: str) -> tuple[Form, ...]:
-        """The meanings of a form, in the order of the lexicon."""
+        """Return the meanings of a form, in the order of the lexicon."""
         key = f"{kind}{language} {form}"
         meanings = self._cached.get(key)
         if meanings is None:
@@ -178,7 +178,7 @@ class LexiconForms:
         return meanings
 
     def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
-        """The remaining letters of all forms with this prefix, with their meanings."""
+        """Return the remaining letters of all forms with this prefix, with their meanings."""
         key = f"{kind}{language} {beginning}"
         rests: dict[str, tuple[Form, ...]] = {}
         for form, record in self._trie.items(key):
@@ -187,12 +187,12 @@ class LexiconForms:
         return rests
 
     def lengths(self, kind: str, language: str, text: str) -> list[int]:
-        """Lengths of the forms with which a text begins."""
+        """Return the lengths of the forms with which a text begins."""
         head = len(kind) + len(language) + 1
         return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
-        """The forms that differ from a word by one typing error: a letter more, less or another, or two swapped."""
+        """Yield forms that differ from a word by one typing error: a letter more, less or another, or two swapped."""
         head = f"{kind}{language} "
         return (form for form in self._spelling_filter(head).candidates(word) if head + form in self._trie)
 
@@ -200,21 +200,21 @@ class LexiconForms:
         return SpellingFilter([key[len(head) :] for key in self._trie.keys(head)])
 
     def with_words(self, words: Iterable[str]) -> LexiconForms:
-        """The same forms, and words that mean themselves."""
+        """Return the same forms with further words, each of which means itself."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
         return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds)
 
     def is_own(self, word: str) -> bool:
-        """Whether a word is one of :meth:`with_words`."""
+        """Return whether :meth:`with_words` added a word."""
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Whether any form begins with this prefix."""
+        """Return whether any form begins with this prefix."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
-        """Whether a word is an article, preposition or the like, and no negation."""
+        """Return whether a word is an article, preposition or the like, and no negation."""
         return form in self.table(FUNCTION, language)
 
     @classmethod
@@ -248,12 +248,12 @@ class LexiconForms:
 
 
 def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
-    """The forms of the shipped lexicon, together with those of a site's own folders."""
+    """Return the forms of the shipped lexicon, together with those of a site's own folders."""
     return LexiconForms.compile(Lexicon(folders)) if folders else shipped_forms()
 
 
 def shipped_forms() -> LexiconForms:
-    """The compiled forms of the shipped lexicon; a test compares them with its tables."""
+    """Return the compiled forms of the shipped lexicon; a test compares them with its tables."""
     return load_shared_forms(SHIPPED)
 
 

@@ -73,10 +73,10 @@ class Lexicon:
         self._stems: dict[str, dict[str, list[_Found]]] = {}
 
     def find(self, word: str, language: str | None = None) -> list[tuple[LexiconEntry, Member]]:
-        """Entries of a word or an expression, each with the matching member, in the order of the tables.
+        """Return the entries of a word or an expression, each with the matching member, in the order of the tables.
 
-        Compares exact forms first; without a match, inflected and irregular forms (*befand*, *requirió*). Ignores the
-        region of a language (``de-at``).
+        Compares exact forms first. Without a match, compares stemmed and irregular forms (*befand*, *requirió*).
+        Ignores the region of a language (``de-at``).
         """
         form = normalise(word)
         if not form:
@@ -183,7 +183,7 @@ class Lexicon:
         return kinds
 
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
-        """The meanings of an abbreviation, by language, the likeliest first.
+        """Return the meanings of an abbreviation, by language, the likeliest first.
 
         Ignores dots and blanks. Ignores case only where no meaning has the same capitals.
         """
@@ -218,7 +218,7 @@ class Lexicon:
         return {table: dict(of_table) for table, of_table in counts.items()}
 
     def collisions(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Forms, by language, that are in several families and not marked as ambiguous."""
+        """Return the forms, by language, that are in several families and not marked as ambiguous."""
         families: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in self.entries:
             if entry.table == "family":
@@ -229,7 +229,7 @@ class Lexicon:
         return {form: tuple(names) for form, names in families.items() if len(names) > 1}
 
     def overweight(self, folder: StrPath) -> Iterator[tuple[str, str, float, float]]:
-        """Abbreviations of one of the folders whose weights exceed 1 together with those of the other tables.
+        """Yield the abbreviations of one of the folders whose weights exceed 1 together with those of the other tables.
 
         Yields the form, its language, its weight in the folder, and its weight elsewhere.
         """

@@ -47,7 +47,7 @@ class AnalysedWord:
 
     @property
     def pieces(self) -> list[str]:
-        """The letters of each part of a compound; the whole of any other word."""
+        """The letters of each part of a compound; any other word is one piece."""
         ends = list(accumulate(self.lengths))
         return [self.text[start:end] for start, end in pairwise([0, *ends])] if ends else [self.text]
 
@@ -59,14 +59,14 @@ class AnalysedWord:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedName:
-    """The words of a name, and its phrases: first word, the word behind the last, and meanings."""
+    """The words of a name, and its phrases: first word, position after the last word, and meanings."""
 
     words: tuple[AnalysedWord, ...]
     phrases: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
 
 
 class Phrase(NamedTuple):
-    """A phrase of a name: the word behind its last, and its meanings."""
+    """A phrase of a name: the position after its last word, and its meanings."""
 
     stop: int
     meanings: tuple[int, ...]
@@ -107,7 +107,7 @@ class LexicalAnalyser:
         self._senses = _cached(self._find_senses)
 
     def read(self, text: str, language: str | None = None) -> AnalysedName:
-        """Analyse a name; without a language, in the languages that know most of its words."""
+        """Analyse a name; without a language, in the languages that know the most of its words."""
         tokens, tag = normalise(text).split(), base(language or "")
         tags = (tag,) if tag in self._inflectors else self.guess(tokens)
         words = [self.word(token, tags) for token in tokens]
@@ -119,14 +119,14 @@ class LexicalAnalyser:
         return tuple(self._inflectors)
 
     def inflector(self, language: str) -> Inflector:
-        """The shared inflector of any language."""
+        """Return the shared inflector of any language."""
         inflector = self._inflectors.get(language) or self._more_inflectors.get(language)
         if inflector is None:
             inflector = self._more_inflectors[language] = Inflector(language)
         return inflector
 
     def depends(self, word: AnalysedWord, tags: Sequence[str]) -> bool:
-        """Whether other words of a name may decide the sense of an ambiguous word."""
+        """Return whether other words of a name may decide the sense of an ambiguous word."""
         return len(word.meanings) > 1 and any(
             senses.beside or senses.beside_stems for senses in (self._senses(word.text, tag) for tag in tags)
         )
@@ -155,7 +155,7 @@ class LexicalAnalyser:
         return _Senses(beside[0], beside[1], alone)
 
     def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
-        """The languages that know most of these words as a whole."""
+        """Return the languages that know the most of these words as whole words."""
         counts = [0] * len(self._inflectors)
         for token in tokens:
             for at, known in enumerate(self.knowing(token)):
@@ -215,7 +215,7 @@ class LexicalAnalyser:
         return self._inflectors[language].word(token)
 
     def phrases(self, tokens: Sequence[str], tags: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
-        """The longest phrases from left to right, each in the first language that has a phrase there."""
+        """Return the longest phrases from left to right, each in the first language that has a phrase there."""
         at = 0
         while at < len(tokens) - 1:
             opened = [tag for tag in tags if self.opens(tokens[at], tag)]
@@ -227,7 +227,7 @@ class LexicalAnalyser:
                 at = phrase.stop
 
     def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
-        """The longest phrase that begins at a word, not the last, in the first language that has one."""
+        """Return the longest phrase that begins at a word, not the last, in the first language that has one."""
         for tag in tags:
             phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
             if phrases is None:
@@ -247,7 +247,7 @@ class LexicalAnalyser:
         return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, first: str, second: str, language: str) -> bool:
-        """Whether phrases begin with two words."""
+        """Return whether phrases begin with two words."""
         return self._phrases_of(first, second, language) is not None
 
     def _find_phrases(self, first: str, second: str, language: str) -> _Phrases | None:

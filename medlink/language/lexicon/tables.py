@@ -93,9 +93,9 @@ class Member:
     Attributes:
         form: as in a dictionary, without the hyphen of its ``place``.
         part: part of speech; empty for a noun.
-        gender: of ``m``, ``f``, ``n`` and ``pl``.
-        plurals: irregular ones, and all in German.
-        marks: of :data:`MARKS`.
+        gender: some of ``m``, ``f``, ``n`` and ``pl``.
+        plurals: irregular plurals, in German all plurals.
+        marks: some of :data:`MARKS`.
     """
 
     form: str
@@ -167,7 +167,7 @@ class Abbreviation:
 
 
 def shortened(text: str) -> str:
-    """An abbreviation without dots and blanks.
+    """Return an abbreviation without dots and blanks.
 
     >>> shortened("Z. n."), shortened("i.v.")
     ('Zn', 'iv')
@@ -176,7 +176,8 @@ def shortened(text: str) -> str:
 
 
 class Sense(NamedTuple):
-    """The meaning of an ambiguous word in a name with one of the words ``beside``; without such words its default.
+    """The meaning of an ambiguous word in a name with one of the words ``beside``, or its default meaning without such
+    words.
 
     ``family`` is ``-`` where the word has none of its meanings.
     """
@@ -196,7 +197,7 @@ class Opposite(NamedTuple):
 
 
 def to_dict(record: LexiconEntry | Abbreviation) -> dict[str, Any]:
-    """Plain data, ready for JSON."""
+    """Return plain data, ready for JSON."""
     values = asdict(record)
     for member in values.get("members", ()):
         member["marks"] = sorted(member["marks"])

@@ -2,7 +2,7 @@
 
 It sends each mention with the names of its candidates, and the text around it only if the description of the model says
 so. The model can only choose a candidate; after any other answer the order stays. It follows no redirect and uses no
-proxy: data go to the named machine only.
+proxy, so data go to the named machine only.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class ChatRanker:
         self._failures, self._paused_until = 0, 0.0
 
     def warnings(self) -> list[str]:
-        """One sentence if there were mentions without a valid answer."""
+        """Return one message if there were mentions without a valid answer."""
         unanswered = {kind: number for kind, number in sorted(self.counts.items()) if kind.startswith(_UNANSWERED)}
         why = [f"{kind.removeprefix(_UNANSWERED)} ({number:,})" for kind, number in unanswered.items()]
         why += [f"not one of the candidates ({self.counts['refused']:,})"] * bool(self.counts["refused"])
@@ -300,7 +300,7 @@ def _messages(mention: Mention, context: str, candidates: Sequence[CandidateText
 
 
 def parse_choice(text: str, concept_ids: Sequence[str]) -> int | None:
-    """Position of the chosen id, -1 if none fits, ``None`` for an invalid answer."""
+    """Return the position of the chosen id, -1 if none fits, ``None`` for an invalid answer."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         answer = parse_json(fenced[1] if fenced else text)

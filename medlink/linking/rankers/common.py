@@ -54,7 +54,7 @@ class Reranker(Protocol):
     def rerank(
         self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
     ) -> list[Sequence[RankedConcept]]:
-        """The concepts of n mentions in a new order, or unchanged.
+        """Return the concepts of n mentions in a new order, or unchanged.
 
         Args:
             mentions: linked by their ``text``; mentions with a ``learned_id`` are known already.
@@ -63,7 +63,7 @@ class Reranker(Protocol):
         """
 
     def warnings(self) -> list[str]:
-        """Sentences about failures so far."""
+        """Return messages about failures so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class CandidateText:
 def candidate_texts(
     bundle: Bundle, ranked: Rankings, languages: Sequence[str | None], *, definitions: bool = False
 ) -> list[list[CandidateText]]:
-    """Texts of the candidates of n mentions.
+    """Return the texts of the candidates of n mentions.
 
     With ``definitions`` each has the first definition in the language of the mention, else the first of any language.
     """
@@ -114,7 +114,7 @@ def candidate_texts(
 
 
 def reorder_by_score(ranked: Sequence[RankedConcept], scores: Floats) -> list[RankedConcept]:
-    """Concepts in the order of new scores ``(n,)``, which become their rank scores; ties keep their order.
+    """Sort concepts by new scores ``(n,)``, which become their rank scores; ties keep their order.
 
     A name has the score of its best concept. The weight of each other concept of the name is the exponential of the
     difference, as in a softmax over scores. A name that equals the mention exactly stays first.
@@ -134,8 +134,8 @@ def reorder_by_score(ranked: Sequence[RankedConcept], scores: Floats) -> list[Ra
 def move_to_front(ranked: Sequence[RankedConcept], chosen: int, k: int) -> list[RankedConcept]:
     """Put the name of the chosen concept before the other names of the first k concepts.
 
-    Each name takes over rank score and margin of its new position, which keeps the calibration valid. The chosen
-    concept has :data:`CHOSEN_WEIGHT` among the concepts of its name.
+    Each name takes over the rank score and the margin of its new position, which keeps the calibration valid. The
+    chosen concept has the weight :data:`CHOSEN_WEIGHT` among the concepts of its name.
     """
     name, first = ranked[chosen].name, ranked[:k]
     order = [*sorted(range(len(first)), key=lambda at: first[at].name != name), *range(len(first), len(ranked))]
@@ -179,7 +179,7 @@ class RankerCache:
             file.execute("SELECT key, numbers FROM said LIMIT 1").fetchone()
 
     def get(self, keys: Sequence[bytes]) -> list[list[float] | None]:
-        """The numbers of each key, ``None`` if there are none."""
+        """Return the numbers of each key, ``None`` if there are none."""
         with self._connect() as file:
             rows = [file.execute("SELECT numbers FROM said WHERE key = ?", (key,)).fetchone() for key in keys]
             return [None if row is None else [float(number) for number in json.loads(row[0])] for row in rows]
@@ -207,6 +207,6 @@ class RankerCache:
 def cache_key(
     bundle: str, ranker: str, mention: str, language: str | None, context: str, candidates: Sequence[CandidateText]
 ) -> bytes:
-    """The hash that identifies an answer of a ranker; ``bundle`` and ``ranker`` are hashes themselves."""
+    """Return the hash that identifies an answer of a ranker; ``bundle`` and ``ranker`` are hashes themselves."""
     parts = [bundle, ranker, mention, language, context, [[text.concept_id, text.text] for text in candidates]]
     return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode("ascii")).digest()

@@ -33,7 +33,7 @@ class RankerConfig(NamedTuple):
     """The input of a cross-encoder, and the weights and calibration of its scores.
 
     Attributes:
-        candidates: candidates of a mention that it reads.
+        candidates: number of candidates of a mention that it reads.
         context, definitions: whether it reads the text around a mention, and definitions.
         first, read: weights of the first rank score and of the cross-encoder's score.
         calibration: turns the weighted sum into scores.
@@ -48,12 +48,12 @@ class RankerConfig(NamedTuple):
 
 
 def mention_text(text: str, context: str) -> str:
-    """A mention as the model reads it."""
+    """Return a mention as the model reads it."""
     return f"{text} | {context}" if context else text
 
 
 def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
-    """Logits ``(n,)`` of the model for n candidates of one mention, higher is better.
+    """Compute the logits ``(n,)`` of the model for n candidates of one mention, higher is better.
 
     Each mention is a batch of its own: padding to the length of others would change the rounding.
     """

@@ -137,7 +137,7 @@ def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
 
 
 def gelu(x: NDArray[Any]) -> NDArray[Any]:
-    """Gaussian error linear unit in its tanh form (Hendrycks and Gimpel 2016, section 2), as in training."""
+    """Compute the Gaussian error linear unit in tanh form (Hendrycks and Gimpel 2016, section 2), as in training."""
     # 0.5 x (1 + tanh(z)) = x / (1 + exp(-2 z)) for z = sqrt(2 / pi) (x + 0.044715 x x x): NumPy's exp is faster than
     # its tanh. In place, because allocations would take most of the time.
     y = x * x
@@ -322,7 +322,7 @@ class StaticEncoder:
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:
-    """Class path and subfolder of each module of a sentence-transformers folder; empty for any other folder."""
+    """Return class path and subfolder of each module of a sentence-transformers folder; none for any other folder."""
     try:
         modules = json.loads((folder / "modules.json").read_text("utf-8"))
         return [(module["type"], module["path"]) for module in modules]
@@ -331,6 +331,6 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def is_static(folder: Path) -> bool:
-    """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
+    """Return whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
     modules = modules_of(folder)
     return len(modules) == 1 and modules[0][0] in MODULE_PATHS

@@ -30,7 +30,7 @@ class MeaningHasher:
         return indptr, hash_codes(codes)
 
     def codes(self, tokens: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The codes that :meth:`hashes` hashes, given the words of each name in their exact form."""
+        """Return the codes that :meth:`hashes` hashes, given the words of each name in their exact form."""
         batch = self._analyser.read_tokens(tokens)
         position, code, _ = self._codes.of(batch)
         of_phrases = [

@@ -23,8 +23,8 @@ from medlink.models.static.meaning_features import MeaningHasher
 
 
 def as_tensors(features: Features) -> dict[str, Tensor]:
-    """The input of :class:`StaticEmbedding` for n texts: ``input_ids (total,)``, the table rows of the n-grams of all
-    texts, and ``lengths (n,)`` of each text; for markers and families likewise."""
+    """Make the input of :class:`StaticEmbedding` for n texts: ``input_ids (total,)``, the table rows of the n-grams of
+    all texts, and ``lengths (n,)`` of each text; for markers and families likewise."""
     return {
         "input_ids": torch.from_numpy(features.rows),
         "lengths": torch.from_numpy(np.diff(features.indptr)),
@@ -55,14 +55,14 @@ class StaticEmbedding(Module):
 
     @property
     def max_seq_length(self) -> int:
-        """Characters that count."""
+        """Number of characters of a text that count; later ones are cut."""
         return self.shape.max_chars
 
     def get_embedding_dimension(self) -> int:
         return self.shape.dimension
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The fingerprint; the fingerprint of a model with further modules includes it."""
+        """Return the fingerprint; the fingerprint of a model with further modules includes it."""
         return {"fingerprint": self.encoder().fingerprint}
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
@@ -95,7 +95,7 @@ class StaticEmbedding(Module):
         marker_weights: Tensor,
         family_weights: Tensor,
     ) -> Tensor:
-        """The formula of :mod:`medlink.models.static.encoder`, for all trainers and for inference.
+        """Compute the formula of :mod:`medlink.models.static.encoder`, for all trainers and for inference.
 
         Args:
             table: ``(rows, d)``, the whole table, or the rows of it that the ids of the features number.
@@ -119,14 +119,14 @@ class StaticEmbedding(Module):
         return y * (lengths > 0)[:, None]
 
     def encoder(self) -> StaticEncoder:
-        """The current encoder, with its table in eight bits."""
+        """Return the current encoder, with its table in eight bits."""
         state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
         codes, scale = quantise(state.pop("table.weight"))
         return StaticEncoder(self.shape, {"table": codes, "scale": scale, **state}, forms=self.forms)
 
     @classmethod
     def of(cls, encoder: StaticEncoder, dropout: float = 0.0) -> Self:
-        """A trainable copy of an encoder."""
+        """Make a trainable copy of an encoder."""
         module = cls(encoder.config, dropout, encoder.forms)
         table = encoder.tensors["table"].astype(np.float32) * encoder.tensors["scale"][:, None]
         state = {k: torch.from_numpy(np.array(v)) for k, v in encoder.tensors.items() if k not in ("table", "scale")}

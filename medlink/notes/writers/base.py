@@ -35,8 +35,8 @@ class Job:
     """Identity and inputs of a run.
 
     ``key`` hashes inputs, options and bundle: only a run with the same key can be resumed. ``reads`` are files and
-    folders that must not be overwritten, ``versions`` the versions of all parts that affect links, ``bundle`` the hash
-    of the bundle. The inputs of a ``resumable`` run can be read again.
+    folders that must not be overwritten, ``versions`` are the versions of all parts that affect links, and ``bundle``
+    is the hash of the bundle. The inputs of a ``resumable`` run can be read again.
     """
 
     key: str
@@ -83,7 +83,7 @@ class Writer(Protocol):
 
 
 class TextWriter(ABC):
-    """Lines of text in a file, on standard output, or in a pipe or device.
+    """Lines of text in a file, on standard output, or in a named pipe or device.
 
     A file grows beside its target as the locked file ``NAME.part``, and replaces the target at the end. Meanwhile
     ``NAME.part.json`` counts the notes and bytes saved. A format implements :meth:`lines` and, if needed, ``header``. A

@@ -38,7 +38,7 @@ _GROUP = 65_536  # rows of a row group of Parquet
 def mention_record(
     note: Note, language: str, mention: LinkedMention, bundle: str, versions: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a mention as plain data: its row, all candidates, and the versions behind the link."""
+    """Return a mention as plain data: its row, all candidates, and the versions that the link depends on."""
     link = mention.link
     best = None if link.nil else link.candidates[0]
     return {
@@ -87,7 +87,7 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 class JsonLinesWriter(TextWriter):
-    """One JSON object for each mention, with all candidates and the versions behind the link."""
+    """One JSON object for each mention, with all candidates and the versions that the link depends on."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         for mention in mentions:

@@ -32,7 +32,7 @@ class SqlWriter:
     (``remarks`` has the count).
 
     Args:
-        address: of the database.
+        address: that of the database.
         table: name of the table, with its schema if needed; by default ``links`` or, for NOTE_NLP, ``note_nlp``.
         is_nlp: whether the rows are those of NOTE_NLP.
         day: value of ``nlp_date``.

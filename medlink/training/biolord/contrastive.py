@@ -35,7 +35,8 @@ CARD = {
 class InfoNceLoss(torch.nn.Module):
     """:func:`~medlink.training.common.losses.info_nce` of names against texts, as a loss of sentence-transformers.
 
-    Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`false_negatives` makes.
+    Inputs are a column of n names and a column of n texts. The labels ``(n, n)`` are the mask that
+    :func:`false_negatives` makes.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -43,13 +44,13 @@ class InfoNceLoss(torch.nn.Module):
         self.temperature = temperature
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss of the ``(n, d)`` embeddings of both columns."""
+        """Return the loss of the ``(n, d)`` embeddings of both columns."""
         names, texts = (functional.normalize(column, dim=-1) for column in embeddings)
         return info_nce(names, texts, labels, self.temperature)
 
 
 def false_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
-    """Mask ``(n, n)``, true where text j of a batch is no negative of name i, and on the diagonal.
+    """Make the mask ``(n, n)`` that is true where text j of a batch is no negative of name i, and on the diagonal.
 
     The negatives of BioLORD 2022, section 3, are all other pairs of the batch. Here a text is no negative of a name if
     their pairs share concept, name or text, or if the text equals the name. Equal texts have one exact form
@@ -77,7 +78,7 @@ class PairBatches:
         self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """Number of batches; the pairs after the last whole one are not used."""
+        """Return the number of batches; the pairs after the last whole one are not used."""
         return max(1, self._source.pairs_per_epoch // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:

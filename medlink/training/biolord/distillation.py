@@ -90,7 +90,8 @@ def distill(
 
 
 def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[TextEntry]:
-    """Entries of self-distillation: a row for each concept, half of it from its names, half from its definitions.
+    """Yield the entries of self-distillation: a row for each concept, half of it from its names, half from its
+    definitions.
 
     BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
     contrastive model's embeddings of the two. Several names or definitions share their half evenly; if a concept lacks

@@ -1,8 +1,8 @@
 """Cross-lingual distillation: a student learns to embed names in all languages as a teacher embeds English names.
 
-BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: a multilingual student learns to
-embed a name in any language where the teacher embeds the English name. This module also aligns names of one meaning and
-measures how well they align.
+The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: a student
+learns to embed a name in any language where the teacher embeds the English name. This module also aligns names of one
+meaning and measures how well they align.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Alignments:
     """Groups of aligned names from a knowledge base, a table, or both; may be iterated more than once.
 
     Args:
-        languages: of the names that the student is to learn; ``de`` includes its regions.
+        languages: languages of the names that the student is to learn; ``de`` includes its regions.
         names: gives the names of a knowledge base, in ascending order of their concepts and preferred names first.
         table: see :func:`read_alignments`.
         source: language of the teacher.
@@ -170,12 +170,12 @@ class AlignmentFilter:
 
 
 def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
-    """Weights of pairs by the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, linear between.
+    """Compute weights of pairs by the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, linear between.
 
-    Texts of different meaning rarely exceed ``low``, texts of one meaning typically have ``high``.
+    Texts of different meaning rarely exceed ``low``, and texts of one meaning typically have ``high``.
 
     Raises:
-        ConfigError: ``high`` is not above ``low``: the encoder does not recognise translations.
+        ConfigError: ``high`` is not above ``low``, so the encoder does not recognise translations.
     """
     if not low < high:
         raise ConfigError(
@@ -188,9 +188,9 @@ def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray
 def estimate_thresholds(encoder: Encoder, groups: Sequence[AlignedNames]) -> tuple[float, float]:
     """Estimate ``low`` and ``high`` of :class:`AlignmentFilter` from a sample of groups.
 
-    ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group, ``high`` the
-    median of those with the nearest source of their own. The other group is half the sample away: neighbours in a
-    terminology are often related.
+    ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group, and ``high`` is
+    the median of those with the nearest source of their own. The other group is half the sample away, because
+    neighbours in a terminology are often related.
 
     Raises:
         ConfigError: there is only one group.
@@ -239,7 +239,8 @@ def reservoir_sample(groups: Iterable[AlignedNames], size: int, seed: int) -> li
 def aligned_entries(
     groups: Iterable[AlignedNames], align: Callable[[Sequence[AlignedNames]], list[list[AlignedPair]]]
 ) -> Iterator[TextEntry]:
-    """Entries of cross-lingual distillation: a row for each source, shared by its own text and its translations.
+    """Yield the entries of cross-lingual distillation: a row for each source, shared by its own text and its
+    translations.
 
     ``align`` gives a pair for each target; one of weight 0 is left out.
     """

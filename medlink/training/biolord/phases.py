@@ -124,7 +124,7 @@ def resolve_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
     """Resolve names of tables, relative to a folder, to paths.
 
     Raises:
-        ConfigError: a file is given twice: its pairs would count twice.
+        ConfigError: a file is given twice, so its pairs would count twice.
     """
     tables: dict[str, Path] = {}
     for name in names:
@@ -135,7 +135,8 @@ def resolve_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
 
 
 def development_measure(path: Path | None, progress: Progress) -> Measure | None:
-    """Spearman correlation of cosines with the ratings of a table, as in ``medlink evaluate similarity``.
+    """Make a measure: the Spearman correlation of cosines with the ratings of a table, as in ``medlink evaluate
+    similarity``.
 
     Raises:
         ConfigError: the ratings do not differ.
@@ -149,7 +150,7 @@ def development_measure(path: Path | None, progress: Progress) -> Measure | None
 
 
 def cosine_correlation(pairs: Sequence[RatedPair], kind: str) -> Measure:
-    """The ``"pearson"`` or ``"spearman"`` correlation of the cosines of pairs with their ratings."""
+    """Make a measure: the ``"pearson"`` or ``"spearman"`` correlation of the cosines of pairs with their ratings."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
     evaluator = EmbeddingSimilarityEvaluator(

@@ -65,7 +65,7 @@ Names = Annotated[list[str], Field(min_length=1)]
 
 
 class DataSection(Settings):
-    """``[data]``: the part of the knowledge base to train on."""
+    """Section ``[data]``: the part of the knowledge base to train on."""
 
     definitions: list[str] = Field(default_factory=list)
     system: str | None = None
@@ -74,7 +74,7 @@ class DataSection(Settings):
 
 
 class RunSection(Settings):
-    """``[run]``: options that do not change the weights."""
+    """Section ``[run]``: options that do not change the weights."""
 
     checkpoint_steps: CheckpointSteps = 1000
     workers: Workers = 0
@@ -96,23 +96,23 @@ class PhaseSection(PhaseRecipe):
 
 
 class StsSection(StsRecipe, PhaseSection):
-    """``[sts]`` and ``[sts-again]``."""
+    """Sections ``[sts]`` and ``[sts-again]``: fine-tuning on rated sentence pairs."""
 
     tables: Names
 
 
 class ContrastiveSection(ContrastiveRecipe, PhaseSection):
-    """``[contrastive]``, with a parsed ``pairs``."""
+    """Section ``[contrastive]``, whose ``pairs`` are parsed."""
 
     pairs: PairRecipe = PairRecipe()
 
 
 class DistillationSection(DistillationRecipe, PhaseSection):
-    """``[distill]``."""
+    """Section ``[distill]``: self-distillation."""
 
 
 class MultilingualSection(MultilingualRecipe, PhaseSection):
-    """``[multilingual]``."""
+    """Section ``[multilingual]``: cross-lingual distillation."""
 
     student: str
     languages: Names
@@ -162,20 +162,20 @@ class BioLordRecipe(Settings):
         return self.path.parent / name
 
     def resolve_optional(self, name: str | None) -> Path | None:
-        """As :meth:`resolve`, ``None`` for ``None``."""
+        """Resolve a path as :meth:`resolve` does; ``None`` stays ``None``."""
         return None if name is None else self.resolve(name)
 
     def resolve_encoder(self, name: str) -> str:
-        """An encoder of the recipe: the path of a folder beside it, or the name unchanged."""
+        """Return the path of an encoder folder beside the recipe, or else the name unchanged."""
         bare = split_pooling(name)[1]
         return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
 
     def tables(self, section: StsSection) -> dict[str, Path]:
-        """Tables of rated pairs of a phase, by name."""
+        """Return the tables of rated pairs of a phase, by name."""
         return resolve_tables(section.tables, self.path.parent)
 
     def training_data(self, progress: Progress = lambda _: None) -> TrainingData:
-        """The part of the knowledge base to train on."""
+        """Return the part of the knowledge base to train on."""
         data = self.data
         definitions = tuple(self.resolve(name) for name in data.definitions)
         without = self.resolve_optional(data.without)

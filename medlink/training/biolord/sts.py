@@ -52,7 +52,7 @@ class StsBatches:
         self.digest = digest.hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """Number of batches; the last of each table may be smaller."""
+        """Return the number of batches; the last of each table may be smaller."""
         return sum(-(-len(ratings) // self._size) for ratings in self._ratings)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:

@@ -108,7 +108,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         return self._rounds
 
     def probe(self) -> dict[str, Tensor]:
-        """Features of the first terms."""
+        """Return the features of the first terms."""
         return self._encode(np.arange(min(self._rounds.terms, _PROBE_TERMS)))
 
     def begin_epoch(self) -> None:
@@ -163,14 +163,14 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self._logged_at = time.perf_counter()
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
-        """Share of informative pairs, and terms a second."""
+        """Return the share of informative pairs, and the terms a second."""
         share, terms = self._pair_loss.take_counts()
         line = f"informative pairs {100 * share:.2f}% learning rate {{rate:.2e}} {terms / seconds:,.0f} terms/s"
         return {"informative": share}, line
 
 
 def nearest_terms(vectors: NDArray[Any], count: int) -> NDArray[np.int32]:
-    """The other terms nearest to each of n terms: ``(n, min(m, n - 1))``, nearest first, -1 for none.
+    """Find the other terms nearest to each of n terms: ``(n, min(m, n - 1))``, nearest first, -1 for none.
 
     Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
     terms. GPUs compare all pairs, in 16 bits. A CPU does so for up to 50,000 terms; for more it searches enough cells
@@ -194,8 +194,8 @@ def nearest_terms(vectors: NDArray[Any], count: int) -> NDArray[np.int32]:
 class RoundSampler:
     """Batch sampler: lists of distinct terms, a pure function of seed, neighbours and number of the batch.
 
-    The main process composes every batch, so workers do not change it. ``batches`` is their number in a round, over all
-    processes.
+    The main process composes every batch, so workers do not change it. ``batches`` is the number of batches in a round,
+    over all processes.
     """
 
     def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, batches: int) -> None:
@@ -212,14 +212,16 @@ class RoundSampler:
         return (self.compose(number).tolist() for number in range(first, first + self._batches))
 
     def anchors(self, number: int) -> NDArray[np.int32]:
-        """Anchors of a batch: the terms in a new random order each epoch."""
+        """Return the anchors of a batch: the terms in a new random order each epoch."""
         positions = number * self._recipe.anchors + np.arange(self._recipe.anchors)
         epochs = positions // self.terms
         orders = {epoch: cycle_order(self._recipe.seed, 0, epoch, self.terms) for epoch in np.unique(epochs).tolist()}
         return np.concatenate([order[positions[epochs == epoch] % self.terms] for epoch, order in orders.items()])
 
     def compose(self, number: int) -> Ids:
-        """Distinct terms of a batch, ascending: its anchors, their ``positives`` and their neighbours."""
+        """Compose the distinct terms of a batch, ascending: its anchors, their ``positives`` and their
+        neighbours.
+        """
         rng = np.random.default_rng([self._recipe.seed, 1, number])
         anchors = self.anchors(number)
         positives = [self._terms.positives(int(anchor), self._recipe.positives, rng) for anchor in anchors]

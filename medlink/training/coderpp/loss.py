@@ -15,7 +15,7 @@ from torch.nn import functional
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
-    """Masks ``(n, n)`` of the informative positive and negative pairs of each row.
+    """Compute the masks ``(n, n)`` of the informative positive and negative pairs of each row.
 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
     less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``. ``similarities
@@ -38,7 +38,7 @@ def pair_loss(
     beta: float = 50.0,
     threshold: float = 0.5,
 ) -> Tensor:
-    """The loss L of Zeng et al. 2022, section 4.2, for given P_i and N_i, as a mean over n terms.
+    """Compute the loss L of Zeng et al. 2022, section 4.2, for given P_i and N_i, as a mean over n terms.
 
     ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i and do not
     overlap; for the rest see :func:`multi_similarity`.
@@ -68,7 +68,7 @@ def multi_similarity(
     threshold: float = 0.5,
     epsilon: float = 0.1,
 ) -> Tensor:
-    """Multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
+    """Compute the multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
 
     Defaults: alpha 2, beta 50 and epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in
     GanjinZero/CODER), which leaves lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same
@@ -114,7 +114,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         self._pairs = self._terms = 0
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss of the ``(n, d)`` embeddings of the one column."""
+        """Return the loss of the ``(n, d)`` embeddings of the one column."""
         similarities, positive, negative = _mine(embeddings[0], labels, self.epsilon)
         n = len(labels)
         self._informative = self._informative.to(positive.device) + (positive | negative).sum()
@@ -123,7 +123,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
 
     def take_counts(self) -> tuple[float, int]:
-        """Share of informative pairs among all pairs, and number of terms, since the last call."""
+        """Return the share of informative pairs among all pairs, and the number of terms, since the last call."""
         share, terms = float(self._informative) / max(1, self._pairs), self._terms
         self._informative, self._pairs, self._terms = torch.zeros_like(self._informative), 0, 0
         return share, terms

@@ -51,22 +51,22 @@ class Terms:
         return texts
 
     def concepts_of(self, term: int) -> Ids:
-        """Numbers of the concepts of a term, ascending."""
+        """Return the numbers of the concepts of a term, ascending."""
         return _row(self._concepts, term)
 
     def members_of(self, concept: int) -> Ids:
-        """Terms of a concept, ascending."""
+        """Return the terms of a concept, ascending."""
         return _row(self._members, concept)
 
     def positives(self, term: int, count: int, rng: np.random.Generator) -> Ids:
-        """Up to ``count`` other terms that share a concept with a term, drawn without replacement."""
+        """Draw up to ``count`` other terms that share a concept with a term, without replacement."""
         by_concept = [self.members_of(int(concept)) for concept in self.concepts_of(term)]
         members = np.unique(np.concatenate(by_concept)) if len(by_concept) > 1 else by_concept[0]
         others = members[members != term]
         return others if len(others) <= count else rng.choice(others, count, replace=False, shuffle=False)
 
     def share_concept(self, terms: Ids) -> NDArray[np.bool_]:
-        """Whether each two of n terms share a concept: ``(n, n)``, true on the diagonal."""
+        """Return whether each two of n terms share a concept: ``(n, n)``, true on the diagonal."""
         concepts = self._concepts[terms]
         shared: NDArray[np.bool_] = (concepts @ concepts.T).toarray()
         return shared

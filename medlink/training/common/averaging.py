@@ -32,7 +32,7 @@ _SAME_RECIPE = "average runs of one start and recipe"
 
 
 def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
-    """Average the weights of static encoders; EncoderError: there is none, or their shapes differ."""
+    """Average the weights of static encoders; raise EncoderError if there is none, or if their shapes differ."""
     if not encoders:
         raise EncoderError("no encoders to average", remedy="name two or more")
     first = encoders[0]
@@ -97,7 +97,7 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
 
 
 def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
-    """Encoder folders, with each output folder of self-distillation replaced by the encoders in it."""
+    """Return the encoder folders, with each output folder of self-distillation replaced by the encoders in it."""
     return [
         encoder
         for folder in map(Path, folders)

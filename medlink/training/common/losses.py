@@ -39,7 +39,7 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
         self._positions: Sequence[Tensor] = ()
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of this process's rows of each column, under the labels."""
+        """Return the loss of this process's rows of each column, under the labels."""
         if not self.mini_batch_size:
             return self._in_full([embed(self.model, features) for features in sentence_features], labels)
         # the library cuts the padding off each part
@@ -50,7 +50,7 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """The loss from embeddings in parts, optionally with its gradient."""
+        """Return the loss from embeddings in parts, optionally with its gradient."""
         assert labels is not None
         columns = [torch.cat(parts)[positions] for parts, positions in zip(reps, self._positions, strict=True)]
         loss = self._in_full(columns, labels)
@@ -79,7 +79,7 @@ def _gather_rows(rows: Tensor) -> Tensor:
 
 
 def preprocess_texts(model: SentenceTransformer, texts: Sequence[str]) -> Features:
-    """Inputs of a model for n texts."""
+    """Make the inputs of a model for n texts."""
     return {name: value for name, value in model.preprocess(texts).items() if isinstance(value, Tensor)}
 
 
@@ -137,7 +137,7 @@ def _split(features: Features, max_tokens: int) -> Iterator[Features]:
 def info_nce(
     anchors: Tensor, positives: Tensor, same: Tensor, temperature: float, *, both_ways: bool = False
 ) -> Tensor:
-    """InfoNCE with in-batch negatives and a mask of false negatives.
+    """Compute InfoNCE with in-batch negatives and a mask of false negatives.
 
     van den Oord et al. 2018, equation 4, as in BioLORD 2022, section 3.2, and BioLORD 2023, section "Contrastive
     phase"; neither writes the loss out. With s the cosines divided by the temperature it is the mean over i of

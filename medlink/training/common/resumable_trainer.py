@@ -54,7 +54,7 @@ Measure = Callable[[SentenceTransformer], float]
 
 
 class TrainingRun(Protocol):
-    """What a trainer needs of its run, a :class:`medlink.training.common.run.Run`."""
+    """The part of a :class:`medlink.training.common.run.Run` that a trainer needs."""
 
     options: RunOptions
     progress: Callable[[str], None]
@@ -87,12 +87,12 @@ def write_errors(path: Path, what: str) -> Iterator[None]:
 
 
 def checkpoint_step(folder: Path) -> int:
-    """The step after which a checkpoint was written, from its name."""
+    """Return the step after which a checkpoint was written, from its name."""
     return int(folder.name.removeprefix("checkpoint-"))
 
 
 def find_newest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint of the latest step; those that a killed process left unfinished are skipped.
+    """Return the checkpoint of the latest step; those that a killed process left unfinished are skipped.
 
     An unfinished checkpoint lacks its state, or part of it. EncoderError: all checkpoints are damaged.
     """
@@ -122,7 +122,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run; a subclass supplies batches and progress.
 
     ``folder`` holds the checkpoints. The whole run has ``steps`` steps. ``batches`` are the arguments of
-    sentence-transformers for the size of batches, ``options`` those of its trainer.
+    sentence-transformers for the size of batches, and ``options`` are those of its trainer.
     """
 
     def __init__(
@@ -178,25 +178,25 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
 
     @abstractmethod
     def probe(self) -> dict[str, Tensor]:
-        """Features of some texts, to check that their embeddings are finite."""
+        """Return the features of some texts, to check that their embeddings are finite."""
 
     @abstractmethod
     def begin_epoch(self) -> None:
-        """Called before the batches of an epoch are drawn."""
+        """Prepare an epoch, before its batches are drawn."""
 
     @abstractmethod
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Return figures for the last ``seconds``, and their line of progress, with a field ``{rate:.2e}``."""
 
     def end_step(self) -> None:
-        """Called after each step, before logging and saving."""
+        """Finish a step, before logging and saving."""
 
     def describe_batch(self, step: int) -> str:
         """Name the batch of a step, counted from 1; empty if step and batch have the same number."""
         return ""
 
     def is_complete(self) -> bool:
-        """Whether the state is the end of the run."""
+        """Return whether the state is the end of the run."""
         return self.state.global_step >= self.args.max_steps
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
@@ -226,11 +226,11 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
             self.check(self.state.global_step)
 
     def last_log(self, name: str) -> dict[str, Any]:
-        """The last entry of the log that has a value of this name; empty if there is none."""
+        """Return the last entry of the log that has a value of this name; empty if there is none."""
         return next((entry for entry in reversed(self.state.log_history) if name in entry), {})
 
     def seconds(self) -> float:
-        """Seconds of the run, including those before it was resumed."""
+        """Return the seconds of the run, including those before it was resumed."""
         return self._earlier_seconds + time.perf_counter() - self._started
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -329,7 +329,7 @@ class RunSummary:
     best_step: int | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Facts for the card."""
+        """Return the facts for the card."""
         return {
             "steps": self.steps,
             "hours": f"{self.seconds / 3600:.2f}",
@@ -422,7 +422,7 @@ class BatchTrainer(ResumableTrainer):
             torch.manual_seed(recipe.seed * processes.num_processes + processes.process_index)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """A loader of our batches, which every process gets in full."""
+        """Return a loader of our batches, which every process gets in full."""
         workers = self.args.dataloader_num_workers
         return DataLoader(
             self._sampler,  # type: ignore[arg-type]  # a dataset by its one method that is called
@@ -435,7 +435,7 @@ class BatchTrainer(ResumableTrainer):
         )
 
     def probe(self) -> dict[str, Tensor]:
-        """Features of texts of the first batch, the same in each call."""
+        """Return the features of texts of the first batch, the same in each call."""
         if not self._probe:
             first = next(self._batches.epoch(0))
             self._probe = preprocess_texts(self._collator.model, first.columns[0][:_PROBE_TEXTS])
@@ -482,22 +482,22 @@ class BatchTrainer(ResumableTrainer):
         return bool(self._patience and measures) and len(measures) - 1 - int(np.argmax(measures)) >= self._patience
 
     def is_complete(self) -> bool:
-        """Whether the last step is made or the patience has run out."""
+        """Return whether the last step is made or the patience has run out."""
         return super().is_complete() or self._out_of_patience()
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
-        """No figures; the line has the learning rate and the rows per second."""
+        """Return no figures, and a line with the learning rate and the rows per second."""
         rows = (self.state.global_step - self._last_logged_step) * self._batch_size
         self._last_logged_step = self.state.global_step
         return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
 
     def describe_batch(self, step: int) -> str:
-        """Batch and epoch of a step, both counted from 1, in brackets."""
+        """Name the batch and the epoch of a step, both counted from 1, in brackets."""
         epoch, number = divmod(step - 1, len(self._sampler))
         return f" (batch {number + 1} of epoch {epoch + 1})"
 
     def summary(self) -> RunSummary:
-        """Results of the run."""
+        """Return the results of the run."""
         state = self.state
         loss = self.last_log("loss").get("loss")
         return RunSummary(state.global_step, round(self.seconds(), 1), loss, state.best_metric, state.best_global_step)
@@ -513,7 +513,7 @@ def process_state() -> PartialState:
 
 
 def resolve_precision(name: str) -> str:
-    """Replace ``"auto"`` by the precision of this machine; ConfigError: the machine lacks the precision."""
+    """Replace ``"auto"`` by the precision of this machine; raise ConfigError if the machine lacks the precision."""
     gpu = torch.cuda.is_available()
     bf16 = not gpu or torch.cuda.is_bf16_supported()
     if name == "fp16" and not gpu:

@@ -140,7 +140,7 @@ class Run:
         data: Mapping[str, Any],
         **card: Any,
     ) -> None:
-        """A whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
+        """Make a whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
         self.bind(recipe, data=batches.digest, start=part.fingerprint)
         figures = self.fit(part.model, batches, loss, recipe).facts()
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
@@ -270,7 +270,7 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def neighbours_path(folder: Path, number: int) -> Path:
-    """The file with the neighbour lists of a round, which all processes map."""
+    """Return the file with the neighbour lists of a round, which all processes map."""
     return folder / f"neighbours-{number}.npy"
 
 

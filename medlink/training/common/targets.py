@@ -135,7 +135,7 @@ class WeightedMSELoss(torch.nn.Module):
     """
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss of the embeddings of the one column."""
+        """Return the loss of the embeddings of the one column."""
         (rows,) = embeddings
         return ((rows - labels[:, :-1]).square() * labels[:, -1:]).mean()
 
@@ -163,7 +163,7 @@ def sum_embeddings(
 class Projection(NamedTuple):
     """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; the rows of ``axes`` ``(k, d)`` are orthonormal.
 
-    ``mean`` is ``(d,)``, ``explained_variance`` the share of the variance along the axes.
+    ``mean`` is ``(d,)``, and ``explained_variance`` is the share of the variance along the axes.
     """
 
     mean: NDArray[np.float64]
@@ -176,12 +176,12 @@ class Projection(NamedTuple):
 
 
 def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True) -> Projection:
-    """Principal component analysis (Pearson 1901) of ``(n, d)`` rows.
+    """Compute the principal components (Pearson 1901) of ``(n, d)`` rows.
 
-    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. Exact, by eigenvectors
-    of the covariance, which is summed in double precision over a few thousand rows at a time. (In scikit-learn ``PCA``
-    takes all rows at once, and ``IncrementalPCA`` is not exact.) Of each axis the first entry with the largest absolute
-    value is positive; axes descend by variance.
+    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. The result is exact, by
+    eigenvectors of the covariance, which is summed in double precision over a few thousand rows at a time. (In
+    scikit-learn ``PCA`` takes all rows at once, and ``IncrementalPCA`` is not exact.) Of each axis the first entry with
+    the largest absolute value is positive; axes descend by variance.
 
     Args:
         count: k, at most d; with ``centre`` at most n - 1, else at most n.
@@ -214,7 +214,8 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
 def fit_ridge(
     batches: Iterable[tuple[NDArray[Any], NDArray[Any]]], penalty: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ridge regression (Hoerl and Kennard 1970) in one pass over batches of inputs ``(n, d)`` and outputs ``(n, k)``.
+    """Fit a ridge regression (Hoerl and Kennard 1970) in one pass over batches of inputs ``(n, d)`` and outputs ``(n,
+    k)``.
 
     ``W = Y'X (X'X + c I)^-1`` of centred rows, in double precision. The bias ``mean(y) - W mean(x)`` is not penalised.
     ``c`` is ``penalty``, above 0, times the mean of the diagonal of ``X'X``: number and length of the rows do not
@@ -273,7 +274,7 @@ def write_projection(
 
 
 def to_unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows ``(n, d)`` scaled to length 1; a row of length 0 stays."""
+    """Scale rows ``(n, d)`` to length 1; a row of length 0 stays."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), dtype=np.float32)
 
 

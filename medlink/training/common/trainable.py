@@ -41,7 +41,7 @@ class TrainedEmbedding(StaticEmbedding):
 
 @dataclass(frozen=True, slots=True)
 class Trainable:
-    """A model to train: ``fingerprint`` of its initial weights, ``save`` as first argument of :meth:`Run.write`."""
+    """A model to train, the ``fingerprint`` of its first weights, and the argument ``save`` of :meth:`Run.write`."""
 
     model: SentenceTransformer
     fingerprint: str

@@ -44,7 +44,7 @@ class Batches(Protocol):
         """Yield the batches of an epoch from number ``start`` on, the same in each call."""
 
     def batches_per_epoch(self) -> int:
-        """Number of batches of each epoch."""
+        """Return the number of batches of each epoch."""
 
 
 def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -61,7 +61,7 @@ def cycle_order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.in
 
 
 def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: int, count: int) -> Iterator[list[T]]:
-    """Batches in which no two items share a key; an item that does not fit waits for the next batch.
+    """Yield batches in which no two items share a key; an item that does not fit waits for the next batch.
 
     Args:
         candidates: keys and item; read no further than the batches need.

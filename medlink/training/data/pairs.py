@@ -116,7 +116,7 @@ class KnowledgeBasePairs:
         self.digest = hashlib.sha256(f"{view.digest}\n{json.dumps(facts)}".encode()).hexdigest()
 
     def counts(self) -> dict[str, int]:
-        """Numbers of ``definitions``, ``relations``, and ``concepts`` with a relation and with two names."""
+        """Return the numbers of ``definitions``, ``relations``, and ``concepts`` with a relation and with two names."""
         return {
             "definitions": len(self._sources.defined),
             "concepts_with_relations": len(self._sources.related_concepts),
@@ -125,7 +125,7 @@ class KnowledgeBasePairs:
         }
 
     def batches_per_epoch(self, size: int) -> int:
-        """Number of batches that :meth:`batches` gives."""
+        """Return the number of batches that :meth:`batches` gives."""
         return max(1, self.pairs_per_epoch // size)
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:

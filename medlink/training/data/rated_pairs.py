@@ -23,8 +23,8 @@ Item = TypeVar("Item")
 class RatedPair:
     """Two texts and their human rating, higher for more similar, on the scale of the file.
 
-    ``ids`` are those of the two concepts, ``""`` where the file has none. ``row`` is the line number, ``extra`` the
-    cells of the extra columns.
+    ``ids`` are those of the two concepts, ``""`` where the file has none. ``row`` is the line number, and ``extra`` is
+    the cells of the extra columns.
     """
 
     text_1: str
@@ -76,11 +76,11 @@ _NLI = ("sentence1", "sentence2", "gold_label")
 def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> list[RatedPair]:
     """Read rated pairs; the header tells the layout.
 
-    EHR-Rel (``snomed_label_1``, ``snomed_label_2``, ``mean_rating``), MayoSRS and UMNSRS (``Term1``, ``Term2``,
-    ``Mean``), MiniMayoSRS (``Physicians`` and ``Coders``, whose mean counts), STS-B as in GLUE (``sentence1``,
-    ``sentence2``, ``score``), SICK (``sentence_A``, ``sentence_B``, ``relatedness_score``), plain (``text_1``,
-    ``text_2``, ``score``, optionally ``id_1``, ``id_2``), or three columns text, text, number without a header, as in
-    the translations of STS-B.
+    The layouts are EHR-Rel (``snomed_label_1``, ``snomed_label_2``, ``mean_rating``), MayoSRS and UMNSRS (``Term1``,
+    ``Term2``, ``Mean``), MiniMayoSRS (``Physicians`` and ``Coders``, whose mean counts), STS-B as in GLUE
+    (``sentence1``, ``sentence2``, ``score``), SICK (``sentence_A``, ``sentence_B``, ``relatedness_score``), plain
+    (``text_1``, ``text_2``, ``score``, optionally ``id_1``, ``id_2``), or three columns text, text, number without a
+    header, as in the translations of STS-B.
 
     The file is TSV without quoting or CSV with it, plain or ``.gz``. ``problems`` counts rows without a text or a
     number. ``extra`` names further columns to read.
@@ -114,7 +114,7 @@ def _iter_pairs(
 
 
 def has_triplets(path: StrPath) -> bool:
-    """Whether a file holds triplets or labelled pairs of premise and hypothesis, not rated pairs.
+    """Return whether a file holds triplets or labelled pairs of premise and hypothesis, not rated pairs.
 
     Raises:
         InputError: the file cannot be read.

@@ -33,7 +33,7 @@ class RelationWords:
 
 @cache
 def relation_words() -> RelationWords:
-    """Read the data file.
+    """Read the file of phrases and rules for relations.
 
     >>> relation_words().open
     'something'
@@ -46,7 +46,7 @@ def relation_words() -> RelationWords:
 
 
 def relation_phrase(relation: str) -> str | None:
-    """A relation type as the verb of a clause; ``None`` for a type that denies a relation, such as UMLS ``XR``.
+    """Return a relation type as the verb of a clause; ``None`` for a type that denies a relation, such as UMLS ``XR``.
 
     Types are those of a knowledge base: UMLS RELA or REL, names of SNOMED CT attributes, OBO types.
     """

@@ -75,18 +75,20 @@ class Selection:
         self._tags = None if self.languages is None else [*sorted({base(tag) for tag in self.languages}), ""]
 
     def includes(self, record: Name | Definition) -> bool:
-        """Whether a name or a definition is selected; fully specified names are not: nobody writes their tag."""
+        """Return whether a name or a definition is selected; fully specified names are not, because nobody writes their
+        tag.
+        """
         if isinstance(record, Name) and record.type == FSN:
             return False
         return record.concept_id not in self.excluded and wanted(record.language, self.languages)
 
     def names(self) -> Iterator[Name]:
-        """Names, in the order of :meth:`~medlink.kb.store.KnowledgeBase.iter_names`."""
+        """Yield the names, in the order of :meth:`~medlink.kb.store.KnowledgeBase.iter_names`."""
         with KnowledgeBase(self.path) as kb:
             yield from filter(self.includes, kb.iter_names(languages=self._tags))
 
     def definitions(self) -> Iterator[Definition]:
-        """Definitions of the knowledge base, by concept."""
+        """Yield the definitions of the knowledge base, by concept."""
         with KnowledgeBase(self.path) as kb:
             yield from filter(self.includes, kb.iter_definitions(languages=self._tags))
 

@@ -149,7 +149,7 @@ class TextStore:
     def batches(
         self, order: NDArray[np.int32], size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int32], NDArray[np.float32]]]:
-        """Texts, rows and weights of entries in a given order, ``size`` at a time."""
+        """Yield the texts, rows and weights of entries in a given order, ``size`` at a time."""
         for start in range(0, len(order), size):
             part = order[start : start + size]
             yield [self._texts[entry].as_py() for entry in part.tolist()], self._rows[part], self._weights[part]
@@ -174,7 +174,7 @@ class TargetBatches:
         self.digest = hashlib.sha256(settings.encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """Number of batches; the last may be smaller."""
+        """Return the number of batches; the last may be smaller."""
         return -(-len(self._store) // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:

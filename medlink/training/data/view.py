@@ -65,21 +65,21 @@ class Ragged(NamedTuple):
         return cls(ends, values[order])
 
     def owners(self) -> Int32Array:
-        """Owner of each value."""
+        """Return the owner of each value."""
         return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
 
     def sizes(self, owners: Int32Array) -> NDArray[np.int64]:
-        """Number of values of each of n owners."""
+        """Return the number of values of each of n owners."""
         sizes: NDArray[np.int64] = self.offsets[owners + 1] - self.offsets[owners]
         return sizes
 
     def where(self, mask: BoolArray) -> Ragged:
-        """The values for which the mask is true."""
+        """Return the values for which the mask is true."""
         before = np.concatenate([[0], np.cumsum(mask)])
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """For each of n owners, the position in ``values`` of one value, -1 for an owner without values.
+        """Draw for each of n owners the position in ``values`` of one value, -1 for an owner without values.
 
         ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
         """
@@ -159,16 +159,16 @@ class TrainingView:
             raise ConfigError("fewer than two concepts have a name to train on", path=self.path, remedy=remedy)
 
     def concept_ids(self, numbers: Int32Array) -> list[str]:
-        """Ids of concepts by number."""
+        """Return the ids of concepts by number."""
         return [concept.decode() for concept in self._ids[numbers].tolist()]
 
     def name_texts(self, rows: Int32Array) -> dict[int, tuple[str, str]]:
-        """Text and exact form (:func:`medlink.language.text.normalise`) of names, by row number."""
+        """Return the text and exact form (:func:`medlink.language.text.normalise`) of names, by row number."""
         unique = json.dumps(np.unique(rows).tolist())
         return {row: (text, normal) for row, text, normal in self._reader.rows(_NAMES_AT, rows=unique)}
 
     def definition_texts(self, numbers: Int32Array) -> dict[int, str]:
-        """Texts of definitions by number; further definitions have numbers below 0."""
+        """Return the texts of definitions by number; further definitions have numbers below 0."""
         unique = np.unique(numbers)
         rows = self._reader.rows(_DEFINITIONS_AT, rows=json.dumps(unique[unique > 0].tolist()))
         return {**dict(rows), **{number: self._added_texts[-1 - number] for number in unique[unique < 0].tolist()}}

@@ -48,7 +48,7 @@ class ConceptMap(NamedTuple):
 
 
 def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Floats:
-    """Mean of the names of each concept, ``(concepts, d)``: u_p of Fivez et al. 2021, equation 2.
+    """Compute the mean of the names of each concept, ``(concepts, d)``: u_p of Fivez et al. 2021, equation 2.
 
     EncoderError: an embedding is NaN or infinite.
     """
@@ -60,7 +60,8 @@ def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Flo
 
 
 def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float = _RIDGE) -> ConceptMap:
-    """CCA of names ``(n, d)`` and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and 5.3).
+    """Fit the CCA of names ``(n, d)`` and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and
+    5.3).
 
     As in the paper, the map has the full dimension. The paper names neither the algorithm nor the scale of the
     variates. The second variable is the mean of the first within each concept. The covariance of both is therefore that
@@ -91,7 +92,8 @@ def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float
 
 
 def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float) -> Tensor:
-    """Mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows, d the cosine distance.
+    """Compute the mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows; d is the cosine
+    distance.
 
     Fivez et al. 2021, equation 3, for each triplet. (The authors' code has the hinge of the mean distances of a batch.)
     """
@@ -99,10 +101,10 @@ def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: 
 
 
 def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
-    """Mean cosine distance of prototypes, each the mean of encoded names, to their concepts (equation 4).
+    """Compute the mean cosine distance of prototypes, each the mean of encoded names, to their concepts (equation 4).
 
-    ``members (m, d)`` are encoded names, ``owner (m,)`` the row of the prototype of each, without gaps; ``targets (b,
-    d)`` are CCA(u_p) of the concept of each prototype.
+    ``members (m, d)`` are encoded names, and ``owner (m,)`` is the row of the prototype of each, without gaps;
+    ``targets (b, d)`` are CCA(u_p) of the concept of each prototype.
     """
     # the sum has the direction of the mean
     sums = torch.zeros_like(targets).index_add(0, owner, members)
@@ -124,7 +126,7 @@ class GroundingLoss(torch.nn.Module):
         self.register_buffer("targets", targets, persistent=False)  # a resumed run computes them again
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss of the ``(n, d)`` embeddings of the one column."""
+        """Return the loss of the ``(n, d)`` embeddings of the one column."""
         (rows,) = embeddings
         anchors, positives, negatives = (rows[labels == kind] for kind in (ANCHOR, POSITIVE, NEGATIVE))
         concepts, owner = torch.unique(labels[labels >= 0], return_inverse=True)
@@ -182,7 +184,7 @@ class GroundingBatches:
             raise ConfigError("no concept has two names to train on", remedy=remedy)
 
     def batches_per_epoch(self) -> int:
-        """Number of batches; the last may be smaller."""
+        """Return the number of batches; the last may be smaller."""
         return math.ceil(min(len(self.pairs), self._recipe.pairs or len(self.pairs)) / self._recipe.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -216,7 +218,7 @@ class KnownVectors(Module):
         self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Row numbers of texts."""
+        """Return the row numbers of texts."""
         return {"input_ids": torch.tensor([self._rows[text] for text in inputs])}
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
@@ -228,7 +230,7 @@ class KnownVectors(Module):
 
     @classmethod
     def load(cls, *_: Any, **__: Any) -> KnownVectors:
-        """A module without vectors: a checkpoint has only the weights above."""
+        """Return a module without vectors, because a checkpoint has only the weights above."""
         return cls({}, np.zeros((0, 1), dtype=np.float32))
 
 
@@ -240,7 +242,7 @@ class GroundedEncoder:
         sets, held_out: names of each concept to train on, and (name, concept) pairs for validation.
 
     Attributes:
-        model: the three together.
+        model: encoder, map and network together.
         concept_map: the linear map; ``None`` if the recipe has none.
     """
 

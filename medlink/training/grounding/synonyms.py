@@ -47,7 +47,8 @@ class Split(NamedTuple):
 
 
 def read_sets(path: str | PathLike[str], options: SetOptions) -> SynonymSets:
-    """The :func:`synonym_sets` of a knowledge base, without fully specified names, as the paper has none (appendix A).
+    """Read the :func:`synonym_sets` of a knowledge base, without fully specified names, as the paper has none (appendix
+    A).
 
     Raises:
         ConfigError: a language is missing, no concept maps to the system, or see :func:`synonym_sets`.
@@ -70,7 +71,8 @@ def read_sets(path: str | PathLike[str], options: SetOptions) -> SynonymSets:
 
 
 def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | None = None) -> SynonymSets:
-    """The distinct names of each concept (Fivez et al. 2021, section 4.1.1), or of each of its ``codes`` (4.1.2).
+    """Collect the distinct names of each concept (Fivez et al. 2021, section 4.1.1), or of each of its ``codes``
+    (4.1.2).
 
     Names of one exact form (:func:`medlink.language.text.normalise`) are one name in its first spelling. As in the
     paper, names of several concepts are left out, here also names of several codes. With ``codes``, so are concepts
@@ -104,7 +106,7 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
 
 
 def hash_sets(sets: SynonymSets) -> str:
-    """SHA-256 of names with their concepts."""
+    """Compute the SHA-256 of names with their concepts."""
     return hashlib.sha256("".join(f"{c}\t{t}\n" for c, names in sets.items() for t in names).encode()).hexdigest()
 
 
@@ -140,7 +142,8 @@ def hold_out(
 def retrieve_synonyms(
     queries: NDArray[np.float32], names: NDArray[np.float32], synonyms: Sequence[Ids], itself: Ids | None = None
 ) -> tuple[NDArray[np.float64], Ids]:
-    """Average precision and rank of the first synonym of each query, with all names ranked by cosine (section 5.1).
+    """Compute average precision and rank of the first synonym of each query, with all names ranked by cosine (section
+    5.1).
 
     The average precision of a query with synonyms at the ranks r_1 < r_2 < ... is the mean of i / r_i. Among equal
     cosines synonyms rank last, so an encoder gains nothing from equal vectors.

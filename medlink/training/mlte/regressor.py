@@ -54,7 +54,9 @@ class ExtraFeature:
         return cls(name, (), float(numbers.mean()), float(numbers.std()) or 1.0)
 
     def transform(self, cells: Sequence[str]) -> Floats:
-        """Columns ``(n, c)`` of n cells; an unknown word is 0 in each column. ConfigError: a cell is not a number."""
+        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each column. ConfigError: a cell is not a
+        number.
+        """
         if self.words:
             one_hot = [[float(cell == word) for word in self.words] for cell in cells]
             return np.array(one_hot).reshape(-1, len(self.words))
@@ -75,7 +77,7 @@ def _to_numbers(cells: Sequence[str]) -> Floats:
 
 
 def transform_extras(extras: Sequence[ExtraFeature], rows: Sequence[Sequence[str]], count: int) -> Floats:
-    """Columns ``(count, c)`` of all extra features, whose cells are in ``rows``; ConfigError: some are missing."""
+    """Compute columns ``(count, c)`` of all extra features from their cells ``rows``; ConfigError: some are missing."""
     if extras and (len(rows) != count or any(len(row) != len(extras) for row in rows)):
         names = ", ".join(extra.name for extra in extras)
         raise ConfigError(f"{len(rows)} rows of extra features, {count} of {names} expected")
@@ -84,7 +86,7 @@ def transform_extras(extras: Sequence[ExtraFeature], rows: Sequence[Sequence[str
 
 
 def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Mean over the tokens of the output of each block of a transformer: ``(n, blocks, d)``.
+    """Compute the mean over the tokens of the output of each block of a transformer: ``(n, blocks, d)``.
 
     Feng 2023, equation 1: special tokens count, padding does not, and the input of the first block is left out.
 
@@ -111,7 +113,7 @@ def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.
 
 
 def kernels(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Similarity features of n pairs of vectors ``(n, blocks, d)``: ``(n, blocks * 5)``, block by block.
+    """Compute similarity features of n pairs of vectors ``(n, blocks, d)``: ``(n, blocks * 5)``, block by block.
 
     Feng 2023, equation 2: cosine, Manhattan and Euclidean distance, polynomial and sigmoid kernel. The paper names no
     parameters; these are the defaults of scikit-learn: ``(x.y / d + 1) ** 3`` and ``tanh(x.y / d + 1)``, and a cosine
@@ -133,7 +135,7 @@ def kernels(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
 
 def pair_features(model: SentenceTransformer, texts_1: Sequence[str], texts_2: Sequence[str]) -> Floats:
-    """:func:`kernels` of :func:`block_means` of n pairs of texts; 0 pairs give ``(0, 0)``.
+    """Compute :func:`kernels` of :func:`block_means` of n pairs of texts; 0 pairs give ``(0, 0)``.
 
     Raises:
         ConfigError: the numbers of texts differ.
@@ -152,14 +154,14 @@ def pair_features(model: SentenceTransformer, texts_1: Sequence[str], texts_2: S
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Prediction model, two layers: ``features (n, f)`` and ``extra (n, c)`` to scores ``(n,)``.
+    """Prediction model of two layers, from ``features (n, f)`` and ``extra (n, c)`` to scores ``(n,)``.
 
     Feng 2023, equation 3a: the first layer reads the features of a pair, the second the output of the first and the
     extra features. The paper names neither the scaling of features nor the activation; here features are standardised
     on the training pairs, and the activation is a ReLU.
 
     Args:
-        mean, deviation: ``(f,)`` of the features.
+        mean, deviation: ``(f,)`` mean and deviation of the features.
         first, first_bias, second, second_bias: ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
     """
 
@@ -176,7 +178,7 @@ class Head:
         return np.asarray(np.concatenate([hidden, extra], axis=1) @ self.second + self.second_bias)
 
     def scores(self, features: Floats, extra: Floats, kind: str) -> Floats:
-        """Ratings, or the probabilities of a classifier."""
+        """Return the ratings, or the probabilities of a classifier."""
         output = self(features, extra)
         return output if kind == "regressor" else 1 / (1 + np.exp(-np.clip(output, -500, 500)))
 
@@ -186,7 +188,7 @@ class MlteRegressor:
     """Regressor or classifier of pairs of texts (Feng 2023), trained by :class:`medlink.training.MlteTrainer`.
 
     Args:
-        encoder: the transformer, possibly behind a translator.
+        encoder: the transformer, possibly with a translator before it.
         head: the prediction model.
         kind: ``regressor``, with scores on the scale of the ratings, or ``classifier``, with probabilities.
         extras: extra features of a pair.
@@ -200,7 +202,7 @@ class MlteRegressor:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def score(self, texts_1: Sequence[str], texts_2: Sequence[str], extra: Sequence[Sequence[str]] = ()) -> Floats:
-        """Scores ``(n,)`` of n pairs, higher is more similar.
+        """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
         Args:
             texts_1, texts_2: n texts each.
@@ -261,7 +263,7 @@ class MlteRegressor:
 
 
 def unwrap_encoder(encoder: Encoder) -> tuple[Callable[[Sequence[str]], list[str]], Any]:
-    """The translation of texts before encoding (Feng 2023, section III-B), and the sentence-transformers model.
+    """Return the translation of texts before encoding (Feng 2023, section III-B), and the sentence-transformers model.
 
     Raises:
         EncoderError: it is a static encoder, which has no blocks.

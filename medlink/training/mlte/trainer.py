@@ -49,7 +49,7 @@ class FineTuneLoss(torch.nn.Module):
         self._kind, self._dropout = kind, dropout
 
     def compute_loss_from_embeddings(self, embeddings: Sequence[Tensor], labels: Tensor) -> Tensor:
-        """The loss of two columns ``(n, d)`` under labels ``(n,)`` from 0 to 1."""
+        """Return the loss of two columns ``(n, d)`` under labels ``(n,)`` from 0 to 1."""
         first, second = (functional.normalize(functional.dropout(column, self._dropout)) for column in embeddings)
         if self._kind == "regressor":
             return functional.mse_loss((first * second).sum(dim=1), labels)
@@ -181,7 +181,7 @@ def _check(pairs: Sequence[RatedPair], what: str, kind: str) -> None:
 
 
 def order_penalty(predicted: Tensor, gold: Tensor) -> Tensor:
-    """Penalty ``(...,)`` for scores ``predicted (..., n)`` in another order than ``gold (n,)``.
+    """Compute the penalty ``(...,)`` for scores ``predicted (..., n)`` in another order than ``gold (n,)``.
 
     Feng 2023, equation 3b, second term: the sum of ``max(0, predicted_i - predicted_i+1)`` in the order of gold, with
     ties in the order of the batch.
@@ -191,7 +191,8 @@ def order_penalty(predicted: Tensor, gold: Tensor) -> Tensor:
 
 
 def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> Tensor:
-    """Loss ``(...,)`` of ``output (..., n)`` under ``gold (n,)``: squared error plus beta times :func:`order_penalty`.
+    """Compute the loss ``(...,)`` of ``output (..., n)`` under ``gold (n,)``: squared error plus beta times
+    :func:`order_penalty`.
 
     Feng 2023, equation 3b. The paper gives no loss of a classifier; here it is the cross-entropy of the logits, with
     the penalty on the probabilities.
@@ -256,7 +257,7 @@ def _forward(weights: Sequence[Tensor], inputs: Tensor, extra: Tensor) -> Tensor
 
 
 def score_quality(scores: Floats, gold: Floats, kind: str) -> float:
-    """Pearson correlation of scores ``(n,)``, or macro F1 of a classifier with threshold 0.5.
+    """Compute the Pearson correlation of scores ``(n,)``, or macro F1 of a classifier with threshold 0.5.
 
     Feng 2023, section IV-A. NaN where the scores do not vary.
     """

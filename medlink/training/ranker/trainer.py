@@ -161,7 +161,7 @@ class RankerTrainer:
 
 
 def mean_loss(model: CrossEncoder, batch: Sequence[tuple[str, list[str]]]) -> torch.Tensor:
-    """Mean cross-entropy of the first candidate of each mention against the others."""
+    """Compute the mean cross-entropy of the first candidate of each mention against the others."""
     pairs = [(text, candidate) for text, candidates in batch for candidate in candidates]
     scores = model(model.preprocess(pairs))["scores"]
     parts = torch.split(scores.reshape(-1), [len(candidates) for _, candidates in batch])

@@ -33,7 +33,7 @@ class Bags:
         return int(self._rows.shape[0])
 
     def take(self, texts: NDArray[np.int64]) -> Features:
-        """Features of texts by number, with 32-bit table rows."""
+        """Return the features of texts, given by number, with 32-bit table rows."""
         selected = (part[texts] for part in (self._rows, self._markers, self._families))
         return Features(*(array for part in selected for array in (part.indptr.astype(np.int64), part.indices)))
 
@@ -42,7 +42,7 @@ class Bags:
         return as_tensors(self.take(texts))
 
     def embed(self, module: StaticEmbedding, texts: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """Embeddings ``(n, d)`` of texts by number, by default all, by the current weights, without dropout."""
+        """Embed texts ``(n, d)``, given by number, by default all, by the current weights and without dropout."""
         texts = np.arange(len(self)) if texts is None else texts
         out = np.empty((len(texts), module.shape.dimension), dtype=np.float32)
         device, was_training = module.table.weight.device, module.training

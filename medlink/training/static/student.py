@@ -161,8 +161,8 @@ class StaticStudent(Trainer):
 class HeldOutSplit:
     """Names to train on, and the texts that :func:`hold_out` drew.
 
-    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` that
-    of each held-out name, as numbers.
+    After a pass over :meth:`entries`, ``owners (n,)``  holds the concept of each training name, and ``gold (q,)`` holds
+    that of each held-out name, as numbers.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
@@ -231,10 +231,11 @@ def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list
 def accuracy_at_1(
     queries: NDArray[np.float32], gold: NDArray[np.int64], dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> float:
-    """Share of queries whose nearest name, the first of several, belongs to their concept.
+    """Compute the share of queries whose nearest name, the first of several, belongs to their concept.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
-    ``queries (q, d)`` are unit vectors, ``gold (q,)`` the concept of each. The ``dictionary`` is iterated once, in
+    ``queries (q, d)`` are unit vectors, and ``gold (q,)`` is the concept of each. The ``dictionary`` is iterated once,
+    in
     parts: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
     """
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
@@ -249,7 +250,9 @@ def accuracy_at_1(
 
 
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
-    """A student with random weights of the distribution in :class:`~medlink.training.static.trainer.StaticTrainer`."""
+    """Make a student with random weights of the distribution in
+    :class:`~medlink.training.static.trainer.StaticTrainer`.
+    """
     torch.manual_seed(seed)
     module = TrainedEmbedding(config, dropout, shipped_forms() if config.families else None)
     with torch.no_grad():

@@ -55,7 +55,7 @@ class RowAdam:
         self._steps = torch.zeros(())
 
     def rows(self, index: Tensor) -> Tensor:
-        """The rows ``(n, d)`` with distinct numbers ``(n,)``, as a leaf tensor; :meth:`step` needs its gradient."""
+        """Return rows ``(n, d)`` with distinct numbers ``(n,)``, as a leaf tensor; :meth:`step` needs its gradient."""
         self._index = index
         return self._gather(0).requires_grad_()
 
@@ -142,7 +142,7 @@ class StaticTrainer:
         coarse: names of similar meaning, such as all terms under one code, with the code as their concept. Their pull
             is weaker than that of synonyms. They are no negatives of each other: many are synonyms, and ``names``
             distinguish the rest.
-        forms: of the lexicon, for a shape with word families; by default of the shipped lexicon.
+        forms: lexicon forms, for a shape with word families; by default those of the shipped lexicon.
 
     Raises:
         ConfigError: the names do not suffice.
