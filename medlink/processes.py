@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context, parent_process
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
 _R = TypeVar("_R")
@@ -95,8 +95,9 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
     if not wanted or current_process().daemon or _processors() < 2:
         yield work
         return
-    receiver, sender = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-    process = get_context("fork").Process(target=_run, args=(lambda: _send(work, sender),), daemon=True)
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(lambda: _send(work, sender),), daemon=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the work must not wait for them
         process.start()
@@ -104,8 +105,8 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
 
     def result() -> _R:
         try:
-            found: _R = pickle.load(receiver)  # noqa: S301  # of a fork of this process
-        except (EOFError, pickle.UnpicklingError):
+            found: _R = receiver.recv()
+        except EOFError:
             return work()
         return found
 
@@ -118,9 +119,9 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
         receiver.close()
 
 
-def _send(work: Callable[[], object], sender: IO[Any]) -> None:
+def _send(work: Callable[[], object], sender: Connection) -> None:
     with sender, suppress(Exception):
-        pickle.dump(work(), sender, pickle.HIGHEST_PROTOCOL)
+        sender.send(work())
 
 
 def _processors() -> int:

@@ -18,7 +18,7 @@ tokenisers for ja, ko, th, vi and zh)."""
 
 
 class NoteLanguages:
-    """Determine the language of a note: the ``given`` one, else the one that the note names, else the detected one.
+    """Return the ``given`` language, else the language that the note names, else the detected language.
 
     Detection chooses among the languages of the bundle's names (``tags``), without regions. A name without a language
     allows every language with rules. An unknown ``given`` language raises ConfigError.

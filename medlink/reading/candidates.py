@@ -17,6 +17,8 @@ _OF_FINDINGS = FINDING_KINDS | {"body", "function", "substance", "organism", "qu
 """Kinds of the first and last word of a finding; an unknown word may be of any kind."""
 _MAX_CONTENT = 5  # content words of an open window
 _MAX_SIDE = 12  # words of a window on each side, function words included
+Paraphrase = tuple[Place, str]
+"""A span, and its text in other words."""
 NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 """Labels of learned mentions other than a concept; no concept id contains a blank."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from medlink.language.cues import PhraseMatch, Phrases, is_number
 from medlink.language.relatives import AGE
@@ -11,6 +12,8 @@ from medlink.reading.clauses import Layout
 from medlink.reading.scopes import WordSpan
 
 _MAX_AGE = 110
+_NEAR = 100  # words on either side of a mention that are searched, so that cost grows with the text
+_V = TypeVar("_V")
 
 
 class FamilyReader:
@@ -33,22 +36,20 @@ class FamilyReader:
         """Return the code of the relative, empty if unknown, and the age in years, if known."""
         number = bisect_right(self._bounds, place.start)
         first, last = self._bounds[number - 1], self._bounds[min(number, len(self._bounds) - 1)]
+        first, last = max(first, place.start - _NEAR), min(max(last, place.end), place.end + _NEAR)
         # "diabetes (mother), asthma": a relative in brackets has what is before it
         near = [
             own
-            for own in self._relatives
-            if first <= own[0]
-            and own[1] <= max(last, place.end)
-            and (own[0] > place.start or self._words[own[0] - 1].low != "(")
+            for own in _within(self._relatives, first, last)
+            if own[0] > place.start or self._words[own[0] - 1].low != "("
         ]
         if not near:
             return "", None
         chosen = min(near, key=lambda own: (self._between(place, own), own[0] > place.start, -own[0]))
-        ages = (own for own in self._ages if first <= own[0] and own[1] <= max(last, place.end))
         others = [start for start, _, _ in near if start != chosen[0]]
         beside = [
             (abs(start - place.start), age)
-            for start, end, age in ages
+            for start, end, age in _within(self._ages, first, last)
             if not self._between(place, (start, end, age))
             and not start < chosen[0] < place.start
             and not any(min(start, place.start) < other < max(start, place.start) for other in others)
@@ -63,6 +64,14 @@ class FamilyReader:
     def _age(self, match: PhraseMatch[str]) -> int | None:
         numbers = [word.low for word in self._words[match.start : match.end] if is_number(word.low)]
         return int(numbers[0]) if numbers and numbers[0].isdecimal() and int(numbers[0]) <= _MAX_AGE else None
+
+
+def _within(found: Sequence[tuple[int, int, _V]], first: int, last: int) -> Iterator[tuple[int, int, _V]]:
+    """The phrases from a word up to another one; ``found`` is in the order of the text."""
+    for at in range(bisect_left(found, first, key=lambda own: own[0]), len(found)):
+        if found[at][1] > last:
+            return
+        yield found[at]
 
 
 def _longest(found: Sequence[PhraseMatch[str]]) -> list[PhraseMatch[str]]:

@@ -26,13 +26,14 @@ from medlink.language.scan import Place, ScannedText, Scanner
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.reading.abbreviations import LongForms
-from medlink.reading.candidates import CandidateSpan, LearnedSpan, Shortened, open_windows
+from medlink.reading.candidates import CandidateSpan, LearnedSpan, Paraphrase, Shortened, open_windows
 from medlink.reading.classifier import default_span_filter
-from medlink.reading.coordination import CoordinationReader, names_finding
+from medlink.reading.coordination import names_finding
 from medlink.reading.features import UNRANKED, SpanColumns
 from medlink.reading.learned import Learned
 from medlink.reading.names import SHORT, NameFinder, PersonNames
 from medlink.reading.options import FinderOptions
+from medlink.reading.paraphrases import ParaphraseReader
 from medlink.reading.slashes import SlashReader
 from medlink.reading.truncation import TruncationReader
 from medlink.reading.values import arrow_findings, value_findings
@@ -56,7 +57,7 @@ class _Sources(NamedTuple):
     families: Collection[Place]
     windows: Collection[Place]
     short: Mapping[Place, Shortened]
-    members: Mapping[Place, Sequence[str]]
+    reworded: Mapping[Place, Sequence[str]]
 
 
 class CandidateGenerator:
@@ -80,9 +81,9 @@ class CandidateGenerator:
         self._index, self._language, self._names, self._options = index, language, names, options
         self._selection, self._learned = selection, learned
         self._shorthand = AbbreviationTable(language) if options.abbreviations != "none" else None
-        self._slashes = SlashReader(language, self._shorthand or AbbreviationTable(language))
+        self._slashes = SlashReader(language, self._shorthand) if self._shorthand is not None else None
         self._joins, self._either = scopes(language).joins, scopes(language).either
-        self._lists = CoordinationReader(scopes(language), scanner, index, selection, self._shorthand)
+        self._paraphrases = ParaphraseReader(scopes(language), scanner, index, selection, self._shorthand)
         self._truncation = TruncationReader(language, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
         self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
@@ -100,8 +101,8 @@ class CandidateGenerator:
         ``given`` spans are added as they are written. If ``filtered``, leaves out other spans that by their words alone
         are hardly mentions.
         """
-        families, members = self._index.match_families(texts, self._selection), self._lists.read(texts)
-        found = list(map(self._of_text, texts, explained, families, members))
+        families, paraphrases = self._index.match_families(texts, self._selection), self._paraphrases.read(texts)
+        found = list(map(self._of_text, texts, explained, families, paraphrases))
         kept = self._with_columns(texts, found, filtered=filtered)
         if given is None:
             return kept
@@ -151,16 +152,17 @@ class CandidateGenerator:
         return [[span for span in own if span.context] for own in spans]
 
     def _of_text(
-        self, text: ScannedText, long_forms: LongForms, families: set[Place], lacking: Sequence[tuple[Place, str]]
+        self, text: ScannedText, long_forms: LongForms, families: set[Place], paraphrases: Sequence[Paraphrase]
     ) -> list[CandidateSpan]:
         explained = {text.place(*span): long for span, long in long_forms.items()}
         explained = {place: long for place, long in explained.items() if place[0] < place[1]}
-        members: dict[Place, list[str]] = defaultdict(list)
-        for place, completed in chain(lacking, self._truncation.read(text)):
-            if place not in families or len(completed) >= len(text.written(place)):
-                members[place].append(completed)
+        reworded: dict[Place, list[str]] = defaultdict(list)
+        for place, wording in chain(paraphrases, self._truncation.read(text)):
+            # a name as it is written needs no wording with fewer words
+            if place not in families or len(wording) >= len(text.written(place)):
+                reworded[place].append(wording)
         names, short = self._names.find(text, explained), self._short(text)
-        sources = _Sources(names, explained, families, open_windows(text, families) - families, short, members)
+        sources = _Sources(names, explained, families, open_windows(text, families) - families, short, reworded)
         values = {
             text.place(value.start, value.end): value
             for value in (value_findings(text.text, self._language) if self._options.values else ())
@@ -171,7 +173,7 @@ class CandidateGenerator:
         }
         learned, in_fixed_phrase = self._learned_in(text), self._no_mentions.inside(text.indexed)
         found = list[CandidateSpan]()
-        for place in sorted({*names, *families, *sources.windows, *short, *members, *learned, *values, *arrows}):
+        for place in sorted({*names, *families, *sources.windows, *short, *reworded, *learned, *values, *arrows}):
             start, end = text.span(place)
             if self._persons.is_person(text.text, start, end):
                 continue
@@ -203,6 +205,7 @@ class CandidateGenerator:
             for at, usual in abbreviations:
                 if not ((at, at + 1) in found and found[at, at + 1].cue):
                     found[at, at + 1] = Shortened(_as_finding(usual) if text.words[at].start in asked else usual)
+        if self._slashes is not None:
             found.update((place, Shortened(usual)) for place, usual in self._slashes.read(text))
         return found
 
@@ -220,11 +223,11 @@ class CandidateGenerator:
     def _readings(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
         family, match = place in sources.families, sources.names.get(place)
-        apart = family or place in sources.members
+        apart = family or place in sources.reworded
         discontinuous = apart and not listed and short is None and not text.meanings(place)
         reading = partial(CandidateSpan, place, match=match, listed=listed, explained=explained, family=family)
-        for completed in sources.members.get(place, ()):
-            yield reading(expanded=completed, discontinuous=discontinuous)
+        for wording in sources.reworded.get(place, ()):
+            yield reading(expanded=wording, discontinuous=discontinuous)
         if short is not None:
             if short.usual.kind in _NO_MENTION:
                 return

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from medlink.language.cues import ScopeRules
 from medlink.language.scan import Place, ScannedText, ScannedWord
+from medlink.reading.candidates import Paraphrase
 
 _MAX_BETWEEN = 8  # words between subject and predicate
 _MAX_SUBJECT = 5  # words of the subject
@@ -19,12 +20,9 @@ _ORGAN = re.compile(r"[A-ZÄÖÜ]{2,4}")  # LV, RA
 
 _SUBJECT = frozenset(("body", "function"))
 
-Apart = tuple[Place, str]
-"""A span from subject to predicate, and its text without what stands between."""
 
-
-def predicates(text: ScannedText, rules: ScopeRules) -> Iterator[Apart]:
-    """Yield the spans of a subject and a predicate with other words between them."""
+def predicates(text: ScannedText, rules: ScopeRules) -> Iterator[Paraphrase]:
+    """Yield the spans of a subject and a predicate with other words between, each without these words."""
     words = text.words
     changes = text.table.column(
         "predicates",

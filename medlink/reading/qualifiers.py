@@ -282,7 +282,10 @@ def _signs(layout: clauses.Layout) -> Iterator[Match]:
         }
         if len(set(signs.values())) < len(_SIGNS):
             continue
+        last = -1
         for at, sign in signs.items():
+            if at <= last:
+                continue  # a member of a row of signs
             last = at
             while last + 1 < end and words[last + 1].low == sign:
                 last += 1

@@ -109,7 +109,7 @@ class TextReader:
         self._attributes = AttributeReader(bundle, language, linker)
         types = linker.options.semantic_types
         share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
-        # drugs, procedures, modes of inheritance: what is asked for is found
+        # a user who asks for drugs, procedures or modes of inheritance expects these to be found
         are_findings = share >= (_FEW_FINDINGS if types else _NO_FINDINGS)
         if not are_findings:
             self._classifier = replace(self._classifier, trusts_names=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from medlink.language.cues import scopes
 from medlink.language.lexicon.abbreviation_table import AbbreviationTable
@@ -13,6 +13,7 @@ from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.scan import Place, ScannedText
 
 _MAX_WORDS = 6
+_CACHE_SIZE = 1 << 12
 _LEAST = 0.7  # share of the uses of such an abbreviation from which it is read
 _FINDINGS = frozenset(("finding", "disease"))
 _WORD = re.compile(r"[^\W\d_]{1,5}")
@@ -27,7 +28,7 @@ class SlashReader:
             map(re.escape, sorted(scopes(language).joins | scopes(language).either, key=len, reverse=True))
         )
         self._joins = re.compile(rf",\s*(?:(?:{words})\s)?|\s(?:{words})\s")
-        self._members = cache(self._find)
+        self._members = lru_cache(_CACHE_SIZE)(self._find)
 
     def read(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation]]:
         """Yield each member of these abbreviations with its meaning; an abbreviation for one finding stays whole."""

@@ -72,7 +72,7 @@ class TruncationReader:
                     break
 
     def _stop(self, text: ScannedText, word: ScannedWord) -> Literal["", "cut", "inside", "end"]:
-        """Whether a full stop behind a word says that it is cut; a known word may be, or end a sentence."""
+        """Whether the full stop after a word marks a cut; behind a known word it may also end the sentence."""
         written = text.text[word.start : word.end]
         stop, following = text.text[word.end : word.end + 1], text.text[word.end + 1 : word.end + 2]
         if stop != "." or following.isalnum() or len(written) < _MIN_LETTERS or not written.isalpha():
@@ -99,7 +99,9 @@ class TruncationReader:
             return None, not finds
         phrases = self._phrases([entry.exact for entry, _ in content])
         words = [
-            np.union1d(features, phrases) for entry, is_cut in content for features in self._features(entry, is_cut)
+            np.union1d(features, phrases)
+            for entry, is_cut in content
+            for features in self._features(entry, is_cut=is_cut)
         ]
         names = self._index.completed_names(words, self._selection)
         entries = [
@@ -114,7 +116,7 @@ class TruncationReader:
         own = [entry for entry in alike if base(entry.language) == base(self._language)]
         return min((entry.text for entry in own or alike), key=lambda text: (len(text), text)), bool(names)
 
-    def _features(self, entry: WordEntry, is_cut: bool) -> list[NDArray[np.int64]]:  # a column
+    def _features(self, entry: WordEntry, *, is_cut: bool) -> list[NDArray[np.int64]]:
         """The features that a word may have; of a whole compound those of each part."""
         if is_cut:
             return [self._completed(entry.exact)]
@@ -152,7 +154,7 @@ class TruncationReader:
         return [(stems, form.meaning) for stems, forms in split if len(stems) <= _MAX_WORDS for form in forms]
 
     def _complete_part(self, letters: str) -> list[str]:
-        """The compounds of which the last part is cut: *makuladeg*."""
+        """The compounds that a word with a cut last part may be: *makuladeg*."""
         for length in reversed(self._forms.lengths(WORD, base(self._language), letters)):
             rest = letters[length:]
             if length >= _MIN_LETTERS and _MIN_LETTERS <= len(rest) < _ALONE:

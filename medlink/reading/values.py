@@ -46,7 +46,7 @@ _ROW = re.compile(r"[,;|/\s]{1,4}")  # between values in a row
 _ARROWS = {"↓": "low", "↑": "high"}
 _ARROW_SET = frozenset(_ARROWS)
 _ARROW = re.compile(r"↑+|↓+")
-_BEGINS = re.compile(r"(?:^|[,;:(\n])[ \t]*\Z")  # before an arrow that belongs to what follows
+_BEGINS = ",;:(\n"  # before an arrow that belongs to what follows
 _WINDOW = 90  # characters before a number that are searched for its name
 _LINKS = 5  # most words between a name and its number
 _SHORT = 6  # most letters of a name that may be abbreviated by a dot
@@ -122,7 +122,10 @@ class _Note:
         text = self._text
         for arrow in _ARROW.finditer(text):
             before = self._name(arrow.start())
-            begins = _BEGINS.search(text[max(0, arrow.start() - _SHORT) : arrow.start()])
+            before_arrow = arrow.start()
+            while before_arrow and text[before_arrow - 1] in " \t":
+                before_arrow -= 1
+            begins = not before_arrow or text[before_arrow - 1] in _BEGINS
             behind = self._name_behind(arrow.end()) if begins else None
             if before is not None and not _NUMBER.match(text, arrow.end() + (text[arrow.end() :][:1] == " ")):
                 start, end, called = before[0], arrow.end(), before[1]

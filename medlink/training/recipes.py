@@ -243,8 +243,8 @@ class CoderPlusPlusRecipe(Recipe):
     """The recipe of Zeng et al. 2022; the defaults are those of its section 5.1, for a transformer.
 
     In the paper a batch of one process has 16 anchors, and a step has 8 batches. The paper trains for 1,200,000 steps,
-    of which 10,000 warm up, and renews the neighbours every 60,000, "for each epoch", which is 20 epochs. Weight decay
-    and gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
+    and the first 10,000 are warm-up. It renews the neighbours every 60,000 steps, "for each epoch", so there are 20
+    epochs. Weight decay and gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
     :func:`~medlink.training.coderpp.loss.multi_similarity`.
     """
 

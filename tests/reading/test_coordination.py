@@ -10,7 +10,7 @@ from medlink.index import Bundle, ConceptIndex
 from medlink.language.cues import scopes
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
-from medlink.reading.coordination import CoordinationReader
+from medlink.reading.paraphrases import ParaphraseReader
 from tests.reading.bundles import bundle_of, mentions, presence
 
 NAMES = [
@@ -67,7 +67,7 @@ def index(folder: Path) -> ConceptIndex:
 )  # fmt: skip
 def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, set[str]]) -> None:
     scanner = Scanner(language, shared_analyser(index.forms))
-    scanned, lists = scanner.scan(text), CoordinationReader(scopes(language), scanner, index, None)
+    scanned, lists = scanner.scan(text), ParaphraseReader(scopes(language), scanner, index, None)
     found: dict[str, set[str]] = {}
     for place, completed in lists.read([scanned])[0]:
         found.setdefault(scanned.written(place), set()).add(completed)

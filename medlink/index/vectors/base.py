@@ -52,7 +52,7 @@ class VectorIndex(ABC):
     @staticmethod
     def _create(dimension: int) -> Any:
         """An empty Faiss index. Not abstract: kinds that must be trained build theirs in another way and have none."""
-        raise NotImplementedError
+        raise NotImplementedError  # trained kinds never call it
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:

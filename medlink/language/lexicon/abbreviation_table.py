@@ -166,6 +166,7 @@ class AbbreviationTable:
     def __init__(self, language: str) -> None:
         self._language = language
         self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(language)
+        self._inflector = Inflector(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
         """Return the most frequent meaning of a word with two capitals or more."""
@@ -190,7 +191,7 @@ class AbbreviationTable:
 
     def is_bound(self, written: str) -> bool:
         """Return whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
-        known = self._laconic.get(Inflector(self._language).form(written), ())
+        known = self._laconic.get(self._inflector.form(written), ())
         return any(organ and short.long == short.forms[0] for organ, short in known)
 
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:

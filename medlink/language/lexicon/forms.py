@@ -200,7 +200,7 @@ class LexiconForms:
         return SpellingFilter([key[len(head) :] for key in self._trie.keys(head)])
 
     def with_words(self, words: Iterable[str]) -> LexiconForms:
-        """Return the same forms with further words, each of which means itself."""
+        """Return these forms and further words. Each further word is a meaning of its own."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
         return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from medlink import LinkedNote, Note
+from medlink import LinkedNote, Note, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
@@ -399,3 +399,24 @@ def test_an_own_format_is_resumed(run: Run, tmp_path: Path) -> None:
     assert (rest.already_done, seen[-1]) == (128, len(rows))
     assert out.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.part*"))
+
+
+def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
+    from fhir.resources.R4B.bundle import Bundle
+
+    text = "Her father had gout at age 54. The pneumonia has resolved."
+    (tmp_path / "notes.csv").write_text(f"id,text\n7,{text}\n", "utf-8")
+    for name, options in (("o.fhir.ndjson", {}), ("n.csv", {"format": "note_nlp", "date": "2026-11-29"})):
+        assert link_notes(demo, tmp_path / "notes.csv", out=tmp_path / name, language="en", **options).notes == 1
+    resources = [
+        entry.resource for entry in Bundle.model_validate_json((tmp_path / "o.fhir.ndjson").read_text("utf-8")).entry
+    ]
+    history, condition = resources  # in the order of the text
+    assert [one.get_resource_type() for one in resources] == ["FamilyMemberHistory", "Condition"]
+    assert history.relationship.coding[0].code == "FTH"
+    assert (history.condition[0].code.text, history.condition[0].onsetAge.value) == ("gout", 54)
+    assert condition.clinicalStatus.coding[0].code == "resolved"
+    assert condition.verificationStatus.coding[0].code == "confirmed"
+    gout, pneumonia = csv.DictReader((tmp_path / "n.csv").read_text("utf-8").splitlines())
+    assert {"subject=family", "relative=FTH", "onset_age=54"} <= set(gout["term_modifiers"].split(","))
+    assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
