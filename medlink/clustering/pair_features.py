@@ -21,7 +21,8 @@ from rapidfuzz.distance import OSA, Postfix, Prefix
 
 from medlink.clustering.abbreviations import MIN_EXPLAINED, AbbreviationPairs
 from medlink.clustering.guards import Guards
-from medlink.index.text_overlap import KINDS, TextCoverage, TextFeatures
+from medlink.index.text_overlap import KINDS, TextFeatures
+from medlink.index.word_coverage import TextCoverage
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.tags import base

@@ -22,6 +22,7 @@ from medlink.index.family_match import feature_columns
 from medlink.index.name_scan import NamedSpan, NameScanner
 from medlink.index.names import Filter, Keys, NameEntries, NameEntry, Positions, Selection, Selections, tags_of
 from medlink.index.segment import Segment, number_both
+from medlink.index.word_coverage import TextCoverage, WordKinds
 from medlink.index.word_overlap import Overlap, WordFeatures
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.name_analysis import shared_analyser
@@ -371,17 +372,40 @@ class ConceptIndex:
         """Compare p pairs of mentions and names, by their positions ``(p,)``; without ``name``, pair i has name i."""
         name = np.arange(len(names)) if name is None else name
         columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
+        words = self.segments[0].words
+        for pairs, features, number in self._name_features(names, name):
+            overlap = words.overlap(mentions, mention[pairs], features, number)
+            for column, values in zip(columns, overlap, strict=True):
+                column[pairs] = values
+        return Overlap(*columns)
+
+    def coverage(
+        self, mentions: WordFeatures, mention: Positions, names: Keys, name: Positions, kinds: WordKinds
+    ) -> tuple[TextCoverage, TextCoverage]:
+        """Compute the coverage of mention and name of p pairs, given by their positions ``(p,)``."""
+        shapes = [*[(len(name),)] * 5, (len(name), len(kinds.names))]
+        sides = [TextCoverage(*(np.zeros(shape, dtype=np.float32) for shape in shapes)) for _ in range(2)]
+        words = self.segments[0].words
+        for pairs, features, number in self._name_features(names, name):
+            of_mentions, of_names, in_name, in_mention, _ = words.compare(mentions, mention[pairs], features, number)
+            computed = (
+                kinds.coverage(mentions, of_mentions, mention[pairs], in_name),
+                kinds.coverage(features, of_names, number, in_mention),
+            )
+            for side, values in zip(sides, computed, strict=True):
+                for column, of_pairs in zip(side, values, strict=True):
+                    column[pairs] = of_pairs
+        return sides[0], sides[1]
+
+    def _name_features(self, names: Keys, name: Positions) -> Iterator[tuple[Positions, WordFeatures, Positions]]:
+        """Yield for each segment its pairs, the features of its names, and for each pair the position among these."""
         left = np.ones(len(names), dtype=bool)
         for segment in self.segments:
             rows = segment.rows.numbers(names)
             here = left & (rows >= 0)
             number, pairs = np.cumsum(here) - 1, np.flatnonzero(here[name])
-            features = segment.words.of(rows[here])
-            overlap = self.segments[0].words.overlap(mentions, mention[pairs], features, number[name[pairs]])
-            for column, values in zip(columns, overlap, strict=True):
-                column[pairs] = values
+            yield pairs, segment.words.of(rows[here]), number[name[pairs]]
             left &= ~here
-        return Overlap(*columns)
 
     def by_words(
         self, mentions: WordFeatures, wanted: Positions, k: int, selection: Selections | None = None
