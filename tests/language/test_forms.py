@@ -24,6 +24,7 @@ from medlink.language.lexicon.forms import (
     SpellingFilter,
     shipped_forms,
 )
+from medlink.language.lexicon.name_analysis import shared_analyser
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +164,16 @@ def test_few_other_words_are_candidates() -> None:
     assert list(misspelt.candidates("pneumnoie")) == ["pneumonie"]
     assert not [word for word in ("pnaumanie", "pneumniee", "leber", "nie") for _ in misspelt.candidates(word)]
     assert not list(SpellingFilter([]).candidates("niere"))
+
+
+def test_compositions(forms: LexiconForms, tmp_path: Path) -> None:
+    """What a meaning consists of is compiled, stored, kept with further words, and counts in the digest."""
+    meaning = forms.names.index("mandibulectomy")
+    assert [forms.names[part] for part in forms.compositions[meaning]] == ["excision", "mandible"]
+    assert shared_analyser(forms).read("Mandibulektomie", "de").words[0].parts == tuple(
+        (part,) for part in forms.compositions[meaning]
+    )
+    bare = LexiconForms(forms._trie, forms.names, forms.languages, forms.opposites, forms.kinds)
+    assert bare.digest != forms.digest
+    forms.save(tmp_path)
+    assert LexiconForms.load(tmp_path).compositions == forms.with_words(["xyz"]).compositions == forms.compositions

@@ -231,6 +231,19 @@ def _abbreviations(language: str) -> dict[str, Abbreviation]:
     return best
 
 
+@cache
+def abbreviations_of_field(language: str, field: str) -> dict[str, Abbreviation]:
+    """Return the meanings of abbreviations in a field, such as ``laboratory``: for each form the most frequent one."""
+    best: dict[str, Abbreviation] = {}
+    path = SHIPPED / ABBREVIATIONS.format(language)
+    for short in read_abbreviations(path, language) if path.is_file() else ():
+        if field in short.fields or short.kind == "test":
+            for form in short.short_forms:
+                if form not in best or best[form].weight < short.weight:
+                    best[form] = short
+    return best
+
+
 @per_language
 def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
     inflector, expressions = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()

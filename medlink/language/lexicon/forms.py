@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -132,7 +132,8 @@ class LexiconForms:
 
     ``keys`` are the names as 32-bit numbers, equal in all lexicons that have the name. ``opposites`` are pairs of
     meanings that exclude each other in one place of a name; ``kinds`` are those of :data:`KINDS`, or empty. ``table``
-    returns all forms of a small kind in a language, which is faster than :meth:`find`.
+    returns all forms of a small kind in a language, which is faster than :meth:`find`. ``compositions`` are the
+    meanings that a meaning consists of: *nephrectomy* of *excision* and *kidney*.
     """
 
     def __init__(
@@ -142,8 +143,10 @@ class LexiconForms:
         languages: list[str],
         opposites: Sequence[tuple[int, int]] = (),
         kinds: Sequence[str] = (),
+        compositions: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
+        self.compositions = dict(compositions or {})
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
         self._cached: dict[str, tuple[Form, ...]] = {}  # without misses
@@ -151,7 +154,9 @@ class LexiconForms:
         self._spelling_filter = cache(self._build_filter)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LexiconForms, (self._trie, self.names, self.languages, self.opposites, self.kinds)
+        return LexiconForms, (
+            self._trie, self.names, self.languages, self.opposites, self.kinds, self.compositions,
+        )  # fmt: skip
 
     @cached_property
     def memo(self) -> dict[str, Any]:
@@ -163,6 +168,7 @@ class LexiconForms:
         """Hash of everything that decides the meanings of a name."""
         digest = hashlib.sha256(self._trie.tobytes())
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
+        digest.update(str(sorted(self.compositions.items())).encode() if self.compositions else b"")
         return digest.hexdigest()[:32]
 
     def find(self, kind: str, language: str, form: str) -> tuple[Form, ...]:
@@ -203,7 +209,7 @@ class LexiconForms:
         """Return these forms and further words. Each further word is a meaning of its own."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
-        return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds)
+        return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds, self.compositions)
 
     def is_own(self, word: str) -> bool:
         """Return whether :meth:`with_words` added a word."""
@@ -227,6 +233,7 @@ class LexiconForms:
         (folder / TRIE).write_bytes(self._trie.tobytes())
         kinds = "".join(_LETTERS[kind] for kind in self.kinds)
         content = {"languages": self.languages, "names": self.names, "opposites": self.opposites, "kinds": kinds}
+        content["compositions"] = [[meaning, *parts] for meaning, parts in sorted(self.compositions.items())]
         (folder / MEANINGS).write_text(json_text(content), encoding="utf-8")
 
     @classmethod
@@ -241,7 +248,8 @@ class LexiconForms:
             trie = marisa_trie.RecordTrie(_RECORD).mmap(str(folder / TRIE))
             kinds = [_KINDS[letter] for letter in raw.get("kinds", "")]
             opposites = [(a, b) for a, b in raw["opposites"]]
-            return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds)
+            compositions = {meaning: tuple(parts) for meaning, *parts in raw.get("compositions", ())}
+            return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds, compositions)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             remedy = "copy the folder anew from where it came"
             raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
@@ -303,7 +311,12 @@ class _Compiler:
         trie = marisa_trie.RecordTrie(
             _RECORD, sorted((key, form) for key, forms in self.rows.items() for form in forms)
         )
-        return LexiconForms(trie, self.names, self.languages, opposites, self.lexicon.kinds)
+        compositions = {
+            whole: tuple(part for name in parts if (part := numbers[name]) is not None)
+            for family, parts in self.lexicon.compositions.items()
+            if (whole := numbers[family]) is not None
+        }
+        return LexiconForms(trie, self.names, self.languages, opposites, self.lexicon.kinds, compositions)
 
     def _numbers(self) -> dict[str, int | None]:
         return {entry.name: meaning for entry, meaning in zip(self.lexicon.entries, self.meanings, strict=True)}

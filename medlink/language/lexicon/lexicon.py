@@ -42,6 +42,7 @@ class Lexicon:
         function_words: kinds of articles, prepositions and the like, by language and word.
         inflected: lemmas of irregular forms, by language and exact form.
         same: pairs of families that mean the same.
+        compositions: the families that the meaning of a family consists of.
         names: ``person`` or ``place`` for names in terminologies.
 
     Raises:
@@ -64,6 +65,7 @@ class Lexicon:
                     raise row.error(f"no family, term or affix {name!r}", remedy)
         self.entries, self.abbreviations, self.opposites = every.entries, every.abbreviations, every.opposites
         self.same, self.senses, self.names = every.same, every.senses, dict(every.names)
+        self.compositions = dict(every.compositions)
         self.function_words: dict[str, dict[str, str]] = defaultdict(dict)
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
         for language, word, kind in every.function_words:

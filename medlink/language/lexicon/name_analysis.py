@@ -34,8 +34,8 @@ class AnalysedWord:
     Attributes:
         text: exact form.
         meanings: of the word as a whole; several where it is ambiguous, none where it is unknown.
-        parts: meanings of each part of a compound; empty for an unknown part.
-        lengths: letters of each part, its linking letters included.
+        parts: meanings of each part of a compound, empty for an unknown part; or of what its meaning consists of.
+        lengths: letters of each part of a compound, its linking letters included.
         function: whether it is an article, preposition or the like.
     """
 
@@ -192,7 +192,9 @@ class LexicalAnalyser:
             return AnalysedWord(token, function=True)
         meanings = tuple(dict.fromkeys(m for _, whole in wholes for m in whole))[:_SENSES]
         split = next(filter(None, (self._splitter.split_known(token, tag) for tag, _ in wholes)), None)
-        return AnalysedWord(token, meanings, split.parts, split.lengths) if split else AnalysedWord(token, meanings)
+        if split:
+            return AnalysedWord(token, meanings, split.parts, split.lengths)
+        return AnalysedWord(token, meanings, tuple((part,) for part in self.forms.compositions.get(meanings[0], ())))
 
     def _mend(self, token: str, tags: tuple[str, ...]) -> AnalysedWord | None:
         """Correct one typing error of an unknown word, to a word of the lexicon, else of the names."""

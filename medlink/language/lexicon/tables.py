@@ -53,7 +53,7 @@ FIRST, LAST, WHOLE = "first", "last", "whole"
 
 FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
 ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
-INFLECTED, SENSES, SAME = "inflected.tsv", "senses.tsv", "same.tsv"
+INFLECTED, SENSES, SAME, COMPOSITIONS = "inflected.tsv", "senses.tsv", "same.tsv", "compositions.tsv"
 """Tables of a folder; the table of abbreviations has the tag of its language in its name."""
 _KINDS = ("disease", "finding", "procedure", "anatomy", "test", "drug", "device", "organism", "text", "person")
 TERM_KINDS = frozenset((*_KINDS, "other"))
@@ -76,6 +76,7 @@ _COLUMNS = {
     INFLECTED: ("form", "language", "lemma"),
     SENSES: ("word", "language", "family", "beside"),
     SAME: ("one", "other"),
+    COMPOSITIONS: ("family", "parts"),
 }
 _OF_ABBREVIATIONS = ("abbreviation", "long", "english", "kind", "weight", "field", "safe")
 _BETWEEN = " | "
@@ -216,6 +217,7 @@ class Tables:
     inflected: list[tuple[str, str, str]] = field(default_factory=list)
     senses: list[Sense] = field(default_factory=list)
     same: list[tuple[str, str]] = field(default_factory=list)
+    compositions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     named: list[tuple[Row, str]] = field(default_factory=list)
 
     @property
@@ -257,6 +259,9 @@ def read_folder(folder: Path) -> Tables:
     for row in _rows(folder / SAME):
         tables.same.append((row["one"], row["other"]))
         tables.named += [(row, row["one"]), (row, row["other"])]
+    for row, parts in _compositions(folder / COMPOSITIONS):
+        tables.compositions.append((row["family"], parts))
+        tables.named += [(row, name) for name in (row["family"], *parts)]
     for row in _rows(folder / SENSES):
         if not row["word"]:
             raise row.error("no word", "write the ambiguous word, or take the row out")
@@ -265,6 +270,14 @@ def read_folder(folder: Path) -> Tables:
         if row["family"] != "-":
             tables.named.append((row, row["family"]))
     return tables
+
+
+def _compositions(path: Path) -> Iterator[tuple[Row, tuple[str, ...]]]:
+    for row in _rows(path):
+        parts = tuple(filter(None, map(str.strip, row["parts"].split("|"))))
+        if not parts:
+            raise row.error("no parts", "write the names of families, with | between them, or take the row out")
+        yield row, parts
 
 
 def _rows(path: Path) -> Iterator[Row]:
