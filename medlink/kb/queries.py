@@ -115,6 +115,7 @@ SEMANTIC_TYPES_BY_SOURCE = (
     .join(source, source.c.id == semantic_type.c.source_id)
     .distinct()
 )
+CONCEPTS_BY_TYPE = sa.select(semantic_type.c.semantic_type, sa.func.count()).group_by(semantic_type.c.semantic_type)
 LOOKUP = (
     sa.select(*_NAME)
     .select_from(_named)

@@ -215,6 +215,10 @@ class KnowledgeBase:
             types.setdefault(source, set()).add(semantic_type)
         return types
 
+    def concepts_by_type(self) -> dict[str, int]:
+        """Return the number of concepts of each semantic type; reads every row."""
+        return dict(self._reader.rows(queries.CONCEPTS_BY_TYPE))
+
     def lookup(self, name: str, language: str | None = None) -> list[Name]:
         """Return the names equal to ``name`` apart from case, accents, hyphens and the like.
 

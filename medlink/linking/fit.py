@@ -63,12 +63,16 @@ class Table:
     language: NDArray[np.str_]
 
 
-def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = None) -> Floats:
-    """Fit the weights ``(f,)`` of the features of a table, bounded below by ``least``.
+def ranking_weights(
+    table: Table, decay: float = 1e-3, least: float | None = None, center: Floats | None = None
+) -> Floats:
+    """Fit the weights ``(f,)`` of the features of a table, bounded below by ``least``; they decay to ``center``.
 
     For each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the marginal
-    likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus ``decay * |w|^2``.
+    likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus
+    ``decay * |w - center|^2``.
     """
+    start = np.zeros(table.features.shape[1]) if center is None else center
     starts = np.flatnonzero(np.diff(table.example, prepend=-1))
     group = table.example - table.example[0]
     has_gold = np.logical_or.reduceat(table.gold, starts)
@@ -83,15 +87,16 @@ def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = Non
         e = np.exp(s)
         every = np.add.reduceat(e, starts)
         right = np.add.reduceat(np.where(table.gold, e, 0), starts)
-        value = -(share_of[has_gold] * np.log(np.maximum(right, 1e-300) / every)[has_gold]).sum() + decay * w @ w
+        value = -(share_of[has_gold] * np.log(np.maximum(right, 1e-300) / every)[has_gold]).sum()
+        value += decay * (w - start) @ (w - start)
         share = e / every[group]
         right_share = np.where(table.gold, e, 0) / np.maximum(right, 1e-300)[group]
         pull = (share_of[group] * (share - right_share))[used, None]
-        grad = (pull * x[used]).sum(axis=0) + 2 * decay * w
+        grad = (pull * x[used]).sum(axis=0) + 2 * decay * (w - start)
         return float(value), grad
 
     bounds = [(least, None)] * x.shape[1]
-    return np.asarray(minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def fit_curves(table: Table, rank: Floats, exact: Bools, named: Bools) -> Curves:

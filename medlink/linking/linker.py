@@ -96,6 +96,7 @@ class Linker:
         decision: shares scores and decides between linked, ambiguous and NIL; default:
             :class:`~medlink.linking.decision.SharedNamePolicy`.
         among: ids of the concepts that may be candidates; default: all.
+        pool: least number of names that word overlap and dense search each return.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
@@ -113,11 +114,12 @@ class Linker:
         calibration: Calibration | None = None,
         decision: DecisionPolicy | None = None,
         among: Collection[str] | None = None,
+        pool: int = MIN_K,
         **options: Any,
     ) -> None:
         if isinstance(ranker, str | Path):
             options["ranker"], ranker = str(ranker), None
-        self.options = LinkOptions(**options)
+        self.options, self._pool = LinkOptions(**options), pool
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
         concepts = None if among is None else frozenset(among)
@@ -139,7 +141,7 @@ class Linker:
         self.ranker: Ranker = ranker
         self.calibration: Calibration = fitted.calibration if calibration is None else calibration
         if reranker is None and self.options.ranker is not None:
-            reranker = _open_reranker(self.options.ranker, self.bundle, self.options.ranker_cache)
+            reranker = open_reranker(self.options.ranker, self.bundle, self.options.ranker_cache)
         self.reranker = reranker
         own = None if reranker is None or calibration is not None else reranker.calibration
         self._final_calibration: Calibration = self.calibration if own is None else own
@@ -238,7 +240,7 @@ class Linker:
         return Mention(text, language, match=match, learned_id=mention.learned_id)
 
     def _rank(self, queries: Sequence[Mention], contexts: Contexts, k: int) -> list[Sequence[RankedConcept]]:
-        keys = _keys(queries, contexts, max(MIN_K, 2 * k))
+        keys = _keys(queries, contexts, max(self._pool, 2 * k))
         position = {key: at for at, key in enumerate(keys)}
 
         def rank(new: list[_Key]) -> Iterator[Sequence[RankedConcept]]:
@@ -275,7 +277,7 @@ class Linker:
         # learned mentions are cached apart, as a re-ranker may leave them unchanged
         keys = [
             (key, query.learned_id is not None)
-            for key, query in zip(_keys(queries, around, max(MIN_K, 2 * k)), queries, strict=True)
+            for key, query in zip(_keys(queries, around, max(self._pool, 2 * k)), queries, strict=True)
         ]
         position = {key: at for at, key in enumerate(keys)}
 
@@ -399,7 +401,7 @@ def _order(ranked: Sequence[RankedConcept], shares: Shares, k: int) -> list[_Pla
     return [*tied, *first.values()][:k]
 
 
-def _open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
+def open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
     # re-rankers are imported on demand, with their libraries
     answers = None if cache is None else RankerCache(cache)
     if os.path.isdir(named):  # noqa: PTH112  # Path fails if a name is too long

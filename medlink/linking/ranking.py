@@ -77,24 +77,24 @@ class FittedRanker:
     ranker: LinearRanker
     calibration: Curves
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the manifest of a bundle."""
+    def to_dict(self, features: Sequence[str] = FEATURES) -> dict[str, Any]:
+        """Return plain data, for the manifest of a bundle or a resource; ``features`` are the names of the columns."""
         return {
-            "weights": dict(zip(FEATURES, self.ranker.weights, strict=True)),
+            "weights": dict(zip(features, self.ranker.weights, strict=True)),
             "calibration": asdict(self.calibration),
         }
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> FittedRanker:
+    def from_dict(cls, raw: dict[str, Any], features: Sequence[str] = FEATURES) -> FittedRanker:
         """Read what :meth:`to_dict` returned.
 
         Raises:
             BundleError: the weights belong to another set of features.
         """
         try:
-            if set(raw["weights"]) != set(FEATURES):
+            if set(raw["weights"]) != set(features):
                 raise KeyError("weights")
-            weights = tuple(float(raw["weights"][feature]) for feature in FEATURES)
+            weights = tuple(float(raw["weights"][feature]) for feature in features)
             return cls(LinearRanker(weights), parse_curves(raw["calibration"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BundleError(

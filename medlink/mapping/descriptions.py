@@ -140,6 +140,8 @@ def ucum_code(text: str) -> str | None:
     text = _RAISED_TEN.sub(lambda match: f"10^{match[1].translate(_RAISED)}", text.strip())
     if not text or len(text) > _MAX_UNIT:
         return None
+    if text.startswith("/"):
+        text = f"1{text}"  # a number of cells
     parts = [_factor(part.strip()) for part in _unify_micro(unicodedata.normalize("NFC", text)).split("/")]
     return None if None in parts else "/".join(part or "" for part in parts)
 
@@ -147,7 +149,7 @@ def ucum_code(text: str) -> str | None:
 def _factor(text: str) -> str | None:
     power = _POWER.match(text)
     rest = text[power.end() :] if power else text
-    known = _units().get(rest)
+    known = "1" if rest == "1" else _units().get(rest)
     if power is None:
         return known
     times = f"10*{power[1] or power[2]}"

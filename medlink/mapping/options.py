@@ -60,6 +60,17 @@ class MapOptions(LinkOptions):
     ecl: Annotated[
         str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
     ] = None
+    domain: Annotated[
+        tuple[str, ...],
+        Field(
+            strict=False,
+            description="Semantic type that the list is about, such as Drug; may be repeated  [default: estimated from "
+            "the codes whose concepts are certain]",
+        ),
+    ] = ()
+    infer_domain: Annotated[bool, Field(description="Estimate what the list is about, and prefer such concepts.")] = (
+        True
+    )
     standard: Annotated[
         bool, Field(description="Propose only standard concepts, if the bundle says which are standard (OMOP).")
     ] = True

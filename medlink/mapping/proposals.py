@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
+from medlink.linking.decision import SharedNamePolicy
+from medlink.linking.linker import open_reranker
+from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.codes import (
     AUTO_MAPPED,
     AUTO_MAPPED_TO_1,
@@ -23,7 +28,11 @@ from medlink.mapping.codes import (
     Target,
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
+from medlink.mapping.domains import SAMPLE, Priors, estimate_priors, priors_of
+from medlink.mapping.laboratory import full_names
 from medlink.mapping.options import MapOptions
+from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
+from medlink.mapping.routes import codes_of_route
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
@@ -33,8 +42,11 @@ _NAMED = ("exact", "inflected")
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
+_SHARING = 24  # candidates of a description that are compared
+_NAMED_TYPES = 8  # semantic types in a message
 _MILLISECONDS = 86_400_000
 _Key = tuple[str, str]  # a text, and its language
+_form = lru_cache(8_192)(normalise)  # of names of the bundle
 _EPOCH = 719_163  # ordinal of 1970-01-01
 
 
@@ -50,12 +62,16 @@ class _Decision:
 
 @dataclass(frozen=True, slots=True)
 class _ParsedCode:
-    """A code with its parsed description; ``base`` and ``value`` if the description ends in a result."""
+    """A code with its parsed description.
+
+    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test.
+    """
 
     source: SourceCode
     description: ParsedDescription
     base: str = ""
     value: Target | None = None
+    full_names: tuple[_Key, ...] = ()
 
 
 class Mapper:
@@ -80,13 +96,49 @@ class Mapper:
         self.options = MapOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.among = allowed_targets(self.bundle.kb, self.options)
-        self.linker = Linker(self.bundle, among=self.among, **self.options.linking)
+        self.domains: list[str] = []
+        self.linker = self._open_linker(self._given_priors())
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
         self._codes = CodeEvidence(self.bundle.kb, self._allowed_by_code(), self.options.code_system)
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
         self._linked: dict[_Key, Link] = {}
+
+    def _open_linker(self, priors: Priors) -> Linker:
+        stored, options = self.bundle.manifest["calibration"], self.options
+        if stored and FittedRanker.from_dict(stored) != default_ranker():  # fitted to mentions of a site
+            return Linker(self.bundle, among=self.among, pool=POOL, **options.linking)
+        policy = SharedNamePolicy(self.bundle, options.prefer, presume=options.presume)
+        ranker: Ranker = DescriptionRanker(default_ranker().ranker, priors)
+        if policy.profiles.has_several_sources:
+            ranker = PriorRanker(ranker, policy.profiles)
+        return Linker(
+            self.bundle,
+            ranker=ranker,
+            reranker=None
+            if options.ranker is None
+            else open_reranker(options.ranker, self.bundle, options.ranker_cache),
+            calibration=default_description_ranker().calibration,
+            decision=policy,
+            among=self.among,
+            pool=POOL,
+            **{name: value for name, value in options.linking.items() if not name.startswith("ranker")},
+        )
+
+    def _given_priors(self) -> Priors:
+        if not self.options.domain:
+            return {}
+        concepts = self.bundle.kb.concepts_by_type()
+        known = {kind.casefold() for kind in concepts}
+        for domain in self.options.domain:
+            if domain.casefold() not in known:
+                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
+                remedy = f"the most frequent are: {named}" if named else "leave domain out"
+                raise ConfigError(
+                    f"no concept has the semantic type {domain!r}", path=self.bundle.folder, remedy=remedy
+                )
+        return priors_of(self.options.domain, concepts)
 
     def _allowed_by_code(self) -> frozenset[str] | None:
         """Return the concepts that a code may mean, ``None`` for all; filters of names apply to codes too."""
@@ -100,9 +152,21 @@ class Mapper:
         return allowed
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
-        """Announce the codes to come, so that each description is linked once; returns the number of descriptions."""
-        self._remaining.update(key for code in codes for key in self._keys(self._parse(code)))
-        return len(self._remaining)
+        """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
+        descriptions = set[_Key]()
+        for parsed in map(self._parse, codes):
+            self._remaining.update(self._keys(parsed))
+            descriptions.update(self._keys(replace(parsed, full_names=())))
+        if self.options.infer_domain and not self.options.domain:
+            self._infer_domain()
+        return len(descriptions)
+
+    def _infer_domain(self) -> None:
+        sample = list(islice(self._remaining, SAMPLE))
+        links = self.linker.link([Mention(text, language or None) for text, language in sample])
+        priors, self.domains = estimate_priors(links, self.bundle.kb.concepts_by_type())
+        if priors:
+            self.linker = self._open_linker(priors)
 
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
         """Propose concepts for n codes.
@@ -136,16 +200,24 @@ class Mapper:
         description = parse_description(code.name)
         stated = split_value(description.text, code.language or self.options.language or "")
         value = stated and self._value(stated[1])
-        return _ParsedCode(code, description, stated[0], value) if stated and value else _ParsedCode(code, description)
+        text, language = stated[0] if stated and value else "", code.language or self.options.language
+        names = tuple(full_names(text or description.text, code.unit or description.unit, language))
+        return _ParsedCode(code, description, text, value if text else None, names)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base)
-        return tuple((text, code.source.language) for text in texts if text)
+        return *((text, code.source.language) for text in texts if text), *code.full_names
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
         new = [key for key in dict.fromkeys(keys) if key not in self._linked]
-        linked = self.linker.link([Mention(text, language or None) for text, language in new])
+        mentions = [Mention(text, language or None) for text, language in new]
+        linked = self.linker.link(mentions)
+        # all concepts that share the name are compared; their ranking is cached
+        shared = [at for at, link in enumerate(linked) if _shares_name(link)]
+        more = self.linker.link([mentions[at] for at in shared], k=max(self.options.k, _SHARING))
+        for at, link in zip(shared, more, strict=True):
+            linked[at] = link
         link_by_key = dict(zip(new, linked, strict=True))
         link_by_key.update((key, self._linked[key]) for key in dict.fromkeys(keys) if key in self._linked)
         self._remaining.subtract(keys)
@@ -165,11 +237,16 @@ class Mapper:
             whole = link.candidates[0] if link.candidates else None
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
+        for name in code.full_names:
+            full = links[name]
+            if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
+                link = full
         evidence = self._codes.find(code.source.code, code.description.codes)
         if evidence.exact:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
-            decision = _decide_by_name(link, evidence)
+            decision = _decide_by_name(link, evidence, code.source.name, self.options.threshold)
+        decision = replace(decision, candidates=decision.candidates[: self.options.k])
         if value is not None and decision.link == LINKED:
             decision = replace(decision, evidence=f"{decision.evidence}; value {value.name} apart")
         return decision, value, tuple(self.targets.format_id(concept_id) for concept_id in evidence.exact)
@@ -226,24 +303,34 @@ class Mapper:
         ]
 
 
-def _decide_by_name(link: Link, evidence: Evidence) -> _Decision:
-    candidates, status = link.candidates, link.status
+def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold: float) -> _Decision:
+    candidates, status, route = link.candidates, link.status, ""
     if not candidates:
         return _Decision((), status, "")
-    if status != NIL:
-        form = normalise(candidates[0].name)
-        sharing = [candidate for candidate in candidates if normalise(candidate.name) == form]
-        meant = [candidate for candidate in sharing if candidate.concept_id in evidence.related]
-        if len(sharing) > 1 and len(meant) == 1:
-            chosen = replace(meant[0], score=round(min(1.0, sum(candidate.score for candidate in sharing)), 6))
-            others = [replace(c, score=0.0) if c in sharing else c for c in candidates if c != meant[0]]
-            others = [replace(c, score=min(c.score, chosen.score)) for c in others]
-            ranked = [chosen, *sorted(others, key=lambda c: (-c.score, c.concept_id))]
-            candidates, status = tuple(ranked), LINKED
+    if _shares_name(link):
+        sharing = [candidate for candidate in candidates if _form(candidate.name) == _form(candidates[0].name)]
+        related = {candidate.concept_id for candidate in sharing}.intersection(evidence.related)
+        meant = related if status != NIL else set()
+        if len(meant) != 1:
+            meant, route = codes_of_route(description, [candidate.concept_id for candidate in sharing])
+        if len(meant) == 1:
+            score = round(min(1.0, sum(candidate.score for candidate in sharing)), 6)
+            chosen = next(candidate for candidate in sharing if candidate.concept_id in meant)
+            others = [replace(c, score=0.0 if c in sharing else min(c.score, score)) for c in candidates if c != chosen]
+            ranked = sorted(others, key=lambda c: (-c.score, c.concept_id))
+            candidates = (replace(chosen, score=score), *ranked)
+            status = LINKED if status != NIL or score >= threshold else NIL
     text = _describe(candidates[0])
     if by_code := evidence.source_of(candidates[0].concept_id):
         text += f"; {by_code} is related to it"
+    if route:
+        text += f"; {route}"
     return _Decision(candidates, status, text)
+
+
+def _shares_name(link: Link) -> bool:
+    """Return whether the first two candidates have the same name."""
+    return len(link.candidates) > 1 and _form(link.candidates[0].name) == _form(link.candidates[1].name)
 
 
 def _describe(candidate: Candidate) -> str:

@@ -47,6 +47,7 @@ class MapReport:
         nothing: codes without a concept above the threshold.
         units, values: targets of these kinds among the proposals.
         missing: decided targets that the bundle does not have.
+        domains: semantic types that the list is about, as estimated.
         changes: maps of an earlier release by result.
         notes: messages about rows left out of the lists, and about unanswered questions to the re-ranker.
     """
@@ -61,6 +62,7 @@ class MapReport:
     units: int = 0
     values: int = 0
     missing: int = 0
+    domains: list[str] = field(default_factory=list)
     changes: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -79,6 +81,8 @@ class MapReport:
         """Yield the report as text."""
         yield from self.notes
         yield f"{pluralize(self.codes, 'code')}, {pluralize(self.descriptions, 'distinct description')} linked"
+        if self.domains:
+            yield f"the list is about {', '.join(self.domains)}; such concepts were preferred"
         if self.kept:
             yield f"{self.kept:,} decided before, kept"
         if self.missing:
@@ -163,6 +167,7 @@ def map_codes(
                 table.write(gone, CarryResult(GONE, "the list does not have the code", gone))
     report.changes = {result: results[result] for result in RESULTS if results[result]}
     report.notes += mapper.linker.ranker_warnings()
+    report.domains = mapper.domains
     return report
 
 

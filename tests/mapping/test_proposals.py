@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.linking import Linker
+from medlink.linking import Linker, Mention
+from medlink.linking.ranking import default_ranker
 from medlink.mapping import CodeMapping, Mapper, SourceCode
+from medlink.records import Link
 
 
 def propose(bundle: Bundle, code: str, name: str, *, unit: str = "", **options: Any) -> CodeMapping:
@@ -73,10 +76,22 @@ def test_a_name_of_several_concepts(omop: Bundle) -> None:
     assert propose(omop, "K1", "MS", presume=False).candidates == plain.candidates
 
 
-def test_a_score_is_that_of_the_linker(demo: Bundle, linker: Linker) -> None:
+def test_first_candidates_are_those_of_the_linker(demo: Bundle, linker: Linker) -> None:
     names = ["Herzinfarkt", "Lungenentzündungen", "MS", "Gartenzaun"]
     found = Mapper(demo).propose([SourceCode(str(i), name) for i, name in enumerate(names)])
-    assert [one.candidates for one in found] == [link.candidates for link in linker.link(names)]
+    links = linker.link(names)
+    assert [one.link for one in found] == [link.status for link in links]
+    assert [ids(one) for one in found[:2]] == [[link.candidates[0].concept_id] for link in links[:2]]
+
+
+def test_a_bundle_with_its_own_calibration_ranks_by_it(demo: Bundle, linker: Linker, monkeypatch: Any) -> None:
+    fitted = default_ranker()
+    curves = replace(fitted.calibration, named=replace(fitted.calibration.named, offset=-12.0))
+    stored = replace(fitted, calibration=curves).to_dict()
+    monkeypatch.setitem(demo.manifest, "calibration", stored)
+    own = Linker(demo).link(["Herzinfarkt"])[0]
+    assert propose(demo, "1", "Herzinfarkt").candidates[0].score == own.candidates[0].score
+    assert own.candidates[0].score != linker.link(["Herzinfarkt"])[0].candidates[0].score
 
 
 @pytest.mark.parametrize(
@@ -150,8 +165,13 @@ def test_each_description_is_linked_once(demo: Bundle, monkeypatch: pytest.Monke
     expected = at_once.propose(codes)
     linked: list[str] = []
     link = Linker.link
-    monkeypatch.setattr(Linker, "link", lambda self, many: linked.extend(m.text for m in many) or link(self, many))
-    one_by_one = Mapper(demo)
+
+    def count(self: Linker, many: list[Mention], **options: Any) -> list[Link]:
+        linked.extend(mention.text for mention in many if not options)  # with k the ranking is cached
+        return link(self, many, **options)
+
+    monkeypatch.setattr(Linker, "link", count)
+    one_by_one = Mapper(demo, infer_domain=False)
     one_by_one.expect(codes)
     assert [found for code in codes for found in one_by_one.propose([code])] == expected
     assert linked == ["Fieber", "fiebre", "MS"]

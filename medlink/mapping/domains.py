@@ -1,0 +1,52 @@
+"""What kind of thing a list of codes is about, estimated from the codes whose concepts are certain.
+
+A list of drugs has drugs: *fomivirsen; ophthalmic* is no procedure on the eye. The prior of a semantic type is its
+share among the certain codes, divided by its share among the concepts of the bundle; few certain codes say little.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+
+from medlink.records import LINKED, Link
+
+SAMPLE = 2_000
+"""Most descriptions that the domain of a list is estimated from."""
+CERTAIN = 0.8
+"""Score from which a concept is certain."""
+_LEAST = 20  # certain codes, below which a list has no domain
+_SMOOTHING = 5.0  # codes that are distributed as the concepts of the bundle
+_LOWEST = -5.0  # log odds of a type that the list does not have
+_MAIN = 0.05  # share of the certain codes from which a type is one of the domains of the list
+
+Priors = Mapping[str, float]
+"""Log odds of each semantic type, at most 0."""
+
+
+def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) -> tuple[Priors, list[str]]:
+    """Estimate the priors of the semantic types of a list, and its domains; both are empty for too few certain codes.
+
+    ``concepts_by_type`` are the numbers of concepts of the bundle.
+    """
+    firsts = [link.candidates[0] for link in links if link.status == LINKED]
+    certain = [first.semantic_types for first in firsts if first.score >= CERTAIN and first.semantic_types]
+    if len(certain) < _LEAST or len(concepts_by_type) < 2:
+        return {}, []
+    counts = Counter(kind for kinds in certain for kind in kinds)
+    total, codes = sum(concepts_by_type.values()), len(certain)
+    shares = {kind: concepts / total for kind, concepts in concepts_by_type.items()}
+    odds = {
+        kind: log((counts[kind] + _SMOOTHING * share) / (codes + _SMOOTHING) / share) for kind, share in shares.items()
+    }
+    ordered = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    highest = odds[ordered[0]]
+    priors = {kind: min(max(value - highest, _LOWEST), 0.0) for kind, value in odds.items()}
+    return priors, [kind for kind in ordered if counts[kind] >= _MAIN * codes]
+
+
+def priors_of(domains: Sequence[str], concepts_by_type: Mapping[str, int]) -> Priors:
+    """Return the priors of a list whose domains are known."""
+    wanted = {domain.casefold() for domain in domains}
+    return {kind: 0.0 if kind.casefold() in wanted else _LOWEST for kind in concepts_by_type}

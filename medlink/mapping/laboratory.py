@@ -1,0 +1,172 @@
+"""Write the names of laboratory tests in full: *S-Na, mmol/l* is *sodium [Moles/volume] in Serum or Plasma*.
+
+A name of LOINC has a component, a property and a system (LOINC Users' Guide, section 2). A laboratory prints the
+component, often abbreviated; its unit implies the property; a letter, a word or nothing at all stands for the system.
+``resources/mapping/laboratory.json`` has the words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+
+from medlink.language.lexicon.abbreviation_table import abbreviations_of_field
+from medlink.language.tags import base
+from medlink.mapping.descriptions import ucum_code
+
+_FIELD = "laboratory"
+_ENGLISH = "en"
+_UNIT_PART = re.compile(r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1)")
+_NUMBER = re.compile(r"(?:10\*\d+|1)?")
+_BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
+_EMPTY = re.compile(r"[(\[]\s*[)\]]")
+_BETWEEN = re.compile(r"[\s/]+")
+_EDGES = " ,;:-/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Specimen:
+    """A system: its name in each language, the prefixes for it, and in each language a pattern of words for it."""
+
+    names: Mapping[str, str]
+    prefix: re.Pattern[str]
+    cues: Mapping[str, re.Pattern[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    names: Mapping[str, str]
+    numerators: frozenset[str]
+    denominators: frozenset[str]
+    specimen: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    joins: Mapping[str, str]
+    specimens: tuple[_Specimen, ...]
+    properties: tuple[_Property, ...]
+    default: str
+
+    def specimen(self, english: str) -> _Specimen:
+        return next(specimen for specimen in self.specimens if specimen.names[_ENGLISH] == english)
+
+
+def full_names(description: str, unit: str, language: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the full names that a description of a laboratory test may stand for, each with its language.
+
+    A description without a unit of a concentration and without a specimen is not taken for a laboratory test. Without a
+    specimen, blood cells are counted in blood, and all else is measured in serum or plasma.
+
+    >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
+    ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
+    >>> list(full_names("GOT", "U/l", "de"))[-1]
+    ('aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma', 'en')
+    >>> list(full_names("Myokardinfarkt", "", "de"))
+    []
+    """
+    words, tag = _words(), base(language or _ENGLISH)
+    if tag not in words.joins:
+        return
+    component, specimen = _split_specimen(description, tag)
+    measured = _property(unit)
+    if specimen is None and measured is None:
+        return
+    if specimen is None:
+        specimen = words.specimen((measured and measured.specimen) or words.default)
+    components = dict.fromkeys([(component, tag), *_expanded(component, tag)])
+    for text, own in components:
+        bracket = f" [{measured.names[own]}]" if measured else ""
+        yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
+
+
+def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
+    """Return the component of a description, and its specimen if it names one."""
+    for specimen in _words().specimens:
+        for pattern in (specimen.prefix, specimen.cues[language]):
+            match = pattern.search(description)
+            if match:
+                rest = _EMPTY.sub("", f"{description[: match.start()]} {description[match.end() :]}")
+                component = " ".join(rest.split()).strip(_EDGES)
+                if any(map(str.isalpha, component)):
+                    return component, specimen
+    return description, None
+
+
+def _expanded(component: str, language: str) -> Iterator[tuple[str, str]]:
+    """The component with its abbreviations in full, in the language and in English."""
+    known = abbreviations_of_field(language, _FIELD)
+    bare = _BRACKETS.sub("", component).strip(_EDGES) or component
+    for text in dict.fromkeys((component, bare)):
+        whole = known.get(text.replace(" ", "").replace(".", ""))
+        if whole is not None:
+            yield whole.long, language
+            yield whole.english or whole.long, _ENGLISH
+            return
+    ends = [0, *(end for match in _BETWEEN.finditer(bare) for end in match.span()), len(bare)]
+    pieces = [bare[start:stop] for start, stop in pairwise(ends)]
+    found = [known.get(piece.replace(".", "")) for piece in pieces]
+    if any(found):
+        for own in (language, _ENGLISH):
+            longs = (
+                piece if short is None else short.long if own == language else short.english or short.long
+                for piece, short in zip(pieces, found, strict=True)
+            )  # fmt: skip
+            yield "".join(longs), own
+
+
+def _property(unit: str) -> _Property | None:
+    """Return the property that a unit implies."""
+    code = (ucum_code(unit) if unit else None) or ""
+    numerator, _, denominator = code.partition("/")
+    over = _dimension(denominator)
+    dimension = "1" if denominator and _NUMBER.fullmatch(numerator) else _dimension(numerator)
+    for measured in _words().properties:
+        if dimension in measured.numerators and over in measured.denominators:
+            return measured
+    return None
+
+
+def _dimension(code: str) -> str:
+    match = _UNIT_PART.fullmatch(code)
+    return "" if match is None else match["unit"]
+
+
+@cache
+def _words() -> _Words:
+    raw = json.loads(resources.files("medlink").joinpath("resources/mapping/laboratory.json").read_text("utf-8"))
+    specimens = tuple(
+        _Specimen(
+            entry["text"],
+            re.compile(rf"^(?:{_either(entry['prefixes'])})\s*-\s*(?=\w)"),
+            {tag: _cue_pattern(cues) for tag, cues in entry["cues"].items()},
+        )
+        for entry in raw["specimens"]
+    )
+    properties = tuple(
+        _Property(
+            entry["text"], frozenset(entry["numerators"]), frozenset(entry["denominators"]), entry.get("specimen", "")
+        )
+        for entry in raw["properties"]
+    )
+    return _Words(raw["joins"], specimens, properties, raw["default_specimen"])
+
+
+def _cue_pattern(cues: list[str]) -> re.Pattern[str]:
+    """A pattern of cues as whole words; short ones in capitals count as they are written, behind a comma or at an
+    end."""
+    letters = [cue for cue in cues if len(cue) <= 2 and cue.isupper()]
+    words = [cue for cue in cues if cue not in letters]
+    pattern = rf"(?<!\w)(?i:{_either(words)})(?!\w)"
+    if letters:
+        pattern += rf"|(?:[,(]\s*(?:{_either(letters)})\)?$)|^(?:{_either(letters)})\s(?=\w)"
+    return re.compile(pattern)
+
+
+def _either(words: list[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))

@@ -1,0 +1,184 @@
+"""Rank the candidates of a description in a code list by its parts.
+
+A description is longer than a mention in a note, and most of its words say how or where: *becaplermin; local oral*,
+*Biopsy of bone of wrist; open*. So the ranker weighs which words of both sides are left over, by their kind, and
+compares the main part of the description as well: the part before the first semicolon, comma or bracket.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
+
+from medlink.index.arrays import row_products
+from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
+from medlink.language.exact import normalise_all
+from medlink.language.text import normalise
+from medlink.linking.arrays import Floats
+from medlink.linking.candidates import Contexts, Mention
+from medlink.linking.features import CandidateFeatures
+from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.mapping.domains import Priors
+
+KINDS = {
+    "finding": ("finding", "change"),
+    "body": ("body", "function"),
+    "substance": ("substance", "organism"),
+    "procedure": ("procedure",),
+    "quality": ("quality", "general"),
+    "setting": ("measure", "circumstance", "person"),
+    UNKNOWN_WORD: (),
+}
+"""Kinds of words in a description, each with the kinds of the lexicon that it stands for."""
+_SIDE = (
+    "covered", "max_uncovered", "first_word", "last_word", "rarest_word", *(f"uncovered_{kind}" for kind in KINDS),
+)  # fmt: skip
+_PART = ("part_cosine", "part_is_name", "part_letters", "part_covered", "part_covers", "part_rarest", "part_both")
+FEATURES = (
+    "rank", *(f"mention_{name}" for name in _SIDE), *(f"name_{name}" for name in _SIDE), "both", *_PART,
+)  # fmt: skip
+"""Columns of :class:`DescriptionRanker`: the rank score of the linear ranker, the coverage of description and name
+(:class:`medlink.index.word_coverage.TextCoverage`), and the coverage of the main part of the description. How much both
+sides have words of a kind that the other one lacks, such as two body parts, was tried and gave nothing."""
+POOL = 48
+"""Names of each description that word overlap and dense search each return."""
+_RAREST = 12.0  # weight of a very rare word
+_WHOLE = 0.999
+_CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
+_PROPERTY = " ["  # begins the property in the full name of a laboratory test
+_OTHER_COMPONENT = 5.0  # log odds against the name of a test of another component
+_NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component is another one
+_LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
+_MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
+_END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
+
+
+def main_part(description: str) -> str:
+    """Return the part of a description before the first mark that separates parts.
+
+    >>> main_part("becaplermin; local oral"), main_part("[U] diamorphine"), main_part("carcinoma in situ /cerv")
+    ('becaplermin', 'diamorphine', 'carcinoma in situ')
+    """
+    text = _MARK.sub("", description)
+    part = _END.split(text, maxsplit=1)[0].strip()
+    return part if any(map(str.isalpha, part)) else description
+
+
+def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.float32]:
+    """Compute the columns :data:`FEATURES` ``(p, f)`` of pairs of description and name."""
+    batch, index = candidates.batch, candidates.batch.index
+    kinds = WordKinds(index.forms, KINDS)
+    mention, names, name = candidates.mention, candidates.distinct_names, candidates.name_index
+    sides = index.coverage(batch.word_features, mention, names, name, kinds)
+    parts = [main_part(text) for text in batch.texts]
+    part_features = index.read(parts, batch.languages)
+    part, of_part = index.coverage(part_features, mention, names, name, kinds)
+    vectors = batch.encoder.encode(parts)
+    cosine = row_products(index.vectors(names), name, vectors, mention)
+    norms = normalise_all(parts)
+    written = [norms[at] for at in mention.tolist()]
+    letters = process.cpdist(written, candidates.norms, scorer=fuzz.ratio, dtype=np.float32) / 100
+    rank = first.sums(candidates.features)
+    both = [a.covered * b.covered for a, b in (sides, (part, of_part))]
+    table: list[NDArray[Any]] = [
+        rank, *(column for side in sides for column in _columns(side)), both[0], np.maximum(cosine, 0) ** 2,
+        letters > _WHOLE, letters**2, part.covered, of_part.covered, part.rarest_word, both[1],
+    ]  # fmt: skip
+    return np.column_stack(table).astype(np.float32)
+
+
+def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
+    return (
+        side.covered, side.max_uncovered / _RAREST, side.first_word, side.last_word, side.rarest_word,
+        *(side.uncovered_kinds / _RAREST).T,
+    )  # fmt: skip
+
+
+@cache
+def default_description_ranker() -> FittedRanker:
+    """Return the weights that ship with medlink (``benchmarks/fit_descriptions.py``)."""
+    raw = json.loads(resources.files("medlink").joinpath("resources/mapping/descriptions.json").read_text("utf-8"))
+    return FittedRanker.from_dict(raw, FEATURES)
+
+
+class DescriptionRanker:
+    """Ranks the names of descriptions by :data:`FEATURES`, and by the prior of the semantic types of their concepts.
+
+    Args:
+        first: the ranker of mentions, whose rank score is a column.
+        priors: log odds of semantic types, at most 0; see :mod:`medlink.mapping.domains`.
+        fitted: weights; default: those that ship with medlink.
+    """
+
+    uses_context = False
+
+    def __init__(self, first: LinearRanker, priors: Priors, fitted: FittedRanker | None = None) -> None:
+        self._first, self._priors = first, priors
+        self._weights = (fitted or default_description_ranker()).ranker
+
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Return rank scores ``(p,)``, independent of the context."""
+        if not len(candidates.name):
+            return np.zeros(0)
+        table = columns(candidates, self._first)
+        ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
+        if any(_PROPERTY in text for text in candidates.batch.texts):
+            ranks -= _OTHER_COMPONENT * _have_other_component(candidates, table)
+        # the weights are those of a conditional logit: differences of rank scores are log odds
+        return ranks + self._prior(candidates) if self._priors else ranks
+
+    def _prior(self, candidates: CandidateFeatures) -> Floats:
+        """The prior of each pair ``(p,)``: the highest of the types of its concepts, 0 for a concept without a type."""
+        pair, entry = candidates.entry
+        concepts, inverse = np.unique(candidates.entries.concept, return_inverse=True)
+        priors = np.array(
+            [
+                max((self._priors.get(kind, 0.0) for kind in kinds), default=0.0)
+                for kinds in candidates.batch.index.concept_types(concepts)
+            ]
+        )
+        highest = np.full(len(candidates.name), -np.inf)
+        np.maximum.at(highest, pair, priors[inverse[entry]])
+        return highest
+
+
+def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` whose description is the name with words cut short: *E. coli*, *Prot. mirabilis*."""
+    batch = candidates.batch
+    words = [_words_cut_short(text) for text in batch.texts]
+    cut = np.zeros(len(candidates.name), dtype=bool)
+    some = np.flatnonzero(np.array([bool(own) for own in words])[candidates.mention])
+    for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
+        own, name = words[candidates.mention[pair]], norm.split()
+        if _PROPERTY in batch.texts[candidates.mention[pair]]:
+            name = name[: len(own)]  # of the name of a laboratory test only the component
+        cut[pair] = len(own) == len(name) and all(
+            full.startswith(word) and (may_be_cut or full == word)
+            for (word, may_be_cut), full in zip(own, name, strict=True)
+        )
+    return cut
+
+
+def _words_cut_short(description: str) -> list[tuple[str, bool]]:
+    """The words of the main part of a description, each with whether it may be cut short; empty if none may be."""
+    is_test = _PROPERTY in description
+    words = [
+        (normalise(word), word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT))
+        for word in main_part(description).split()
+    ]
+    return words if (is_test or len(words) > 1) and any(may_be_cut for _, may_be_cut in words) else []
+
+
+def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` whose name shares but property and specimen with the full name of a laboratory test."""
+    is_full = np.array([_PROPERTY in text for text in candidates.batch.texts])[candidates.mention]
+    covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
+    return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))

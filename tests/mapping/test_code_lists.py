@@ -1,0 +1,246 @@
+"""Descriptions of code lists: their parts, their domain, names of laboratory tests, routes of drugs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.index import Bundle, build_bundle
+from medlink.index.word_coverage import WordKinds
+from medlink.kb import Input, build_kb
+from medlink.language.lexicon.forms import shipped_forms
+from medlink.linking.candidates import QueryBatch
+from medlink.linking.features import compute_features
+from medlink.linking.ranking import default_ranker
+from medlink.mapping import Mapper, SourceCode, map_codes
+from medlink.mapping.domains import estimate_priors, priors_of
+from medlink.mapping.laboratory import full_names
+from medlink.mapping.ranking import FEATURES, KINDS, columns, main_part
+from medlink.mapping.routes import codes_of_route
+from medlink.records import Candidate, Link
+
+ROWS = [
+    ("R:1", "becaplermin", "Drug"),
+    ("R:2", "fomivirsen", "Drug"),
+    ("R:3", "nesiritide", "Drug"),
+    ("R:4", "prednisolone", "Drug"),
+    ("R:5", "amoxicillin", "Drug"),
+    ("R:6", "defibrotide", "Drug"),
+    ("P:1", "Biopsy of mouth", "Procedure"),
+    ("P:2", "Ophthalmic examination", "Procedure"),
+    ("P:3", "Cefuroxime parenteral susceptibility test", "Procedure"),
+    ("P:4", "Excision of mandible", "Procedure"),
+    ("P:5", "Partial mandibulectomy", "Procedure"),
+    ("P:6", "Incision of trachea", "Procedure"),
+    ("L:1", "Sodium [Moles/volume] in Serum or Plasma", "Measurement"),
+    ("L:2", "Sodium [Moles/volume] in Urine", "Measurement"),
+    ("L:3", "Sodium [Mass/volume] in Serum or Plasma", "Measurement"),
+    ("L:4", "Aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma", "Measurement"),
+    ("L:5", "Leukocytes [#/volume] in Blood", "Measurement"),
+    ("L:6", "IgG [Moles/volume] in Serum or Plasma", "Measurement"),
+    ("O:1", "Enterococcus faecalis", "Organism"),
+    ("O:2", "Alcaligenes faecalis", "Organism"),
+    ("O:3", "Proteus mirabilis", "Organism"),
+    ("ATC:H02AB06", "Prednisolon", "Group"),
+    ("ATC:S01BA04", "Prednisolon", "Group"),
+    ("ATC:D07AA03", "Prednisolon", "Group"),
+]
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of drugs, procedures, laboratory tests and organisms, with one English name each."""
+    folder = tmp_path_factory.mktemp("lists")
+    lines = ["concept_id\tname\tlanguage\ttype\tsemantic_type"]
+    lines += [f"{concept}\t{name}\ten\tpreferred\t{kind}" for concept, name, kind in ROWS]
+    (folder / "names.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
+
+
+def first(bundle: Bundle, name: str, *, unit: str = "", language: str = "en") -> str:
+    """The first candidate of a description."""
+    found = Mapper(bundle).propose([SourceCode("1", name, unit=unit, language=language)])
+    return found[0].candidates[0].concept_id
+
+
+@pytest.mark.parametrize(
+    ("name", "concept"),
+    [
+        ("becaplermin; local oral", "R:1"),
+        ("fomivirsen; ophthalmic", "R:2"),
+        ("nesiritide; parenteral", "R:3"),
+        ("defibrotide, combinations; parenteral", "R:6"),
+        ("[U] amoxicillin", "R:5"),
+        ("amoxicillin and diuretics; oral", "R:5"),
+        ("Tracheotomy", "P:6"),
+        ("Luftröhrenschnitt", "P:6"),
+        ("E. faecalis", "O:1"),
+        ("Enteroc. faecalis", "O:1"),
+        ("A. faecalis", "O:2"),
+        ("Prot. mirabilis", "O:3"),
+    ],
+)
+def test_the_word_that_names_a_concept_outweighs_the_rest(lists: Bundle, name: str, concept: str) -> None:
+    assert first(lists, name) == concept
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "language", "concept"),
+    [
+        ("S-Natrium", "mmol/l", "de", "L:1"),
+        ("Natrium i.S.", "mmol/l", "de", "L:1"),
+        ("Natrium", "mmol/l", "de", "L:1"),
+        ("U -Sodium", "mmol/L", "en", "L:2"),
+        ("Natrium im Urin", "mmol/l", "de", "L:2"),
+        ("Sodio en orina", "mmol/L", "es", "L:2"),
+        ("Sodium, S", "mg/dL", "en", "L:3"),
+        ("GOT", "U/l", "de", "L:4"),
+        ("AST", "U/L", "en", "L:4"),
+        ("AST", "U/L", "es", "L:4"),
+        ("Leukozyten", "/µl", "de", "L:5"),
+        ("Leukocytes", "K/uL", "en", "L:5"),
+    ],
+)
+def test_unit_and_specimen_decide_between_tests(
+    lists: Bundle, name: str, unit: str, language: str, concept: str
+) -> None:
+    assert first(lists, name, unit=unit, language=language) == concept
+
+
+def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
+    found = Mapper(lists).propose([SourceCode("1", "Zoltan", unit="mmol/l", language="de")])[0]
+    assert found.link == "nil"
+
+
+@pytest.mark.parametrize(
+    ("description", "unit", "language", "name"),
+    [
+        ("U-Glukose", "mg/dl", "de", "Glukose [Masse/Volumen] in Urin"),
+        ("Protein, 24h ur", "mg/24h", "en", "Protein [Mass/time] in 24 hour Urine"),
+        ("Glucosa en LCR", "mg/dL", "es", "Glucosa [Masa/volumen] en Líquido cefalorraquídeo"),
+        ("Laktat (BGA art.)", "mmol/l", "de", "Laktat [Mol/Volumen] in arteriellem Blut"),
+        ("S -Cortisol", "", "en", "Cortisol in Serum or Plasma"),
+        ("Creatinine", "mg/g", "en", "Creatinine [Mass/mass] in Serum or Plasma"),
+    ],
+)
+def test_full_names_of_tests(description: str, unit: str, language: str, name: str) -> None:
+    assert next(full_names(description, unit, language)) == (name, language)
+
+
+@pytest.mark.parametrize(
+    ("description", "unit", "language"),
+    [
+        ("Appendektomie", "", "de"),
+        ("S-förmige Skoliose", "", "fr"),
+        ("Suturing", "", "en"),
+        ("Pulso", "lpm", "es"),
+        ("", "", "de"),
+    ],
+)
+def test_other_descriptions_have_no_full_name(description: str, unit: str, language: str) -> None:
+    assert list(full_names(description, unit, language)) == []
+
+
+@pytest.mark.parametrize(
+    ("description", "codes", "route"),
+    [
+        ("Prednisolon 20 mg Tbl.", {"ATC:H02AB06"}, "systemic"),
+        ("Prednisolon-AT 1 %", {"ATC:S01BA04"}, "eye"),
+        ("prednisolona colirio", {"ATC:S01BA04"}, "eye"),
+        ("Prednisolon Salbe", {"ATC:D07AA03"}, "skin"),
+        ("prednisolone cream", {"ATC:D07AA03"}, "skin"),
+        # no code for this route: systemic use is meant
+        ("Prednisolon Nasenspray", {"ATC:H02AB06"}, "systemic"),
+        ("take at night", {"ATC:H02AB06"}, "systemic"),
+    ],
+)
+def test_routes(description: str, codes: set[str], route: str) -> None:
+    assert codes_of_route(description, ["ATC:H02AB06", "ATC:S01BA04", "ATC:D07AA03"]) == (codes, route)
+    assert codes_of_route(description, ["ATC:H02AB06", "HP:0001250"]) == (set(), "")
+
+
+def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None:
+    rows = [SourceCode(str(at), name, language="de") for at, name in enumerate(("Prednisolon", "Prednisolon AT"))]
+    systemic, eye = Mapper(lists, semantic_types=["Group"]).propose(rows)
+    assert [one.targets[0].concept_id for one in (systemic, eye)] == ["ATC:H02AB06", "ATC:S01BA04"]
+    assert (systemic.evidence, eye.evidence) == ("exact: Prednisolon; systemic", "words: Prednisolon; eye")
+    assert sum(candidate.score for candidate in systemic.candidates[1:3]) == 0
+
+
+def link(kind: str, score: float = 0.9) -> Link:
+    """A link to a concept of a semantic type."""
+    return Link("x", (Candidate("C", "c", score, "c", "en", "exact", "S", (kind,)),), "linked")
+
+
+def test_priors_by_hand() -> None:
+    # 30 drugs: share 35 / 35 smoothed by 5 codes half of which are drugs, over .5; procedures 2.5 / 35 over .5
+    priors, domains = estimate_priors([link("Drug")] * 30, {"Drug": 50, "Procedure": 50})
+    assert domains == ["Drug"]
+    assert priors["Drug"] == 0
+    assert priors["Procedure"] == pytest.approx(np.log(2.5 / 32.5))
+    # too few, too uncertain
+    assert estimate_priors([link("Drug")] * 19, {"Drug": 1, "Procedure": 1}) == ({}, [])
+    assert estimate_priors([link("Drug", 0.7)] * 50, {"Drug": 1, "Procedure": 1}) == ({}, [])
+    assert priors_of(["drug"], {"Drug": 1, "Procedure": 1}) == {"Drug": 0.0, "Procedure": -5.0}
+
+
+def test_the_domain_of_a_list(lists: Bundle, tmp_path: Path) -> None:
+    names = ["becaplermin", "fomivirsen", "nesiritide", "prednisolone", "amoxicillin", "defibrotide"]
+    rows = [f"{at},{name}{' ' * (at // 6)}{at // 6 or ''}" for at, name in enumerate(names * 5)]
+    (tmp_path / "list.csv").write_text("\n".join(["code,name", *rows, "99,mouth"]) + "\n", "utf-8")
+    found = {}
+    for name, options in {"inferred": {}, "off": {"infer_domain": False}, "given": {"domain": ["Procedure"]}}.items():
+        report = map_codes(lists, tmp_path / "list.csv", out=tmp_path / f"{name}.csv", **options)
+        found[name] = (report.domains, "the list is about" in "\n".join(report.lines()))
+    assert found["off"] == found["given"] == ([], False)
+    assert found["inferred"] == (["Drug"], True)
+    with pytest.raises(ConfigError, match=r"no concept has the semantic type 'Drugs'.*most frequent are: Drug, "):
+        Mapper(lists, domain=["Drugs"])
+
+
+def test_main_part() -> None:
+    assert [main_part(text) for text in ("x; oral", "[U] x", "(a) x, y", "adenoma /cerv", "Ramipril/HCT", "; x")] == [
+        "x",
+        "x",
+        "x",
+        "adenoma",
+        "Ramipril/HCT",
+        "; x",
+    ]
+
+
+def test_columns_by_hand(lists: Bundle) -> None:
+    text = "becaplermin; local oral"
+    found = compute_features(QueryBatch(lists.index, lists.encoder, [text], ["en"]))
+    table = columns(found, default_ranker().ranker)
+    ids = lists.index.concept_ids(lists.index.entries(found.name).concept)
+    own = dict(zip(FEATURES, table[ids.index("R:1")].tolist(), strict=True))
+    other = dict(zip(FEATURES, table[ids.index("P:1")].tolist(), strict=True))
+    assert (own["name_covered"], own["part_covered"], own["part_is_name"], own["part_cosine"]) == pytest.approx(
+        (1, 1, 1, 1)
+    )
+    assert own["mention_first_word"] == own["part_rarest"] == 1
+    assert own["mention_last_word"] == own["mention_uncovered_unknown"] == 0
+    assert (other["mention_first_word"], other["mention_last_word"], other["part_covered"]) == (0, 1, 0)
+    assert other["mention_uncovered_unknown"] > 0
+
+
+def test_coverage_of_a_composed_word(lists: Bundle) -> None:
+    index, kinds = lists.index, WordKinds(shipped_forms(), KINDS)
+    mentions = index.read(["Mandibulectomy", "Excision of kidney"], ["en", "en"])
+    names = np.array(
+        [next(iter(index.lookup(name, "en"))) for name in ("Excision of mandible", "Partial mandibulectomy")]
+    )
+    at = np.array([0, 0, 1])
+    of_mention, of_name = index.coverage(mentions, at, names, np.array([0, 1, 0]), kinds)
+    assert of_mention.covered.tolist() == pytest.approx([1, 1, mentions.weight[1] / mentions.weight[1:].sum()])
+    assert of_name.covered[0] == pytest.approx(1)
+    # the kidney lacks, of the words of a body
+    assert of_mention.uncovered_kinds[2].tolist() == pytest.approx(
+        [0, mentions.weight[2], *[0] * (len(KINDS) - 2)], rel=1e-3
+    )
+    assert of_name.uncovered_kinds[1][list(KINDS).index("quality")] > 0
