@@ -109,7 +109,7 @@ def _table(path: Path, rows: Iterable[tuple[str, str, str]]) -> Input:
     return Input("table", path)
 
 
-def _inputs(targets: str, path: Path) -> list[Input]:
+def inputs(targets: str, path: Path) -> list[Input]:
     """What a bundle is made of; ``path`` is where a table may be written."""
     if targets == "omop":
         rows = read_table(BENCHMARKS / "code_lists/targets.tsv")
@@ -132,7 +132,7 @@ def bundle(targets: str, work: Path) -> Bundle:
     if not (folder / "manifest.json").exists():
         work.mkdir(parents=True, exist_ok=True)
         kb = folder.with_suffix(".sqlite")
-        build_kb(kb, _inputs(targets, folder.with_suffix(".tsv")))
+        build_kb(kb, inputs(targets, folder.with_suffix(".tsv")))
         build_bundle(folder, kb=kb)
     return Bundle(folder)
 
