@@ -1,4 +1,4 @@
-"""The gold of code lists (``benchmarks/gold/codes``): well formed, and with the data folder of existing concepts."""
+"""Gold of code lists (``benchmarks/gold/codes``) and the figures of ``benchmarks/code_lists.py``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from medlink.index import Bundle
 from medlink.kb import KnowledgeBase, build_kb
 from medlink.mapping.descriptions import is_loinc
 from tests.scripts import benchmark
@@ -42,6 +43,26 @@ def test_rows_are_well_formed(path: Path) -> None:
         assert all(cell == cell.strip() for cell in row.values()), row
         assert path.stem.partition("_")[2] in ("", row["language"]), row
     assert 0.05 < sum(not row["gold"] for row in rows) / len(rows) < 0.15
+
+
+def test_figures_of_a_small_list(demo: Bundle, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    names = {"Z.n. Herzinfarkt": "DEMO:0016", "Hemoglobin": "DEMO:0447", "Pneumonie": "DEMO:0016", "Porto": ""}
+    codes = [
+        code_lists.Code(str(place), name, "de", "", frozenset({concept} - {""}))
+        for place, (name, concept) in enumerate(names.items())
+    ]
+    maps = code_lists.map_list(demo, codes, tmp_path)
+    ranked = [[candidate["concept_id"] for candidate in line["candidates"]] for line in maps]
+    assert code_lists.accuracies(codes, ranked) == ["0.667", "0.667"]  # the gold of Pneumonie is wrong
+    proposed, right, error, kept = code_lists.proposal_cells(codes, maps)
+    assert (proposed, right, kept) == ("0.750", "0.667", "1.000")
+    assert 0 < float(error) < 0.5
+    (wrong,) = code_lists.mistakes("small", demo, codes, maps)
+    assert wrong[:7] == ["small", "2", "Pneumonie", "de", "", "DEMO:0016 myocardial infarction", "linked"]
+    rivals = code_lists.Rivals(demo)
+    for rank in (rivals.tfidf, rivals.fuzzy):
+        assert rank(["myocardial infarction", "haemoglobin"])[0][0] == "DEMO:0016"
 
 
 @pytest.mark.slow
