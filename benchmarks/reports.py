@@ -33,7 +33,7 @@ SHIPPED = {
 }
 """The components that have editions, each by the file whose content makes an edition."""
 _LINKING = {
-    "accuracy", "cluster-cost", "clustering", "codiesp", "encoder", "evaluation", "finding", "learned", "mapping",
+    "accuracy", "cluster-cost", "clustering", "code-lists", "codiesp", "encoder", "evaluation", "finding", "learned",
     "narrower", "notes", "ordo", "rankers", "scale", "scores", "several", "spark", "speed",
 }  # fmt: skip
 MEASURED_BY = {

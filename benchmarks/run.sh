@@ -31,7 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores --diagram docs/pictures
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report several several_sources.py --work "$work/several"
-report mapping mapping.py --work "$work/mapping"
+report code-lists code_lists.py --work "$work/code-lists"
 if wanted load && ! command -v sqlite3 >/dev/null; then
   echo "install the sqlite3 program first, beside which medlink is measured" >&2
   exit 1
