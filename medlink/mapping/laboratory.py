@@ -47,11 +47,21 @@ class _Property:
 
 
 @dataclass(frozen=True, slots=True)
+class _Differential:
+    """The unit of a differential count, how names of white cells begin, and in each language the full name."""
+
+    unit: str
+    cells: tuple[str, ...]
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Words:
     joins: Mapping[str, str]
     specimens: tuple[_Specimen, ...]
     properties: tuple[_Property, ...]
     default: str
+    differential: _Differential
 
     def specimen(self, english: str) -> _Specimen:
         return next(specimen for specimen in self.specimens if specimen.names[_ENGLISH] == english)
@@ -61,7 +71,8 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     """Yield the full names that a description of a laboratory test may stand for, each with its language.
 
     A description without a unit of a concentration and without a specimen is not taken for a laboratory test. Without a
-    specimen, blood cells are counted in blood, and all else is measured in serum or plasma.
+    specimen, blood cells are counted in blood, and all else is measured in serum or plasma. White cells in per cent are
+    a share of the leukocytes.
 
     >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
     ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
@@ -75,6 +86,11 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         return
     component, specimen = _split_specimen(description, tag)
     measured = _property(unit)
+    differential = words.differential
+    if unit.strip() == differential.unit and component.casefold().startswith(differential.cells):
+        for text, own in dict.fromkeys([(component, tag), *_expanded(component, tag)]):
+            yield differential.names[own].format(text), own
+        return
     if specimen is None and measured is None:
         return
     if specimen is None:
@@ -154,7 +170,9 @@ def _words() -> _Words:
         )
         for entry in raw["properties"]
     )
-    return _Words(raw["joins"], specimens, properties, raw["default_specimen"])
+    counted = raw["differential"]
+    differential = _Differential(counted["unit"], tuple(counted["cells"]), counted["text"])
+    return _Words(raw["joins"], specimens, properties, raw["default_specimen"], differential)
 
 
 def _cue_pattern(cues: list[str]) -> re.Pattern[str]:

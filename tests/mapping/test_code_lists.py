@@ -124,6 +124,8 @@ def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
         ("Glucosa en LCR", "mg/dL", "es", "Glucosa [Masa/volumen] en Líquido cefalorraquídeo"),
         ("Laktat (BGA art.)", "mmol/l", "de", "Laktat [Mol/Volumen] in arteriellem Blut"),
         ("S -Cortisol", "", "en", "Cortisol in Serum or Plasma"),
+        ("Lymphs", "%", "en", "Lymphs/Leukocytes in Blood"),
+        ("Stabkernige", "%", "de", "Stabkernige/Leukozyten in Blut"),
         ("Creatinine", "mg/g", "en", "Creatinine [Mass/mass] in Serum or Plasma"),
     ],
 )
@@ -138,6 +140,7 @@ def test_full_names_of_tests(description: str, unit: str, language: str, name: s
         ("S-förmige Skoliose", "", "fr"),
         ("Suturing", "", "en"),
         ("Pulso", "lpm", "es"),
+        ("Hkt", "%", "de"),
         ("", "", "de"),
     ],
 )
