@@ -13,19 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 
-from medlink.language.lexicon.abbreviation_table import abbreviations_of_field
 from medlink.language.tags import base
+from medlink.mapping.abbreviations import TEST, expand
 from medlink.mapping.descriptions import ucum_code
 
-_FIELD = "laboratory"
 _ENGLISH = "en"
 _UNIT_PART = re.compile(r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1)")
 _NUMBER = re.compile(r"(?:10\*\d+|1)?")
-_BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]")
-_BETWEEN = re.compile(r"[\s/]+")
 _EDGES = " ,;:-/"
 
 
@@ -88,14 +84,14 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     measured = _property(unit)
     differential = words.differential
     if unit.strip() == differential.unit and component.casefold().startswith(differential.cells):
-        for text, own in dict.fromkeys([(component, tag), *_expanded(component, tag)]):
+        for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
             yield differential.names[own].format(text), own
         return
     if specimen is None and measured is None:
         return
     if specimen is None:
         specimen = words.specimen((measured and measured.specimen) or words.default)
-    components = dict.fromkeys([(component, tag), *_expanded(component, tag)])
+    components = dict.fromkeys([(component, tag), *expand(component, tag, TEST)])
     for text, own in components:
         bracket = f" [{measured.names[own]}]" if measured else ""
         yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
@@ -112,28 +108,6 @@ def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | N
                 if any(map(str.isalpha, component)):
                     return component, specimen
     return description, None
-
-
-def _expanded(component: str, language: str) -> Iterator[tuple[str, str]]:
-    """The component with its abbreviations in full, in the language and in English."""
-    known = abbreviations_of_field(language, _FIELD)
-    bare = _BRACKETS.sub("", component).strip(_EDGES) or component
-    for text in dict.fromkeys((component, bare)):
-        whole = known.get(text.replace(" ", "").replace(".", ""))
-        if whole is not None:
-            yield whole.long, language
-            yield whole.english or whole.long, _ENGLISH
-            return
-    ends = [0, *(end for match in _BETWEEN.finditer(bare) for end in match.span()), len(bare)]
-    pieces = [bare[start:stop] for start, stop in pairwise(ends)]
-    found = [known.get(piece.replace(".", "")) for piece in pieces]
-    if any(found):
-        for own in (language, _ENGLISH):
-            longs = (
-                piece if short is None else short.long if own == language else short.english or short.long
-                for piece, short in zip(pieces, found, strict=True)
-            )  # fmt: skip
-            yield "".join(longs), own
 
 
 def _property(unit: str) -> _Property | None:

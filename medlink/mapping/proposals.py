@@ -12,11 +12,13 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
+from medlink.mapping.abbreviations import DRUG, expand
 from medlink.mapping.codes import (
     AUTO_MAPPED,
     AUTO_MAPPED_TO_1,
@@ -42,6 +44,7 @@ _NAMED = ("exact", "inflected")
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
+_ENGLISH = "en"
 _SHARING = 24  # candidates of a description that are compared
 _NAMED_TYPES = 8  # semantic types in a message
 _MILLISECONDS = 86_400_000
@@ -64,7 +67,8 @@ class _Decision:
 class _ParsedCode:
     """A code with its parsed description.
 
-    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test.
+    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
+    or abbreviates a drug.
     """
 
     source: SourceCode
@@ -202,6 +206,7 @@ class Mapper:
         value = stated and self._value(stated[1])
         text, language = stated[0] if stated and value else "", code.language or self.options.language
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
+        names = names or tuple(expand(text or description.text, base(language or _ENGLISH), DRUG))
         return _ParsedCode(code, description, text, value if text else None, names)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:

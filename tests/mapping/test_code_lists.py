@@ -16,6 +16,7 @@ from medlink.linking.candidates import QueryBatch
 from medlink.linking.features import compute_features
 from medlink.linking.ranking import default_ranker
 from medlink.mapping import Mapper, SourceCode, map_codes
+from medlink.mapping.abbreviations import DRUG, TEST, expand
 from medlink.mapping.domains import estimate_priors, priors_of
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.ranking import FEATURES, KINDS, columns, main_part
@@ -172,6 +173,20 @@ def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None
     assert [one.targets[0].concept_id for one in (systemic, eye)] == ["ATC:H02AB06", "ATC:S01BA04"]
     assert (systemic.evidence, eye.evidence) == ("exact: Prednisolon; systemic", "words: Prednisolon; eye")
     assert sum(candidate.score for candidate in systemic.candidates[1:3]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "kind", "longs"),
+    [
+        ("Ramipril/HCT 5/25", "de", DRUG, ["Ramipril/Hydrochlorothiazid 5/25", "Ramipril/hydrochlorothiazide 5/25"]),
+        ("ASS 100", "de", DRUG, ["Acetylsalicylsäure 100", "aspirin 100"]),
+        ("GPT", "de", TEST, ["Glutamat-Pyruvat-Transaminase", "alanine aminotransferase"]),
+        ("Herzinfarkt", "de", DRUG, []),
+        ("ASS", "fr", DRUG, []),
+    ],
+)
+def test_abbreviations_in_full(text: str, language: str, kind: str, longs: list[str]) -> None:
+    assert list(expand(text, language, kind)) == list(zip(longs, (language, "en"), strict=False))
 
 
 def link(kind: str, score: float = 0.9) -> Link:

@@ -232,12 +232,12 @@ def _abbreviations(language: str) -> dict[str, Abbreviation]:
 
 
 @cache
-def abbreviations_of_field(language: str, field: str) -> dict[str, Abbreviation]:
-    """Return the meanings of abbreviations in a field, such as ``laboratory``: for each form the most frequent one."""
+def abbreviations_of_kind(language: str, kind: str, field: str | None = None) -> dict[str, Abbreviation]:
+    """Return for each form the most frequent meaning of a kind, such as ``drug``, or in a field, if one is given."""
     best: dict[str, Abbreviation] = {}
     path = SHIPPED / ABBREVIATIONS.format(language)
     for short in read_abbreviations(path, language) if path.is_file() else ():
-        if field in short.fields or short.kind == "test":
+        if short.kind == kind or field in short.fields:
             for form in short.short_forms:
                 if form not in best or best[form].weight < short.weight:
                     best[form] = short
