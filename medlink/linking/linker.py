@@ -21,6 +21,7 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.linking.branches import select_branches
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, MIN_K, ROUTES, Contexts, Mention, QueryBatch
 from medlink.linking.decision import ConceptShare, DecisionPolicy, SharedNamePolicy, Shares
@@ -122,7 +123,10 @@ class Linker:
         self.options, self._pool = LinkOptions(**options), pool
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        concepts = None if among is None else frozenset(among)
+        own = self.options
+        concepts = select_branches(self.kb, under=own.under, not_under=own.not_under, ecl=own.ecl)
+        if among is not None:
+            concepts = frozenset(among) if concepts is None else concepts.intersection(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._learned = LearnedConcepts(self.bundle, self.selection)
         self._rankings = BatchCache[_Key, Sequence[RankedConcept]](_CACHED_RANKINGS)

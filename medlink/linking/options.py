@@ -64,6 +64,15 @@ class LinkOptions(Settings):
         tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
     ] = ()
 
+    under: Annotated[
+        tuple[str, ...], Field(strict=False, description="Only this concept and all below it; may be repeated.")
+    ] = ()
+    not_under: Annotated[
+        tuple[str, ...], Field(strict=False, description="Not this concept, nor any below it; may be repeated.")
+    ] = ()
+    ecl: Annotated[
+        str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
+    ] = None
     prefer: Annotated[
         tuple[str, ...],
         AfterValidator(

@@ -12,6 +12,7 @@ from medlink.language.lexicon.tables import Abbreviation, shortened
 TEST, DRUG = "test", "drug"
 _FIELDS = {TEST: "laboratory"}  # fields in which meanings of other kinds count as well
 _ENGLISH = "en"
+_LEAST = 0.3  # share of the uses of an abbreviation with such a meaning
 _BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _BETWEEN = re.compile(r"[\s/]+")
 _EDGES = " ,;:-/"
@@ -31,7 +32,8 @@ def expand(text: str, language: str, kind: str) -> Iterator[tuple[str, str]]:
     bare = _BRACKETS.sub("", text).strip(_EDGES) or text
 
     def find(form: str) -> Abbreviation | None:
-        return known.get(shortened(form))
+        short = known.get(shortened(form))
+        return None if short is None or short.weight < _LEAST else short
 
     whole = find(text) or find(bare)
     if whole is not None:

@@ -51,15 +51,6 @@ class MapOptions(LinkOptions):
     code_system: Annotated[
         str | None, Field(min_length=1, description="The system that the codes belong to, such as ICD10GM or LOINC.")
     ] = None
-    under: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only this concept and all below it; may be repeated.")
-    ] = ()
-    not_under: Annotated[
-        tuple[str, ...], Field(strict=False, description="Not this concept, nor any below it; may be repeated.")
-    ] = ()
-    ecl: Annotated[
-        str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
-    ] = None
     domain: Annotated[
         tuple[str, ...],
         Field(
@@ -95,5 +86,5 @@ class MapOptions(LinkOptions):
 
     @property
     def linking(self) -> dict[str, Any]:
-        """The options that :class:`medlink.Linker` takes."""
-        return {name: getattr(self, name) for name in LinkOptions.model_fields}
+        """The options that :class:`medlink.Linker` takes, without those that select concepts."""
+        return {name: getattr(self, name) for name in LinkOptions.model_fields.keys() - {"under", "not_under", "ecl"}}

@@ -12,7 +12,7 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.language.tags import base
+from medlink.language.tags import base as language_base
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNamePolicy
@@ -44,7 +44,6 @@ _NAMED = ("exact", "inflected")
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
-_ENGLISH = "en"
 _SHARING = 24  # candidates of a description that are compared
 _NAMED_TYPES = 8  # semantic types in a message
 _MILLISECONDS = 86_400_000
@@ -206,7 +205,8 @@ class Mapper:
         value = stated and self._value(stated[1])
         text, language = stated[0] if stated and value else "", code.language or self.options.language
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
-        names = names or tuple(expand(text or description.text, base(language or _ENGLISH), DRUG))
+        if language and not names:
+            names = tuple(expand(text or description.text, language_base(language), DRUG))
         return _ParsedCode(code, description, text, value if text else None, names)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:

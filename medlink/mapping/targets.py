@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
-from medlink.kb.ecl import select_concepts
 from medlink.kb.systems import System, system_by_name
+from medlink.linking.branches import select_branches
 from medlink.mapping.codes import MAPS_TO, Target
 from medlink.mapping.options import MapOptions
 from medlink.records import CODE, NOT_STANDARD, Candidate, Mapping
@@ -29,28 +28,10 @@ def allowed_targets(kb: KnowledgeBase, options: MapOptions) -> frozenset[str] | 
     Raises:
         ConfigError: a concept does not exist, a constraint cannot be parsed, or no concept is left.
     """
-    for concept_id in (*options.under, *options.not_under):
-        if concept_id not in kb:
-            raise ConfigError(
-                f"there is no concept {concept_id!r}", path=kb.path, remedy="check the id, or leave it out"
-            )
-    selected: set[str] | None = None
-    if options.under:
-        selected = kb.descendants(options.under) | set(options.under)
-    if options.ecl is not None:
-        chosen = select_concepts(kb, options.ecl)
-        selected = chosen if selected is None else selected & chosen
-    left_out = kb.descendants(options.not_under) | set(options.not_under) if options.not_under else set[str]()
+    left_out = set[str]()
     if options.standard:
         left_out.update(mapping.concept_id for mapping in kb.iter_mappings(types=NOT_STANDARD))
-    if selected is None and not left_out:
-        return None
-    if selected is None:
-        selected = {concept.concept_id for concept in kb.iter_concepts()}
-    remaining = frozenset(selected - left_out)
-    if not remaining:
-        raise ConfigError("no concept is allowed as a target", path=kb.path, remedy="remove some of the filters")
-    return remaining
+    return select_branches(kb, under=options.under, not_under=options.not_under, ecl=options.ecl, left_out=left_out)
 
 
 class Targets:

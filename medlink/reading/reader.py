@@ -98,7 +98,9 @@ class TextReader:
         names = NameFinder(bundle.index, language, options)
         if linker is None or not options.other_languages:
             own = () if options.other_languages else tuple(sorted(filter(None, names.own)))
-            linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
+            given = {} if linker is None else dict(linker.options)
+            given |= {"language": language, "languages": own, "semantic_types": options.semantic_types}
+            linker = Linker(bundle, **{name: given[name] for name in given if not name.startswith("ranker")})
         self._linker = linker
         self._scanner = Scanner(
             language, shared_analyser(bundle.index.forms), lambda word: bool(bundle.index.lookup(word))
@@ -107,10 +109,11 @@ class TextReader:
             bundle.index, language, self._scanner, names, options, linker.selection, learned
         )
         self._attributes = AttributeReader(bundle, language, linker)
-        types = linker.options.semantic_types
+        asked, types = linker.options, linker.options.semantic_types
+        is_narrow = bool(types or asked.under or asked.not_under or asked.ecl)
         share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
         # a user who asks for drugs, procedures or modes of inheritance expects these to be found
-        are_findings = share >= (_FEW_FINDINGS if types else _NO_FINDINGS)
+        are_findings = share >= (_FEW_FINDINGS if is_narrow else _NO_FINDINGS)
         if not are_findings:
             self._classifier = replace(self._classifier, trusts_names=True)
         self._links_attributes = not are_findings or include_attribute_types(types)

@@ -183,6 +183,7 @@ def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None
         ("GPT", "de", TEST, ["Glutamat-Pyruvat-Transaminase", "alanine aminotransferase"]),
         ("Herzinfarkt", "de", DRUG, []),
         ("ASS", "fr", DRUG, []),
+        ("MS", "en", DRUG, []),  # rarely morphine
     ],
 )
 def test_abbreviations_in_full(text: str, language: str, kind: str, longs: list[str]) -> None:
