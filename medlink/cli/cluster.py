@@ -12,6 +12,7 @@ from medlink.cli.options import (
     PATH,
     PATH_OR_INPUT,
     PATH_OR_NAME,
+    bad_share_option,
     column_options,
     encoding_option,
     pooling_option,
@@ -44,6 +45,7 @@ from medlink.linking.options import LinkOptions
 @settings_options(ClusterOptions)
 @column_options(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
 @encoding_option("list")
+@bad_share_option
 @click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
 @click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
 @click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")

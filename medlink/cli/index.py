@@ -8,9 +8,18 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, ByteSize, Commands, lexicon_option, pooling_option, threads_option
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    ByteSize,
+    Commands,
+    bad_share_option,
+    lexicon_option,
+    pooling_option,
+    threads_option,
+)
 from medlink.cli.output import ProgressBars, as_typed, print_lines, say
-from medlink.cli.release_options import bad_share_option, changes_option, pop_inputs, release_options
+from medlink.cli.release_options import changes_option, pop_inputs, release_options
 from medlink.errors import InputError
 from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize

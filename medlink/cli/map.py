@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, column_options, encoding_option, settings_options, without_unset
+from medlink.cli.options import PATH, bad_share_option, column_options, encoding_option, settings_options, without_unset
 from medlink.cli.output import ProgressBars
 from medlink.files.escapes import escape_controls
 from medlink.mapping.options import SHAPES, Columns, MapOptions
@@ -24,6 +24,7 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
 @settings_options(MapOptions)
 @column_options(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
 @encoding_option("list")
+@bad_share_option
 @click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
 @click.option("--changes", type=PATH, help="File for the result for each such map: JSON lines if .jsonl, else TSV.")
 def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, combine
+from medlink.cli.options import PATH, bad_share_option, combine
 from medlink.errors import ConfigError
 from medlink.kb import Input
 from medlink.kb.readers import formats
@@ -15,10 +15,6 @@ from medlink.kb.readers import formats
 F = TypeVar("F", bound=Callable[..., Any])
 _UMLS = ("sources", "term_types", "include_suppressed")
 
-bad_share_option = click.option(
-    "--max-bad-share", type=float, default=0.01, show_default=True,
-    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
-)  # fmt: skip
 changes_option = click.option(
     "-o", "--out", type=PATH, help="File for every change, one a row: JSON lines if it ends in .jsonl, else TSV."
 )

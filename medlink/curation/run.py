@@ -45,6 +45,7 @@ def cluster_list(
     stream: BinaryIO | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
     out: StrPath | None = None,
     shape: Shape = "tsv",
     report: StrPath | None = None,
@@ -59,7 +60,7 @@ def cluster_list(
     Args:
         terms: the list, or the name of ``stream`` in messages.
         stream: where to read instead of opening ``terms``.
-        columns, encoding: see :func:`medlink.clustering.read_terms`.
+        columns, encoding, max_bad_share: see :func:`medlink.clustering.read_terms`.
         out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`.
         report: file for the page to review the clusters.
         on_message: called with each line for the user, such as the summary.
@@ -98,7 +99,7 @@ def cluster_list(
         decisions.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
     known, bundled = ({}, None) if bundle is None else _load_known(bundle, settings.prefer)
     used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
-    table = _read(terms, stream, columns, encoding, progress)
+    table = _read(terms, stream, columns, encoding, max_bad_share, progress)
     for note in table.notes:
         on_message(note)
     own = {name: getattr(settings, name) for name in ClusterOptions.model_fields}
@@ -139,7 +140,9 @@ def _check_options(settings: ClusterListOptions) -> Decisions | None:
     return None if settings.decisions is None else read_decisions(settings.decisions)
 
 
-def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, progress: Progress) -> Terms:
+def _read(
+    terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, share: float, progress: Progress
+) -> Terms:
     done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
 
     def report(count: int) -> None:
@@ -147,7 +150,9 @@ def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, enco
         done += count
         progress("reading", done, size)
 
-    return read_terms(fspath(terms), stream=stream, columns=columns, encoding=encoding, progress=report)
+    return read_terms(
+        fspath(terms), stream=stream, columns=columns, encoding=encoding, max_bad_share=share, progress=report
+    )
 
 
 def _file_number(stream: BinaryIO) -> int:

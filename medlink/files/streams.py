@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
+from medlink.files.problems import Problems, encoding_remedy, likely_encoding
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is a bad row, and is not kept in memory."""
@@ -188,7 +188,7 @@ class LineFile:
         try:
             return raw.decode(self._inner).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            remedy = _NAME_ENCODING if self._encoding_given else UTF8_REMEDY
+            remedy = encoding_remedy(likely_encoding(raw), is_option=self._encoding_given)
             raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
     def iter_blocks(self) -> Iterator[bytes]:
@@ -252,7 +252,8 @@ class LineFile:
                 try:
                     good.append(_without_bom(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    kind = f"not {self._inner.upper()}, see encoding=..." if self._encoding_given else BAD_BYTES
+                    kind = f"not {self._inner.upper()}"
+                    self.problems.add_undecoded(kind, raw, is_option=self._encoding_given)
                     detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
                     self.decode_error = error
             if kind and good:
@@ -334,7 +335,7 @@ class LineFile:
             return
         verb = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        remedy = f'add encoding="{wide}"' if self._encoding_given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        remedy = f'add encoding="{wide}"' if self._encoding_given else encoding_remedy(wide, is_option=False)
         raise self.error(f"{verb} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 

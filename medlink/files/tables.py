@@ -10,7 +10,7 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems, pluralize
+from medlink.files.problems import Problems, pluralize
 from medlink.files.streams import LineFile
 
 SWALLOWED_BY_QUOTE = "swallowed by a quote"
@@ -78,9 +78,8 @@ class Table:
             wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
             message += f", which {_SEPARATORS[mark]} seem to separate; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
-        undecoded = (BAD_BYTES, str(self.lines.path), 1)
-        if any((bad.kind, bad.path, bad.line) == undecoded for bad in self.lines.problems.examples):
-            message, remedy = f"{message}; the first line is not UTF-8", UTF8_REMEDY
+        if self.lines.problems.is_undecoded(self.lines.path, 1):
+            message, remedy = f"{message}; the first line cannot be decoded", self.lines.problems.encoding_remedy
         return self.lines.error(message, remedy, 1)
 
     def _other_separator(self) -> str | None:

@@ -12,7 +12,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import SWALLOWED_BY_QUOTE, Table, describe_header, open_table
+from medlink.files.tables import Table, describe_header, open_table
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
     APPROVED,
@@ -75,7 +75,12 @@ class CodeList:
 
 
 def read_codes(
-    path: str | Path, targets: Targets, *, columns: Columns | None = None, encoding: str = "utf-8"
+    path: str | Path,
+    targets: Targets,
+    *,
+    columns: Columns | None = None,
+    encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
@@ -89,12 +94,14 @@ def read_codes(
         targets: parses the ids of concepts.
         columns: names of columns, by default the usual names.
         encoding: that of the file.
+        max_bad_share: share of rows that may be left out.
 
     Raises:
-        InputError: the file cannot be read, has no usable row, lacks a column or has it twice, or has a bad map.
+        InputError: the file cannot be read, has no usable row or too many bad ones, lacks a column or has it twice, or
+            has a bad map.
         ConfigError: the encoding is unknown.
     """
-    problems = Problems(1.0, adjustable=False)
+    problems = Problems(1.0, max_odd_rows=0)
     table = open_table(LineFile(path, problems, encoding=encoding, allow_empty=True))
     strict = True
     if all(column in table.header for column in _NEEDED):
@@ -117,10 +124,13 @@ def read_codes(
             if source.frequency is not None:
                 total = (maps[row].source.frequency or 0) + source.frequency
                 maps[row] = replace(maps[row], source=replace(maps[row].source, frequency=total))
-    _check_problems(table, problems, strict)
+    if strict:
+        _check_maps(table, problems)
     if not maps:
-        remedy = "give a header, and one code in each row below it"
+        remedy = problems.encoding_remedy or "give a header, and one code in each row below it"
         raise InputError("no usable row", path=table.lines.path, remedy=remedy)
+    problems.max_bad_share = max_bad_share
+    problems.check_bad_share(table.lines.path, table.lines.rows - table.lines.lines_without_row)
     names = Counter(mapping.source.code for mapping in maps)
     several = sum(count > 1 for count in names.values())
     notes = [*problems.summary_lines(), *problems.notes]
@@ -130,13 +140,11 @@ def read_codes(
     return CodeList(tuple(maps), tuple(name for name, _ in added), tuple(notes))
 
 
-def _check_problems(table: Table, problems: Problems, strict: bool) -> None:
-    bad = problems.bad if strict else {SWALLOWED_BY_QUOTE: problems.bad[SWALLOWED_BY_QUOTE]}
-    for kind, count in sorted(bad.items()):
-        if count:
-            line = problems.lines[kind][0]
-            remedy = "mend the row, or delete it" if strict else "mend the quote, or give the table as TSV"
-            raise InputError(f"{kind} ({count:,} rows)", path=table.lines.path, line=line, remedy=remedy)
+def _check_maps(table: Table, problems: Problems) -> None:
+    for kind in sorted(problems.bad)[:1]:
+        remedy = problems.encoding_remedy or "mend the row, or delete it"
+        message, line = f"{kind} ({problems.bad[kind]:,} rows)", problems.lines[kind][0]
+        raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
 
 
 def clean_cell(text: str) -> str:
@@ -167,7 +175,9 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
     for line, row in table.rows:
         cells = [clean_cell(text) for text in row]
         tag = language_tag(cells[language]) if language is not None and cells[language] else ""
-        if not cells[code]:
+        if not any(cells):
+            table.lines.lines_without_row += 1
+        elif not cells[code]:
             table.lines.bad_row("no code", line)
         elif len(cells[name]) > MAX_DESCRIPTION:
             table.lines.bad_row(f"a description of more than {MAX_DESCRIPTION:,} characters", line)

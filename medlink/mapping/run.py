@@ -101,6 +101,7 @@ def map_codes(
     changes: str | Path | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> MapReport:
@@ -118,6 +119,7 @@ def map_codes(
         changes: file for the results of these maps: JSON lines if it ends in ``.jsonl``, else TSV.
         columns: names of the columns; see :func:`~medlink.mapping.reading.read_codes`.
         encoding: that of ``codes``.
+        max_bad_share: share of the rows of ``codes`` that may be unusable.
         progress: called with the number of codes done and their total.
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
@@ -130,7 +132,7 @@ def map_codes(
     read = [path for path in (codes, before, folder) if path is not None]
     check_output_paths({"the output": out, "the table of changes": changes}, read)
     mapper = Mapper(bundle, **options)
-    listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding)
+    listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
     earlier = None if before is None else read_codes(before, mapper.targets)
     carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])

@@ -205,7 +205,7 @@ ZIPPED = (
             "a.txt",
             "Geheimnis, Müller".encode("latin-1"),
             [],
-            "see --encoding. Remedy: name the encoding",
+            "Remedy: name the encoding of all notes, probably --encoding cp1252, or convert them.",
         ),
         ("a.txt", b"fever", ["--resume"], "only a file can be resumed. Remedy: leave --resume out, or name a file."),
         ("a.txt", b"fever", ["--prefer", ""], "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
@@ -240,7 +240,7 @@ def test_notes_that_cannot_be_read_leave_the_others(link: Link, tmp_path: Path) 
     found = {Path(row["note"]).name for row in json_lines(result.stdout)}
     assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1", "g.jsonl:9", "12", "h\\udcff.txt"}
     assert "7 notes could not be read" in result.stderr
-    assert "a_latin.txt: not UTF-8 at byte 6, see --encoding" in result.stderr
+    assert "a_latin.txt: not UTF-8 at byte 6" in result.stderr
     assert "g.jsonl:2: not JSON" in result.stderr
     assert "  and 2 more" in result.stderr
     assert "  remedy: give one JSON object a line" in result.stderr
