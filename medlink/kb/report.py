@@ -10,6 +10,9 @@ from typing import Any
 from medlink.files.problems import Problem, pluralize
 from medlink.records import Source
 
+KEPT_ONCE = "repeated, kept once"
+"""End of the reasons that are no loss."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -79,7 +82,7 @@ class InputReport:
         yield f"{self.format} {self.path}: {pluralize(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             first = f" (the first: {self.first[reason]})" if reason in self.first else ""
-            yield f"  left out: {count:,} {reason}{first}"
+            yield f"  {'' if reason.endswith(KEPT_ONCE) else 'left out: '}{count:,} {reason}{first}"
         for kind, count in self.bad.items():
             yield f"  bad rows: {count:,} {kind}"
         for problem in self.problems:

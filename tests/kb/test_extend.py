@@ -62,11 +62,11 @@ def test_new_and_existing_records(path: Path) -> None:
     assert (entry.names, entry.definitions) == ({"de": 2, "en": 1, "fr": 1}, 2)
     assert (entry.semantic_types, entry.relations) == (2, 2)
     assert report.inputs[0].skipped == {
-        "name given more than once": 2,  # seizure is there already, absence stands twice
-        "relation given more than once": 1,
+        "name repeated, kept once": 2,  # seizure is there already, absence stands twice
+        "relation repeated, kept once": 1,
         "relation of a concept that is not loaded": 1,
         "relation of a concept with itself": 1,
-        "semantic type given more than once": 2,
+        "semantic type repeated, kept once": 2,
     }
     with KnowledgeBase(path) as kb:
         assert kb.extended

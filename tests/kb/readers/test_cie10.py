@@ -39,7 +39,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     problems = Problems(1)
     assert sum(isinstance(one, Name) for one in read_cie10(path, problems=problems)) == 1
     assert problems.bad == {"no code of CIE-10-ES, or no description": 2}
-    assert problems.skipped == {"code given more than once": 1}
+    assert problems.skipped == {"code repeated, kept once": 1}
     with pytest.raises(InputError, match="looked for the columns código \\(or codigo or code\\) and descripción"):
         list(read_cie10(write_lines(path, ["código\tx", "I21\tx"])))
 
