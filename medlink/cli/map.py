@@ -25,7 +25,11 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
 @column_options(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
 @encoding_option("list")
 @bad_share_option
-@click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
+@click.option(
+    "--before",
+    type=PATH,
+    help="Decisions to carry over: maps of an earlier release (Usagi or OMOP), or a table of 'medlink review'.",
+)
 @click.option("--changes", type=PATH, help="File for the result for each such map: JSON lines if .jsonl, else TSV.")
 def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:
     """Map the local CODES (CSV or TSV with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.

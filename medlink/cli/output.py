@@ -13,8 +13,8 @@ from medlink.files.escapes import escape_controls
 
 COMMANDS = {
     "build_kb": "kb build", "build_bundle": "index build", "extend_bundle": "index add", "Bundle": "index info",
-    "verify_bundle": "index verify", "link_notes": "link", "learn": "learn", "cluster_list": "cluster",
-    "RankerTrainer": "train ranker",
+    "verify_bundle": "index verify", "link_notes": "link", "map_codes": "map", "learn": "learn",
+    "cluster_list": "cluster", "RankerTrainer": "train ranker",
     "Review.write_gold": "review BUNDLE LINKS --notes NOTES -o TABLE --gold",
 }  # fmt: skip
 """The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""

@@ -24,6 +24,7 @@ from medlink.mapping.codes import (
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.options import MapOptions
+from medlink.mapping.qualifiers import describe_finding
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
@@ -131,6 +132,13 @@ class Mapper:
                 evidence=decision.evidence,
             ))  # fmt: skip
         return mappings
+
+    def qualify(self, mapping: CodeMapping) -> CodeMapping:
+        """Add what the description says of the finding."""
+        source, target = mapping.source, mapping.target
+        name = mapping.candidates[0].name if mapping.candidates else target.name if target else ""
+        text = parse_description(source.name).text
+        return replace(mapping, qualifiers=describe_finding(text, name, source.language or self.options.language or ""))
 
     def _parse(self, code: SourceCode) -> _ParsedCode:
         description = parse_description(code.name)

@@ -1,4 +1,4 @@
-"""Read lists of codes: tables, save files of Usagi, and ``source_to_concept_map`` of OMOP."""
+"""Read lists of codes: tables, save files of Usagi, ``source_to_concept_map`` of OMOP, and decisions of a review."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import Table, describe_header, open_table
+from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, LOCATION_COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
     APPROVED,
     EQUIVALENCES,
+    IGNORED,
     KINDS,
     MAPS_TO,
     STATUSES,
     UNCHECKED,
+    UNMATCHED,
     UNREVIEWED,
     CodeMapping,
     SourceCode,
@@ -53,12 +56,14 @@ _USUAL = {
     "language": ("language",),
 }
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
+_DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
 """Kinds of target of older versions of Usagi."""
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
 _TWICE = "the same code and name again: frequencies are added"
+_BESIDE = "targets that nobody decided, beside a decision about their code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +89,10 @@ def read_codes(
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
-    From a file with the columns of Usagi or of ``source_to_concept_map``, reads the targets too. A bad row in it is an
-    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and reports them. Unquotes
-    cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same
-    code, name, unit and language.
+    From a file with the columns of Usagi or of ``source_to_concept_map``, and from decisions of a review, reads the
+    targets too. A bad row in it is an error: a lost decision is worse than a file to mend. In other lists, leaves out
+    bad rows and reports them. Unquotes cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an
+    apostrophe. Merges rows with the same code, name, unit and language.
 
     Args:
         path: the file, plain or ``.gz``.
@@ -108,7 +113,12 @@ def read_codes(
         rows = _read_usagi(table, targets)
     elif all(column in table.header for column in ("source_code", "target_concept_id")):
         rows = _read_omop(table, targets)
+    elif table.has_columns((*COLUMNS, *LOCATION_COLUMNS)):
+        rows = _read_decisions(table, targets)
     else:
+        if "sourcecode" in table.header and columns in (None, Columns()) and _DECIDED_COLUMNS & set(table.header):
+            remedy = "keep the column, or name the column of the codes of a new list with code_column=..."
+            raise table.error("has columns of Usagi without mappingStatus, which holds the decisions", remedy)
         rows, strict = _read_list(table, columns or Columns()), False
     maps, seen = list[CodeMapping](), dict[tuple[str, str, str, str], int]()
     for row_map in rows:
@@ -117,8 +127,13 @@ def read_codes(
         row = seen.setdefault(key, len(maps))
         if row == len(maps):
             maps.append(row_map)
-        elif row_map.targets or row_map.decided:
-            maps[row] = replace(maps[row], targets=(*maps[row].targets, *row_map.targets))
+        elif strict and (row_map.targets or row_map.decided or maps[row].decided):
+            merged = _merge_rows(maps[row], row_map)
+            if merged is None:
+                table.lines.bad_row("decided otherwise in an earlier row of the code", table.lines.rows)
+            else:
+                problems.skipped[_BESIDE] += maps[row].decided != row_map.decided
+                maps[row] = merged
         else:
             problems.skipped[_TWICE] += 1
             if source.frequency is not None:
@@ -138,6 +153,15 @@ def read_codes(
         notes.append(f"codes with several descriptions: {several}")
     added = maps[0].source.added
     return CodeList(tuple(maps), tuple(name for name, _ in added), tuple(notes))
+
+
+def _merge_rows(first: CodeMapping, second: CodeMapping) -> CodeMapping | None:
+    """Join two rows of a code: the targets of equal decisions, else the decided row; ``None`` if both are decided."""
+    if first.decided and second.decided and (first.status, first.equivalence) != (second.status, second.equivalence):
+        return None
+    if first.decided != second.decided:
+        return first if first.decided else second
+    return replace(first, targets=tuple(dict.fromkeys((*first.targets, *second.targets))))
 
 
 def _check_maps(table: Table, problems: Problems) -> None:
@@ -298,9 +322,27 @@ def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
             table.lines.problems.skipped["map that is no longer valid"] += 1
         else:
             concept_id = targets.parse_id(cells[target])
-            mapped = (Target(concept_id, ""),) if concept_id else ()
+            mapped = (targets.decided(concept_id),) if concept_id else ()
             source = SourceCode(cells[code], cells[name] if name is not None else "")
             yield CodeMapping(source, mapped, status=APPROVED if mapped else UNCHECKED)
+
+
+def _read_decisions(table: Table, targets: Targets) -> Iterator[CodeMapping]:
+    """Read the decisions of a review about codes; a review does not decide the equivalence."""
+    count = 0
+    for row in iter_decisions(table.lines.path):
+        if row.kind != CODE:
+            table.lines.problems.skipped[f"decision about a {row.kind or 'term'}"] += 1
+            continue
+        count += 1
+        source = SourceCode(row.item, "" if row.term == row.item else row.term, language=row.language)
+        if row.decision == ACCEPT:
+            yield CodeMapping(source, (targets.decided(row.concept_id),), status=APPROVED)
+        else:
+            yield CodeMapping(source, status=IGNORED, equivalence=UNMATCHED if row.decision == NONE else UNREVIEWED)
+    if not count:
+        remedy = "give the decisions of a review of codes"
+        raise InputError("has no decision about a code", path=table.lines.path, remedy=remedy)
 
 
 def _parse_score(text: str) -> float | None:

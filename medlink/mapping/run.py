@@ -17,7 +17,16 @@ from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.index import Bundle
-from medlink.mapping.carry_over import GONE, KEPT, RESULTS, CarryResult, EarlierMaps, annotate_proposal, keep_map
+from medlink.mapping.carry_over import (
+    GONE,
+    KEPT,
+    RESULTS,
+    SOURCE,
+    CarryResult,
+    EarlierMaps,
+    annotate_proposal,
+    keep_map,
+)
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
@@ -112,10 +121,10 @@ def map_codes(
 
     Args:
         bundle: an opened bundle, or its folder.
-        codes: a table with a header, Usagi's save file, or a ``source_to_concept_map``.
+        codes: a table with a header, Usagi's save file, a ``source_to_concept_map``, or decisions of a review.
         out: file to write atomically; ``None`` for standard output.
         shape: format of the maps; by default detected by the ending of ``out``, else Usagi's.
-        before: maps of an earlier release, whose decisions stay if they still hold.
+        before: maps of an earlier release, or the decisions of a review; what they decided stays if it still holds.
         changes: file for the results of these maps: JSON lines if it ends in ``.jsonl``, else TSV.
         columns: names of the columns; see :func:`~medlink.mapping.reading.read_codes`.
         encoding: that of ``codes``.
@@ -138,6 +147,9 @@ def map_codes(
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
     in_order = sorted(listed.maps, key=lambda mapping: -(mapping.source.frequency or 0))
     work = [_WorkItem.of(mapping, carry) for mapping in in_order]
+    if contradictions := sum(item.contradicts for item in work):
+        verb = "decision of the list differs" if contradictions == 1 else "decisions of the list differ"
+        report.notes.append(f"{contradictions:,} {verb} from the earlier one: that of the list stays")
     context = WriterContext(mapper.targets, mapper.options, listed.added, carry is not None, _set_id(mapper, listed))
     results = Counter[str]()
     with ExitStack() as stack:
@@ -174,11 +186,15 @@ class _WorkItem:
 
     map: CodeMapping
     carried: CarryResult | None = None
+    contradicts: bool = False
 
     @classmethod
     def of(cls, mapping: CodeMapping, carry: EarlierMaps | None) -> _WorkItem:
         carried = None if carry is None else carry.carry_over(mapping.source)
-        return cls(mapping, None if mapping.decided else carried)
+        if not mapping.decided:
+            return cls(mapping, carried)
+        before = None if carried is None or carried.result == SOURCE else carried.before
+        return cls(mapping, None, before is not None and before.decided and _decision(before) != _decision(mapping))
 
     @property
     def holds(self) -> bool:
@@ -195,6 +211,10 @@ class _WorkItem:
         return proposal if self.carried is None else annotate_proposal(self.carried, proposal)
 
 
+def _decision(mapping: CodeMapping) -> tuple[str, set[str]]:
+    return mapping.status, {target.concept_id for target in mapping.targets}
+
+
 def _maps(
     mapper: Mapper, rows: Sequence[_WorkItem], report: MapReport, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[CodeMapping, _WorkItem]]:
@@ -203,7 +223,7 @@ def _maps(
         part = rows[start : start + _BATCH]
         proposals = iter(mapper.propose([row.map.source for row in part if not row.holds]))
         for row in part:
-            now = row.keep() if row.holds else row.propose(next(proposals))
+            now = mapper.qualify(row.keep() if row.holds else row.propose(next(proposals)))
             if row.holds:
                 report.kept += 1
                 report.missing += any(target.concept_id not in mapper.bundle.kb for target in now.targets)
