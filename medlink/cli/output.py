@@ -19,6 +19,7 @@ COMMANDS = {
 }  # fmt: skip
 """The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
 _CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS))})\(([^()]*)\)")
+_PYTHON = re.compile(r", in Python with [^()]*\([^()]*\)")
 _OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)")')
 
 
@@ -32,7 +33,7 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
     def parameter(match: re.Match[str]) -> str:
         return f"--{match[1].replace('_', '-')}{' ' * bool(match[2])}{match[2] or ''}"
 
-    text = _OPTION.sub(parameter, _CALL.sub(call, text))
+    text = _OPTION.sub(parameter, _CALL.sub(call, _PYTHON.sub("", text)))
     for option in command.params if command is not None else ():
         if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
             # "epochs" may be a plain word of a message, unless it begins "epochs is" or contains "leave epochs out"

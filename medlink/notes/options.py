@@ -56,6 +56,14 @@ class OutputOptions(Settings):
         AfterValidator(parse_date),
         Field(description="Day of the run for the rows of note_nlp, such as 2026-11-30."),
     ] = None
+    ids: Annotated[
+        str | None,
+        AfterValidator(lambda given: check_path("ids", given)),
+        Field(
+            description="Table with the columns name and note_id: the ids of notes that are text files  "
+            "[default: their paths; for note_nlp the number that is the name of the file]"
+        ),
+    ] = None
     out_table: Annotated[
         str | None, Field(description="Table of the output in a database  [default: links; note_nlp for that format]")
     ] = None
