@@ -15,9 +15,7 @@ from medlink.kb.readers import formats
 F = TypeVar("F", bound=Callable[..., Any])
 _UMLS = ("sources", "term_types", "include_suppressed")
 
-changes_option = click.option(
-    "-o", "--out", type=PATH, help="File for every change, one a row: JSON lines if it ends in .jsonl, else TSV."
-)
+changes_option = click.option("-o", "--out", type=PATH, help="File for every change, one a row: .tsv or .jsonl.")
 under_options = combine(
     click.option("--under", metavar="ID", multiple=True, help="Only the concept ID and all below it. May be repeated."),
     click.option(

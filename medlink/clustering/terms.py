@@ -18,7 +18,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import MAX_EXAMPLES, Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import Table, describe_header, open_table
+from medlink.files.tables import TITLE_WORD, describe_header, open_table, usual_titles
 from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
@@ -27,7 +27,6 @@ from medlink.processes import MIN_FORKED, forked
 
 LONGEST = 2_000
 """Characters of the longest term."""
-_TERM, _FREQUENCY, _ID, _LANGUAGE = ("term", "name", "text", "mention"), ("frequency", "count"), ("id",), ("language",)
 _DIGITS = 12
 _LANGUAGES = (1 << 15) - 1  # of a list: their numbers have 16 bits
 _EMPTY = "empty"
@@ -167,7 +166,7 @@ def read_terms(
         ConfigError: the encoding is unknown, or no text encoding.
     """
     columns = columns or Columns()
-    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv"))
+    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv", ".xlsx"))
     problems = Problems(1.0, progress, max_odd_rows=0)
     lines = LineFile(
         path,
@@ -227,15 +226,15 @@ def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, s
 
 def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     table = open_table(lines)
-    term = _column(table, columns.term, _TERM)
+    term, frequency, identifier, language = (
+        table.find_column(kind, getattr(columns, kind)) for kind in ("term", "frequency", "id", "language")
+    )
     if term is None:
         raise table.error(
-            f"no column {' or '.join(_TERM)}; found {describe_header(table.header)}",
+            f"no column {', '.join(usual_titles('term')[:4])} or the like; found "
+            f"{describe_header(table.first, pattern=TITLE_WORD)}",
             "name the column of the terms with column=...",
         )
-    frequency = _column(table, columns.frequency, _FREQUENCY)
-    identifier = _column(table, columns.id, _ID)
-    language = _column(table, columns.language, _LANGUAGE)
     plain = unescape_cell if table.has_columns(("cluster", "joined_by")) else str  # medlink's own output
     for line, row in table.rows:
         count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
@@ -249,13 +248,6 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
             lines.bad_row("the language is no BCP 47 tag", line)
             continue
         yield line, plain(row[term]), int(count), tag, plain(row[identifier].strip()) if identifier is not None else ""
-
-
-def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
-    name = next((c for c in usual if c in table.header), None) if wanted is None else wanted.strip().lower()
-    if name is None or name in table.header:
-        return None if name is None else table.column_indices([name])[0]
-    raise table.error(f"no column {wanted!r}; found {describe_header(table.header)}", "name a column of the first line")
 
 
 @dataclass(frozen=True, slots=True)

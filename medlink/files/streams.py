@@ -10,6 +10,7 @@ import zlib
 from codecs import getincrementaldecoder, lookup
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from io import BytesIO
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems, encoding_remedy, likely_encoding
+from medlink.files.workbooks import is_workbook, read_sheet
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is a bad row, and is not kept in memory."""
@@ -133,6 +135,9 @@ class LineFile:
             bad rows.
     """
 
+    reads_workbooks = True
+    """Whether a file .xlsx is read as the lines of its first sheet."""
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -151,6 +156,10 @@ class LineFile:
         self._wide = self._encoding.startswith(_WIDE)
         self._inner = "utf-8" if self._wide else self._encoding
         self.path = existing_file(path, allow_pipes=allow_pipes) if stream is None else Path(path)
+        if stream is None and self.reads_workbooks and is_workbook(self.path):
+            sheet, remark = read_sheet(self.path)
+            stream, self._encoding, self._wide, self._inner = BytesIO(sheet), "utf-8", False, "utf-8"
+            problems.notes += [remark] * (bool(remark) and remark not in problems.notes)
         self.problems, self.allow_empty = problems, allow_empty
         self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
         self.lines_without_row, self.rows, self.unterminated, self.grew = 0, 0, False, False

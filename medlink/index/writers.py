@@ -24,7 +24,7 @@ from medlink.bundles import parts
 from medlink.bundles.parts import Raw
 from medlink.bundles.paths import KB_FILE, MANIFEST, check_bundle_target, is_part
 from medlink.errors import BundleError, ConfigError, EncoderError
-from medlink.files.atomic import check_output_paths
+from medlink.files.atomic import check_output_paths, rows_format
 from medlink.files.folders import exclusive_lock, remove
 from medlink.files.problems import pluralize
 from medlink.index.building import BuildOptions, Progress, build_segment, same_rows
@@ -247,6 +247,7 @@ def update_bundle(
         message = f"{', '.join(unused)} is for files of a release, and there are none"
         raise ConfigError(message, remedy="name them, or leave it out")
     parts.read_bundle_manifest(folder, BundleManifest)
+    rows_format(changes)  # fails before any work
     check_output_paths({"the output": changes}, [folder, *(source.path for source in inputs)])
     with parts.lock_for_writing(folder) as work:
         old = _recover(folder, work)

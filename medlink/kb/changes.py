@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import KnowledgeBaseError
-from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.json import json_line
 from medlink.kb import schema
@@ -95,7 +95,7 @@ def compare_kbs(
 
     Args:
         old, new: knowledge base files, bundles, or folders with ``kb.sqlite``.
-        out: file for every :class:`Change`, as JSON lines if its name ends in ``.jsonl``, otherwise as TSV.
+        out: file for every :class:`Change`, as ``.tsv`` or ``.jsonl``.
 
     Raises:
         KnowledgeBaseError, BundleError: a knowledge base cannot be opened, or is damaged.
@@ -116,8 +116,9 @@ def compare_kbs(
             deque(count_changes(), maxlen=0)
         else:
             check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
+            form = rows_format(out)
             with atomic_text_writer(out) as file:
-                file.writelines(_format(count_changes(), is_json=Path(out).suffix == ".jsonl"))
+                file.writelines(_format(count_changes(), is_json=form == "jsonl"))
         return ChangeReport(
             tuple(source.release for source in before.sources()),
             tuple(source.release for source in after.sources()),
@@ -304,6 +305,7 @@ def update_kb(
     """
     target, reports = Path(path), list[ChangeReport]()
     with KnowledgeBase(target) as old:
+        rows_format(changes)  # fails before any work
         check_output_paths({"the output": changes}, [*kb_input_paths(path, old), *(given.path for given in inputs)])
         report = build_kb(
             target / KB_FILE if target.is_dir() else target,

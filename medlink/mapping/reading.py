@@ -12,7 +12,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import Table, describe_header, open_table
+from medlink.files.tables import TITLE, Table, describe_header, open_table, usual_titles
 from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, LOCATION_COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
@@ -48,13 +48,6 @@ OMOP = (
     "target_vocabulary_id", "valid_start_date", "valid_end_date", "invalid_reason",
 )  # fmt: skip
 """The columns of ``source_to_concept_map``."""
-_USUAL = {
-    "code": ("code", "sourcecode", "source_code", "id"),
-    "name": ("name", "description", "sourcename", "source_code_description", "term", "text"),
-    "frequency": ("frequency", "count", "sourcefrequency"),
-    "unit": ("unit", "units"),
-    "language": ("language",),
-}
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
@@ -182,15 +175,16 @@ def clean_cell(text: str) -> str:
 
 
 def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
-    code, name = (_find_column(table, getattr(columns, kind), kind) for kind in ("code", "name"))
+    code, name = (table.find_column(kind, getattr(columns, kind)) for kind in ("code", "name"))
     if code is None or name is None:
         missing = "code" if code is None else "name"
         raise table.error(
-            f"no column {' or '.join(_USUAL[missing])}; found {describe_header(table.first)}",
-            f"name the column of the {missing}s",
+            f"no column {', '.join(usual_titles(missing)[:3])} or the like; found "
+            f"{describe_header(table.first, pattern=TITLE)}",
+            f"name the column of the {missing}s with {missing}_column=...",
         )
     frequency, unit, language = (
-        _find_column(table, getattr(columns, kind), kind) for kind in ("frequency", "unit", "language")
+        table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language")
     )
     taken = {code, name, frequency, unit, language}
     places = [place for place in range(len(table.first)) if place not in taken]
@@ -228,13 +222,6 @@ def _unique_titles(given: Iterable[str]) -> list[str]:
         counts[title] += 1
         titles.append(title if counts[title] == 1 else f"{title} {counts[title]}")
     return titles
-
-
-def _find_column(table: Table, wanted: str | None, kind: str) -> int | None:
-    if wanted is not None:
-        return table.column_indices([wanted.strip()])[0]
-    name = next((title for title in _USUAL[kind] if title in table.header), None)
-    return None if name is None else table.column_indices([name])[0]
 
 
 def _parse_frequency(text: str) -> int | None:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from medlink.files.atomic import atomic_text_writer, check_output_paths, standard_output
+from medlink.errors import ConfigError
+from medlink.files.atomic import check_output_paths, format_of_ending, rows_format, standard_output
 from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
+from medlink.files.workbooks import is_workbook, table_writer
 from medlink.index import Bundle
 from medlink.mapping.carry_over import (
     GONE,
@@ -32,10 +34,13 @@ from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
 from medlink.mapping.targets import Targets
-from medlink.mapping.writers import WRITERS, WriterContext, clean_text
+from medlink.mapping.writers import NUMBERS, WRITERS, WriterContext, clean_text
 from medlink.records import AMBIGUOUS, LINKED
 
 _BATCH = 1_000
+_SHAPES_BY_ENDING = {
+    ".csv": "usagi", ".xlsx": "usagi", ".jsonl": "jsonl", ".sssom.tsv": "sssom", ".sssom": "sssom",
+}  # fmt: skip
 CHANGES = (
     "result", "reason", "code", "name", "frequency", "before_status", "before_concept_id", "before_concept_name",
     "concept_id", "concept_name", "score",
@@ -123,9 +128,10 @@ def map_codes(
         bundle: an opened bundle, or its folder.
         codes: a table with a header, Usagi's save file, a ``source_to_concept_map``, or decisions of a review.
         out: file to write atomically; ``None`` for standard output.
-        shape: format of the maps; by default detected by the ending of ``out``, else Usagi's.
+        shape: format of the maps; by default that of the ending of ``out``, Usagi's without one. Usagi's and OMOP's
+            tables become a workbook in a file ``.xlsx``.
         before: maps of an earlier release, or the decisions of a review; what they decided stays if it still holds.
-        changes: file for the results of these maps: JSON lines if it ends in ``.jsonl``, else TSV.
+        changes: file for the results of these maps: ``.tsv``, ``.jsonl`` or ``.xlsx``.
         columns: names of the columns; see :func:`~medlink.mapping.reading.read_codes`.
         encoding: that of ``codes``.
         max_bad_share: share of the rows of ``codes`` that may be unusable.
@@ -140,6 +146,8 @@ def map_codes(
     folder = bundle.folder if isinstance(bundle, Bundle) else Path(bundle)
     read = [path for path in (codes, before, folder) if path is not None]
     check_output_paths({"the output": out, "the table of changes": changes}, read)
+    shape = _detect_shape(out, shape)
+    changes_format = "" if changes is None else "tsv" if is_workbook(changes) else rows_format(changes)
     mapper = Mapper(bundle, **options)
     listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
     earlier = None if before is None else read_codes(before, mapper.targets)
@@ -156,10 +164,14 @@ def map_codes(
         table = (
             None
             if changes is None
-            else _ChangeTable(stack.enter_context(atomic_text_writer(changes)), changes, mapper.targets)
+            else _ChangeTable(
+                stack.enter_context(table_writer(changes, delimiter="\t", numbers=("frequency", "score"))),
+                mapper.targets,
+                is_json=changes_format == "jsonl",
+            )
         )
         opened: AbstractContextManager[TextIO] = (
-            standard_output("name a file") if out is None else atomic_text_writer(out)
+            standard_output("name a file") if out is None else table_writer(out, numbers=NUMBERS)
         )
 
         def maps() -> Iterator[CodeMapping]:
@@ -170,7 +182,7 @@ def map_codes(
                         table.write(now, row.carried)
                 yield now
 
-        WRITERS[shape or _detect_shape(out)](stack.enter_context(opened), context, maps())
+        WRITERS[shape](stack.enter_context(opened), context, maps())
         for gone in () if carry is None else carry.iter_gone():
             results[GONE] += 1
             if table is not None:
@@ -234,9 +246,12 @@ def _maps(
             progress(start + len(part), len(rows))
 
 
-def _detect_shape(out: str | Path | None) -> Shape:
-    name = "" if out is None else Path(out).name.lower()
-    return "jsonl" if name.endswith(".jsonl") else "sssom" if name.endswith((".sssom.tsv", ".sssom")) else "usagi"
+def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
+    if out is not None and is_workbook(out) and shape in ("sssom", "jsonl"):
+        raise ConfigError(f"a workbook cannot hold {shape}", path=out, remedy="name another file, or another format")
+    if out is None or shape is not None:
+        return shape or "usagi"
+    return cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "usagi"))
 
 
 def _set_id(mapper: Mapper, listed: CodeList) -> str:
@@ -251,8 +266,8 @@ def _set_id(mapper: Mapper, listed: CodeList) -> str:
 class _ChangeTable:
     """Writes the results for maps of an earlier release."""
 
-    def __init__(self, file: TextIO, path: str | Path, targets: Targets) -> None:
-        self._file, self._targets, self._is_json = file, targets, Path(path).suffix == ".jsonl"
+    def __init__(self, file: TextIO, targets: Targets, *, is_json: bool) -> None:
+        self._file, self._targets, self._is_json = file, targets, is_json
         self._table = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
         if not self._is_json:
             self._table.writerow(CHANGES)

@@ -34,6 +34,8 @@ SSSOM = (
     "subject_source", "object_source", "confidence", "reviewer_label", "comment",
 )  # fmt: skip
 """Columns of SSSOM."""
+NUMBERS = ("sourceFrequency", "matchScore", "statusSetOn", "createdOn")
+"""Columns of Usagi that are numbers in a workbook."""
 BETWEEN = " | "
 """Separator of candidates in a cell of Usagi's file."""
 _SOURCE = 4  # columns of the code in Usagi's file, which precede added ones

@@ -69,6 +69,8 @@ class NoteFile(LineFile):
     ``given`` is the path as the user gave it, and ``encoding`` is the encoding of the blocks.
     """
 
+    reads_workbooks = False
+
     def __init__(self, given: str, encoding: str, progress: Progress | None, stream: BinaryIO | None) -> None:
         problems = Problems(1, progress)
         super().__init__(given, problems, stream=stream, encoding=encoding, allow_empty=True, max_line_bytes=LONGEST)

@@ -198,8 +198,8 @@ ZIPPED = (
             "a picture, and no text. Remedy: save its text as plain text in",
         ),
         ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", [], "is PDF or RTF, and no plain text. Remedy: save it as plain text in"),
-        ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field, "),
-        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field, "),
+        ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field."),
+        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field."),
         ("a.jsonl", b"Geheimnis\n", [], "not JSON. Remedy: give one JSON object a line, or name a text file NAME.txt."),
         (
             "a.txt",
@@ -447,7 +447,7 @@ def test_outputs_that_would_lose_something(link: Link, demo_path: Path, notes: P
         (notes, more, "the output lies in a folder that is read"),
         (notes, tmp_path / "hard.jsonl", "the output is the input"),
         (more, tmp_path / "soft.jsonl", "the output is the input"),
-        (text, demo_path / "kb.sqlite", "the output lies in a folder that is read"),
+        (text, demo_path / "links.jsonl", "the output lies in a folder that is read"),
         (part, tmp_path / "list", "list.part: the unfinished output is the input"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -132,8 +132,8 @@ def test_ids_and_languages_keep_rows_apart() -> None:
         (b"", "t.txt", {}, "no usable line"),
         (b"\xe9\n", "t.txt", {}, "no usable line; lines left out: 1, not UTF-8"),
         (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8"),
-        (b"x\ty\n1\t2\n", "t.tsv", {}, ":1: no column term or name or text or mention; found 2 columns"),
-        (b"term\na\n", "t.tsv", {"columns": Columns(frequency="n")}, ":1: no column 'n'; found 1 column"),
+        (b"x\ty\n1\t2\n", "t.tsv", {}, ":1: no column term, name, text, mention or the like; found 2 columns: x, y"),
+        (b"term\na\n", "t.tsv", {"columns": Columns(frequency="n")}, ":1: looked for the columns n; found 1 column"),
     ],
 )
 def test_invalid_lists(tmp_path: Path, content: bytes, name: str, options: dict[str, Columns], message: str) -> None:

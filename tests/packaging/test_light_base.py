@@ -20,8 +20,8 @@ from tests.index.test_bundle import refer
 
 pytestmark = pytest.mark.slow
 HIDDEN = [
-    "accelerate", "datasets", "nmslib", "pyarrow", "pyspark", "scispacy", "sentence_transformers", "sklearn", "torch",
-    "transformers",
+    "accelerate", "datasets", "nmslib", "openpyxl", "pyarrow", "pyspark", "scispacy", "sentence_transformers",
+    "sklearn", "torch", "transformers",
 ]  # fmt: skip
 FRESH = os.environ.get("MEDLINK_LIGHT_PYTHON")
 
