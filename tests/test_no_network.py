@@ -101,7 +101,7 @@ COMMANDS = [
     "link house notes -o links.fhir.ndjson",
     "link house --sql sqlite:///notes.db --table note -o sqlite:///links.db",
     "link house --sql sqlite:///notes.db --query 'select * from note' -o nlp.csv --format note_nlp --date 2026-11-30",
-    "kb update release.sqlite --table terminology.tsv --progress",
+    "kb update release.sqlite terminology.tsv --progress --allow-loss",
     "index update house --table terminology.tsv --table more.tsv -o changes.tsv",
     "link old notes -o old.jsonl",
     "impact old house old.jsonl -o impact.tsv --report impact.html",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, get_args
 
 import click
 
@@ -19,7 +18,7 @@ from medlink.cli.options import (
     settings_options,
     without_unset,
 )
-from medlink.cli.output import ProgressBars
+from medlink.cli.output import ProgressBars, is_terminal
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
 from medlink.files.atomic import standard_output
@@ -58,9 +57,8 @@ def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -
     from medlink.curation import cluster_list
 
     stream = standard_input() if terms == "-" else None
-    terminal: TextIO | None = sys.stdout  # None or closed if it was closed before Python started
     if shape is None and out is None:
-        shape = "groups" if terminal and not terminal.closed and terminal.isatty() else "tsv"
+        shape = "groups" if is_terminal() else "tsv"
     with ProgressBars() as bars:
         clustering = cluster_list(
             "standard input" if stream else terms, stream=stream, out=out, shape=shape, on_message=bars.say,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -13,8 +14,8 @@ from medlink.files.escapes import escape_controls
 
 COMMANDS = {
     "build_kb": "kb build", "build_bundle": "index build", "extend_bundle": "index add", "Bundle": "index info",
-    "verify_bundle": "index verify", "link_notes": "link", "map_codes": "map", "learn": "learn",
-    "cluster_list": "cluster", "RankerTrainer": "train ranker",
+    "update_bundle": "index update", "verify_bundle": "index verify", "link_notes": "link", "map_codes": "map",
+    "learn": "learn", "cluster_list": "cluster", "RankerTrainer": "train ranker",
     "Review.write_gold": "review BUNDLE LINKS --notes NOTES -o TABLE --gold",
 }  # fmt: skip
 """The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
@@ -80,6 +81,12 @@ class ProgressBars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    stdout: TextIO | None = sys.stdout  # None or closed if it was closed before Python started
+    return stdout is not None and not stdout.closed and stdout.isatty()
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:

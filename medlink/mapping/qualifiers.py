@@ -41,13 +41,6 @@ def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
         note = reader.read(text, found)
         # each span alone: the words of a mention are no cues for another one
         for qualifiers in (note.qualifiers([span])[0] for span in spans):
-            if unusual(qualifiers) and (repeated or qualifiers.presence != "absent"):
+            if qualifiers.unusual and (repeated or qualifiers.presence != "absent"):
                 return qualifiers
     return None
-
-
-def unusual(qualifiers: Qualifiers) -> list[str]:
-    """Return the values that differ from those of a present, current finding of the patient."""
-    usual = Qualifiers()
-    fields = ("presence", "temporality", "experiencer")
-    return [getattr(qualifiers, field) for field in fields if getattr(qualifiers, field) != getattr(usual, field)]

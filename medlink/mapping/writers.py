@@ -24,7 +24,6 @@ from medlink.mapping.codes import (
     Target,
 )  # fmt: skip
 from medlink.mapping.options import MapOptions, Shape
-from medlink.mapping.qualifiers import unusual
 from medlink.mapping.reading import ADD_INFO, MEDLINK_PREFIX, OMOP, USAGI
 from medlink.mapping.targets import NONE, Targets
 from medlink.records import LINKED
@@ -95,7 +94,7 @@ def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
         source, added = mapping.source, dict(mapping.source.added)
         ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in mapping.candidates)
         link = mapping.link if mapping.candidates or not mapping.decided else ""
-        said = ", ".join(unusual(mapping.qualifiers)) if mapping.qualifiers else ""
+        said = ", ".join(mapping.qualifiers.unusual) if mapping.qualifiers else ""
         extra = [link, mapping.evidence, ranked, said, *([mapping.change] if context.carried else [])]
         frequency = str(-1 if source.frequency is None else source.frequency)
         first = [clean_text(source.code), clean_text(source.name), frequency, ";".join(source.assigned)]

@@ -48,8 +48,8 @@ class OutputOptions(Settings):
     """
 
     format: Annotated[
-        Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet"] | None,
-        Field(description="Format of the output  [default: by its ending, else jsonl]"),
+        Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet", "text"] | None,
+        Field(description="Format of the output  [default: by its ending, else jsonl; text on a terminal]"),
     ] = None
     date: Annotated[
         str | None,

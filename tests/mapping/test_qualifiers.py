@@ -10,7 +10,7 @@ import pytest
 
 from medlink.index import Bundle
 from medlink.mapping import map_codes
-from medlink.mapping.qualifiers import describe_finding, unusual
+from medlink.mapping.qualifiers import describe_finding
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from medlink.mapping.qualifiers import describe_finding, unusual
 )
 def test_descriptions(text: str, name: str, language: str, expected: list[str]) -> None:
     found = describe_finding(text, name, language)
-    assert (unusual(found) if found else []) == expected
+    assert (found.unusual if found else []) == expected
 
 
 def test_a_column_says_so(omop: Bundle, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from medlink.notes.writers.base import Failures, FolderWriter, Job, TextWriter, 
 from medlink.notes.writers.fhir import FhirWriter
 from medlink.notes.writers.folders import BratWriter, DocBinWriter
 from medlink.notes.writers.note_nlp import NoteNlpWriter
+from medlink.notes.writers.readable import ReadableWriter
 from medlink.notes.writers.rows import CsvWriter, JsonLinesWriter, ParquetWriter
 from medlink.notes.writers.sql import SqlWriter
 
@@ -39,8 +40,11 @@ _FORMATS: dict[str, Callable[[str | Path | None], Writer]] = {
     "fhir": FhirWriter,
     "jsonl": JsonLinesWriter,
     "parquet": ParquetWriter,
+    "text": ReadableWriter,
 }
-_BY_ENDING = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".fhir.ndjson": "fhir", ".parquet": "parquet"}
+_BY_ENDING = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".fhir.ndjson": "fhir", ".parquet": "parquet", ".txt": "text",
+}  # fmt: skip
 
 
 def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
