@@ -21,7 +21,7 @@ COMMANDS = {
 """The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
 _CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS))})\(([^()]*)\)")
 _PYTHON = re.compile(r", in Python with [^()]*\([^()]*\)")
-_OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)")')
+_OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)"|(\d+))')
 
 
 def as_typed(text: str, command: click.Command | None = None) -> str:
@@ -32,7 +32,8 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
         return f"'medlink {COMMANDS[match[1]]}{' ' * bool(words)}{words}'"
 
     def parameter(match: re.Match[str]) -> str:
-        return f"--{match[1].replace('_', '-')}{' ' * bool(match[2])}{match[2] or ''}"
+        value = match[2] or match[3] or ""
+        return f"--{match[1].replace('_', '-')}{' ' * bool(value)}{value}"
 
     text = _OPTION.sub(parameter, _CALL.sub(call, _PYTHON.sub("", text)))
     for option in command.params if command is not None else ():

@@ -103,7 +103,7 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
 
 def _field_remedy(option: str) -> str:
     field = "note_id" if option == "id" else option
-    return f"name the field of the {option} with --{option}-field, in Python with Fields({field}=...)"
+    return f"name the field of the {option} with {option}_field=..., in Python with Fields({field}=...)"
 
 
 def _is_missing(value: object) -> bool:
