@@ -20,8 +20,8 @@ OPTION, CONVERT = "--encoding cp1252", "iconv -f CP1252 -t UTF-8 FILE"
         ("map {bundle} {list} -o {out}", "code,name", 1, OPTION),
         ("map {bundle} {list} -o {out}", "code,name,Größe", 1, OPTION),
         ("map {bundle} {list} -o {out}", "Schlüssel,name", 1, OPTION),
-        ("cluster {list} -o {out}", "id,term", 1, OPTION),
-        ("cluster {list} -o {out}", "id,Begriff für Größe", 1, OPTION),
+        ("cluster {list}", "id,term", 1, OPTION),
+        ("cluster {list}", "id,Begriff für Größe", 1, OPTION),
         ("link {bundle} {list} -o {out}", "id,text", 3, OPTION),
     ],
 )
