@@ -13,7 +13,7 @@ from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import TITLE, Table, describe_header, open_table, usual_titles
-from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, LOCATION_COLUMNS, NONE, iter_decisions
+from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
     APPROVED,
@@ -106,7 +106,7 @@ def read_codes(
         rows = _read_usagi(table, targets)
     elif all(column in table.header for column in ("source_code", "target_concept_id")):
         rows = _read_omop(table, targets)
-    elif table.has_columns((*COLUMNS, *LOCATION_COLUMNS)):
+    elif table.has_columns(COLUMNS):
         rows = _read_decisions(table, targets)
     else:
         if "sourcecode" in table.header and columns in (None, Columns()) and _DECIDED_COLUMNS & set(table.header):

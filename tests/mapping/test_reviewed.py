@@ -76,9 +76,12 @@ def test_decisions_become_maps_in_every_format(omop: Bundle, reviewed: Path) -> 
     assert by_hand == ["LOCAL:K1", "LOCAL:K2", "LOCAL:K5"]
 
 
-def test_decisions_about_something_else_are_refused(omop: Bundle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [12, 6])
+def test_decisions_about_something_else_are_refused(columns: int, omop: Bundle, tmp_path: Path) -> None:
+    """About mentions, or about terms of a list, whose tables have six columns."""
     row = format_cells(Decision("OMOP:9", "fever", "", False, "", ACCEPT, 0, "mention", "1.txt", 0, 5))
-    (tmp_path / "d.tsv").write_text(HEADER + "\t".join(row) + "\n", "utf-8")
+    lines = [HEADER.rstrip("\n").split("\t"), row]
+    (tmp_path / "d.tsv").write_text("".join("\t".join(line[:columns]) + "\n" for line in lines), "utf-8")
     with pytest.raises(InputError, match=r"has no decision about a code\. Remedy: give the decisions of a review of"):
         read_codes(tmp_path / "d.tsv", Targets(omop.kb))
 
