@@ -85,6 +85,8 @@ def test_cluster_and_kb_build_read_excel(tmp_path: Path) -> None:
         ("kb update {b} --table {c} -o o.csv", ".csv"),
         ("index update {b} --table {c} -o o.csv", ".csv"),
         ("impact {b} {b} {c} -o o.csv", ".csv"),
+        ("review {b} {c} -o d.xlsx", ".xlsx"),
+        ("evaluate sts {c} -o o.xlsx", ".xlsx"),
     ],
 )
 def test_an_unknown_ending_is_refused(
