@@ -52,6 +52,10 @@ class ConfigError(MedlinkError):
     """An option is unknown, misspelt, or out of range."""
 
 
+class MissingLibraryError(ConfigError):
+    """A library of an extra is not installed."""
+
+
 class BundleError(MedlinkError):
     """Parts of a bundle are missing, damaged, or do not belong together."""
 
@@ -66,7 +70,7 @@ class EncoderError(MedlinkError):
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Turn a failed import in the block into a :class:`ConfigError` that names the extra of ``setup.cfg`` to install.
+    """Turn a failed import in the block into a :class:`MissingLibraryError` that names the extra of ``setup.cfg``.
 
     ``what`` is the feature that needs the library.
     """
@@ -77,4 +81,4 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
             raise
         clone = ",".join(dict.fromkeys(("cpu", extra)))
         remedy = f'pip install "medlink[{extra}]", in a clone pip install -c constraints.txt ".[{clone}]"'
-        raise ConfigError(f"{what} needs {error.name}, which is not installed", remedy=remedy) from error
+        raise MissingLibraryError(f"{what} needs {error.name}, which is not installed", remedy=remedy) from error

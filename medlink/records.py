@@ -166,6 +166,12 @@ class Qualifiers(_Serializable):
     onset_age: int | None = None
 
     @property
+    def unusual(self) -> list[str]:
+        """The values that differ from those of a present, current finding of the patient."""
+        usual = {"presence": "present", "temporality": "current", "experiencer": "patient"}
+        return [value for name, default in usual.items() if (value := getattr(self, name)) != default]
+
+    @property
     def is_present(self) -> bool:
         """Whether the patient has or had the finding: it is not absent, uncertain or hypothetical."""
         return self.is_affirmed and self.experiencer == "patient"

@@ -101,7 +101,7 @@ COMMANDS = [
     "link house notes -o links.fhir.ndjson",
     "link house --sql sqlite:///notes.db --table note -o sqlite:///links.db",
     "link house --sql sqlite:///notes.db --query 'select * from note' -o nlp.csv --format note_nlp --date 2026-11-30",
-    "kb update release.sqlite --table terminology.tsv --progress",
+    "kb update release.sqlite terminology.tsv --progress --allow-loss",
     "index update house --table terminology.tsv --table more.tsv -o changes.tsv",
     "link old notes -o old.jsonl",
     "impact old house old.jsonl -o impact.tsv --report impact.html",
@@ -147,7 +147,11 @@ def guarded(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "guard" / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
     path = os.pathsep.join([str(tmp_path / "guard"), *filter(None, sys.path)])
     folders = {"NETWORK_CALLS": str(tmp_path / "network_calls"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    return {**os.environ, **folders, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state")}
+    # with these set, as hospitals set them, the library of the hub would not even try
+    online = {
+        name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    }
+    return {**online, **folders, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
 def run(code: str, folder: Path, env: dict[str, str]) -> str:

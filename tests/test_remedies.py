@@ -63,6 +63,8 @@ def test_the_library_names_no_command() -> None:
         ("a file that cluster_list(format=jsonl) wrote", "a file that 'medlink cluster --format jsonl' wrote"),
         ("name it with id_field=..., or", "name it with --id-field, or"),
         ('add encoding="utf-16-le".', "add --encoding utf-16-le."),
+        ("a table, or give definition_share=0.", "a table, or give --definition-share 0."),
+        ("with id_field=..., in Python with Fields(note_id=...)", "with --id-field"),
         ("see Other(x)", "see Other(x)"),
     ],
 )

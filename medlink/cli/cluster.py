@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, get_args
 
 import click
 
@@ -12,13 +11,14 @@ from medlink.cli.options import (
     PATH,
     PATH_OR_INPUT,
     PATH_OR_NAME,
+    bad_share_option,
     column_options,
     encoding_option,
     pooling_option,
     settings_options,
     without_unset,
 )
-from medlink.cli.output import ProgressBars
+from medlink.cli.output import ProgressBars, is_terminal
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
 from medlink.files.atomic import standard_output
@@ -31,8 +31,8 @@ from medlink.linking.options import LinkOptions
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", type=click.Choice(get_args(Shape)),
-    help="A line for each term, a JSON object for each cluster, or groups to read  [default: groups on a terminal, "
-    "else tsv]",
+    help="A line for each term, a JSON object for each cluster, or groups to read  [default: by the ending of --out: "
+    ".tsv, .xlsx, .jsonl or .txt; groups on a terminal, else tsv]",
 )  # fmt: skip
 @click.option(
     "--encoder", type=PATH_OR_NAME,
@@ -44,11 +44,12 @@ from medlink.linking.options import LinkOptions
 @settings_options(ClusterOptions)
 @column_options(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
 @encoding_option("list")
+@bad_share_option
 @click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
 @click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
 @click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")
 def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -> None:
-    """Group the terms of TERMS (one a line, a TSV or CSV with a header, or - for standard input) into concepts.
+    """Group the terms of TERMS (one a line, a TSV, CSV or .xlsx with a header, or - for standard input) into concepts.
 
     With --bundle each term is linked by itself: terms of one known concept are one cluster, any other is NEW with its
     nearest concepts and a proposed parent. A summary goes to standard error.
@@ -56,9 +57,8 @@ def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -
     from medlink.curation import cluster_list
 
     stream = standard_input() if terms == "-" else None
-    terminal: TextIO | None = sys.stdout  # None or closed if it was closed before Python started
-    if shape is None:
-        shape = "groups" if out is None and terminal and not terminal.closed and terminal.isatty() else "tsv"
+    if shape is None and out is None:
+        shape = "groups" if is_terminal() else "tsv"
     with ProgressBars() as bars:
         clustering = cluster_list(
             "standard input" if stream else terms, stream=stream, out=out, shape=shape, on_message=bars.say,
@@ -67,4 +67,4 @@ def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -
     if out is None:
         # after the files: the reader may close the pipe at any line
         with standard_output("name a file with -o") as file:
-            file.writelines(clustering.lines(shape))
+            file.writelines(clustering.lines(shape or "tsv"))

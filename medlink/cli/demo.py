@@ -28,7 +28,7 @@ def demo(out: Path) -> None:
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline
     from medlink.notes.reading import Note
-    from medlink.records import AMBIGUOUS
+    from medlink.notes.writers.readable import concept_word, cut
 
     with ensure_folder(out / "bundle", "the demo bundle"):
         check_output_paths({"the page": out / "notes.html"}, [out / "bundle"])
@@ -49,13 +49,8 @@ def demo(out: Path) -> None:
                 origin = f"{best.route}: {best.name} [{best.language}, {best.source}]"
             if link.expanded:
                 origin += f", as long form {link.expanded!r}"
-            concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
             click.echo(
-                f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {escape_controls(origin)}"
+                f"{cut(link.mention, 36):38}{concept_word(mention):11}{cut(name, 32):34}{score:6.3f}  "
+                f"{escape_controls(origin)}"
             )
     click.echo(f"\nbundle: {out / 'bundle'}\npage:   {page}")
-
-
-def _cut(text: str, width: int) -> str:
-    flat = escape_controls(" ".join(text.split()))
-    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -12,7 +12,7 @@ from medlink.cli.options import PATH, PATH_OR_NAME, Commands, explicit_options, 
 from medlink.cli.output import ProgressBars
 from medlink.evaluation import TASKS, Report, Task
 from medlink.evaluation.task import format_rows
-from medlink.files.atomic import atomic_text_writer, check_output_paths, standard_output
+from medlink.files.atomic import atomic_text_writer, check_output_paths, format_of_ending, standard_output
 from medlink.models.encoders import split_pooling
 
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
@@ -34,6 +34,8 @@ def _command(name: str, task: type[Task]) -> click.Command:
             paths += value if argument.endswith("...") else [value]
         settings = task(**explicit_options(options, task))
         check_output_paths({"the table": out}, [*paths, split_pooling(encoder)[1]])
+        if out is not None:
+            format_of_ending(out, {".tsv": "tsv"}, "tsv")  # fails before the work
         with ProgressBars() as bars:
             report = settings.run(paths, encoder, bars.step)
         for line in report.problems.summary_lines():

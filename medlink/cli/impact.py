@@ -18,7 +18,7 @@ from medlink.linking.options import LinkOptions
 @click.argument("links", type=PATH)
 @click.option(
     "-o", "--out", type=PATH,
-    help="File for every link that is not the same, one a row: JSON lines if it ends in .jsonl, else TSV.",
+    help="File for every link that is not the same, one a row: .tsv or .jsonl.",
 )  # fmt: skip
 @click.option("--report", type=PATH, help="HTML page of the changes.")
 @settings_options(LinkOptions, exclude=("k", "language"))

@@ -8,12 +8,29 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, ByteSize, Commands, lexicon_option, pooling_option, threads_option
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    ByteSize,
+    Commands,
+    bad_share_option,
+    lexicon_option,
+    pooling_option,
+    threads_option,
+)
 from medlink.cli.output import ProgressBars, as_typed, print_lines, say
-from medlink.cli.release_options import bad_share_option, changes_option, pop_inputs, release_options
+from medlink.cli.release_options import (
+    allow_loss_option,
+    changes_option,
+    detect_inputs,
+    files_argument,
+    pop_inputs,
+    release_options,
+)
 from medlink.errors import InputError
 from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize
+from medlink.kb.readers import formats
 
 _MAX_WORDS = 5  # of a lexicon folder
 
@@ -64,16 +81,28 @@ def build(bundle: Path, folders: tuple[Path, ...], **options: Any) -> None:
 
 @index.command("add")
 @click.argument("bundle", type=PATH)
+@click.argument("paths", metavar="[TABLE]...", nargs=-1, type=PATH)
 @click.option(
-    "--table", "tables", multiple=True, required=True, type=PATH,
+    "--table", "tables", multiple=True, type=PATH,
     help="Table of your own to take in, as for 'medlink kb build'. May be repeated.",
 )  # fmt: skip
 @bad_share_option
-def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
-    """Add concepts, and further names of known ones, to BUNDLE without building it again."""
+def add(bundle: Path, paths: tuple[Path, ...], tables: tuple[Path, ...], max_bad_share: float) -> None:
+    """Add concepts, and further names of known ones, to BUNDLE without building it again.
+
+    Each TABLE is a table of your own or of decisions; a release of a terminology is refused.
+    """
     from medlink.index import extend_bundle
     from medlink.kb import Input
 
+    detected = list(detect_inputs(paths, lambda line: None))
+    for name, path in detected:
+        if name != "table":
+            remedy = "build the bundle again with its release, or give update_bundle() all files of the new one"
+            raise InputError(f"is no table of your own, but {formats()[name].option}", path=path, remedy=remedy)
+    tables = (*(path for _, path in detected), *tables)
+    if not tables:
+        raise click.UsageError("Missing argument '[TABLE]...'. Name a table of your own.")
     for table in tables:
         # a pipe can be read only once, and a table is opened for its header and again for its rows
         if (table.exists() or str(table) == "-") and not (table.is_file() or table.is_dir()):
@@ -127,21 +156,23 @@ def verify(bundle: Path) -> None:
 
 @index.command("update")
 @click.argument("bundle", type=PATH)
+@files_argument
 @release_options
+@allow_loss_option
 @threads_option
 @changes_option
-def update(bundle: Path, out: Path | None, **given: Any) -> None:
+def update(bundle: Path, paths: tuple[Path, ...], out: Path | None, **given: Any) -> None:
     """Replace the knowledge base of BUNDLE by a new release; embeds new names only.
 
-    Without files of a release, takes in the knowledge base that 'medlink kb update' or 'medlink kb build' wrote into
-    the folder.
+    Detects the format of each FOLDER_OR_FILE; the options below name it. Without files of a release, takes in the
+    knowledge base that 'medlink kb update' or 'medlink kb build' wrote into the folder.
     """
     from medlink.index import update_bundle
 
     messages = list[str]()
     with ProgressBars() as bars:
         report = update_bundle(
-            bundle, pop_inputs(given), changes=out, progress=bars.step, on_message=messages.append, **given
+            bundle, pop_inputs(given, paths), changes=out, progress=bars.step, on_message=messages.append, **given
         )
     lines = [] if report.kb is None else [line for input_report in report.kb.inputs for line in input_report.lines()]
     embedded = f"{report.path}: {pluralize(report.names, 'distinct name')}, {report.embedded:,} of them embedded"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,18 @@ from medlink.cli.options import (
     progress_option,
 )
 from medlink.cli.output import as_typed, print_json, print_lines, print_report
-from medlink.cli.release_options import changes_option, pop_inputs, pop_required_inputs, release_options, under_options
+from medlink.cli.release_options import (
+    allow_loss_option,
+    changes_option,
+    files_argument,
+    pop_inputs,
+    pop_required_inputs,
+    release_options,
+    under_options,
+)
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize
-from medlink.kb.readers import formats
 
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
 
@@ -41,7 +47,7 @@ def kb() -> None:
 
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
-@click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
+@files_argument
 @click.option("--format", "description", type=PATH, help="TOML file that describes the format of each FOLDER_OR_FILE.")
 @release_options
 @progress_option
@@ -63,9 +69,7 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
             raise ConfigError("--format needs a file to read", remedy="name it behind OUT")
         inputs = [*pop_inputs(given), *(Input(str(description), path) for path in paths)]
     else:
-        for name, path in _detect(paths, say):
-            given[name] += (path,)
-        inputs = pop_required_inputs(given)
+        inputs = pop_required_inputs(given, paths, say)
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
@@ -80,20 +84,6 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
         if sentence := describe_names_left_out(out):
             say(escape_controls(as_typed(sentence)))
     say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
-
-
-def _detect(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
-    if not paths:
-        return
-    from medlink.kb.format_detection import detect_formats
-
-    for path in paths:
-        detected, left = detect_formats(path)
-        for item in detected:
-            say(escape_controls(f"{item.path}: taken for {formats()[item.format].option}"))
-            yield item.format, item.path
-        for file in left:
-            say(escape_controls(f"{file}: left out, its beginning matches no format, or several"))
 
 
 def _is_bundle(out: str) -> bool:
@@ -263,25 +253,27 @@ def changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
 
 @kb.command()
 @_kb
+@files_argument
 @release_options
+@allow_loss_option
 @changes_option
 @progress_option
 @json_option
-def update(kb_path: Path, out: Path | None, as_json: bool, **given: Any) -> None:
+def update(kb_path: Path, paths: tuple[Path, ...], out: Path | None, as_json: bool, **given: Any) -> None:
     """Build the knowledge base KB again from the files of a new release, and count the changes.
 
-    The new file replaces KB once it is complete. In a bundle it waits in the folder until 'medlink index update'
-    takes it in.
+    Detects the format of each FOLDER_OR_FILE; the options below name it. The new file replaces KB once it is complete.
+    In a bundle it waits in the folder until 'medlink index update' takes it in.
     """
     from medlink.kb import update_kb
 
-    report, changed = update_kb(kb_path, pop_required_inputs(given), changes=out, **given)
+    # with JSON on standard output, messages go to standard error
+    say = partial(click.echo, err=as_json)
+    report, changed = update_kb(kb_path, pop_required_inputs(given, paths, say), changes=out, **given)
     if as_json:
         print_json({"build": report.to_dict(), "changes": changed.to_dict()})
     else:
         print_lines((*report.lines(), *changed.lines()))
-    # with JSON on standard output, messages go to standard error
-    say = partial(click.echo, err=as_json)
     if (kb_path / MANIFEST).exists():
         from medlink.index.bundle import describe_names_left_out
 

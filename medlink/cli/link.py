@@ -15,11 +15,12 @@ from medlink.cli.options import (
     PATH_OR_INPUT,
     PATH_OR_NAME,
     integer_option,
+    make_settings,
     note_field_options,
     settings_options,
     without_unset,
 )
-from medlink.cli.output import ProgressBars, as_typed, print_lines
+from medlink.cli.output import ProgressBars, as_typed, is_terminal, print_lines
 from medlink.errors import ConfigError
 from medlink.files.problems import pluralize
 from medlink.notes.options import NoteOptions, OutputOptions
@@ -46,19 +47,26 @@ _MAX_LISTED = 5  # problems, and endings of files left out
 @note_field_options("JSONL field or column")
 @click.option("--failures", type=PATH, help="File for the notes that could not be linked, without their text.")
 @integer_option("--processes", 1, "Worker processes.", minimum=1, maximum=256)
+@click.option(
+    "--page", type=PATH, help="Page of the linked notes, .html; it has their texts, and they fit into memory."
+)
 @click.option("--resume", is_flag=True, help="Resume a killed run with the same options; needs --out.")
 def link(
     bundle: Path, paths: tuple[str, ...], out: str | None, sql: str | None, table: str | None, query: str | None,
-    **options: Any,
+    page: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
     PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. Writes
     the note, character offsets, language, concept and score of each mention, and the hash of the bundle;
-    docs/reference/notes.md lists the formats. The exit code is 3 if some notes could not be read.
+    docs/reference/notes.md lists the formats. On a terminal prints the notes with their findings to read. The exit code
+    is 3 if some notes could not be read.
     """
+    from medlink.curation.note_page import PageWriter
+    from medlink.index import Bundle
     from medlink.notes.database import SqlNotes
     from medlink.notes.link import link_notes
+    from medlink.notes.writers import Writer, create_writer
 
     if paths and sql:
         raise click.UsageError("PATHS and --sql cannot both be given.")
@@ -77,7 +85,15 @@ def link(
         # the bar, which has a thread, appears with the first notes, after workers are forked
         progress = None if out is None else lambda done, whole: bars.step("notes", done, whole, " notes")
         given = without_unset(options, NoteOptions, OutputOptions)
-        report = link_notes(bundle, inputs, out=out, progress=progress, on_message=bars.say, **given)
+        if out is None and is_terminal():
+            given.setdefault("format", "text")
+        opened: Path | Bundle = bundle
+        sink: str | Writer | None = out
+        if page is not None:
+            opened = Bundle(bundle)
+            title = Path(paths[0]).name if len(paths) == 1 else pluralize(len(paths), "input")
+            sink = PageWriter(create_writer(out, make_settings(OutputOptions, given)), page, opened.kb, title=title)
+        report = link_notes(opened, inputs, out=sink, progress=progress, on_message=bars.say, **given)
     print_lines(_report_lines(report, paths), err=True)
     if report.problems:
         click.get_current_context().exit(_EXIT_UNREAD)

@@ -17,7 +17,7 @@ import click
 
 from medlink import __version__
 from medlink.cli.output import as_typed
-from medlink.errors import MedlinkError
+from medlink.errors import MedlinkError, MissingLibraryError
 from medlink.files.atomic import redirect_to_devnull
 from medlink.files.escapes import escape_controls
 
@@ -67,8 +67,8 @@ def app() -> None:
 def main(args: list[str] | None = None, **extra: Any) -> None:
     """Run the command line and exit, after an error with one line on standard error.
 
-    The code is 0 for success, 1 for a :class:`MedlinkError`, 2 for wrong usage, 3 for a run that left out notes, 130
-    for an interrupt, and 70 for an unexpected error, which :mod:`medlink.cli.crash_report` reports
+    The code is 0 for success, 1 for a :class:`MedlinkError`, 2 for wrong usage or a missing library, 3 for a run that
+    left out notes, 130 for an interrupt, and 70 for an unexpected error, which :mod:`medlink.cli.crash_report` reports
     (docs/reference/exit-codes.md).
     """
     words = sys.argv[1:] if args is None else args
@@ -92,7 +92,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     except MedlinkError as error:
         *_, command = _typed_commands(words)
         error.message, error.remedy = as_typed(error.message, command), as_typed(error.remedy or "", command)
-        _exit_with(_with_relative_paths(str(error), words), 1)
+        _exit_with(_with_relative_paths(str(error), words), 2 if isinstance(error, MissingLibraryError) else 1)
     except Exception as error:
         # click wraps an interrupt and the end of a file
         cause = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, column_options, encoding_option, settings_options, without_unset
+from medlink.cli.options import PATH, bad_share_option, column_options, encoding_option, settings_options, without_unset
 from medlink.cli.output import ProgressBars
 from medlink.files.escapes import escape_controls
 from medlink.mapping.options import SHAPES, Columns, MapOptions
@@ -19,15 +19,20 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", type=click.Choice(SHAPES),
-    help="Format of the maps  [default: by the ending of --out: .jsonl, .sssom.tsv, else usagi]",
+    help="Format of the maps  [default: by the ending of --out: .csv or .xlsx (usagi), .jsonl, .sssom.tsv]",
 )  # fmt: skip
 @settings_options(MapOptions)
 @column_options(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
 @encoding_option("list")
-@click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
-@click.option("--changes", type=PATH, help="File for the result for each such map: JSON lines if .jsonl, else TSV.")
+@bad_share_option
+@click.option(
+    "--before",
+    type=PATH,
+    help="Decisions to carry over: maps of an earlier release (Usagi or OMOP), or a table of 'medlink review'.",
+)
+@click.option("--changes", type=PATH, help="File for the result for each such map: .tsv, .jsonl or .xlsx.")
 def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:
-    """Map the local CODES (CSV or TSV with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.
+    """Map the local CODES (CSV, TSV or .xlsx with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.
 
     Writes a work list, the most frequent code first: a proposed concept with its score, and other candidates. Decisions
     that a person made in a file of Usagi or OMOP stay as they are. A summary goes to standard error.

@@ -134,6 +134,10 @@ def encoding_option(what: str) -> Callable[[F], F]:
     return click.option("--encoding", default="utf-8", show_default=True, help=help_)
 
 
+bad_share_option = click.option(
+    "--max-bad-share", type=float, default=0.01, show_default=True,
+    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
+)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 progress_option = click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only."

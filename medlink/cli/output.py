@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -13,13 +14,14 @@ from medlink.files.escapes import escape_controls
 
 COMMANDS = {
     "build_kb": "kb build", "build_bundle": "index build", "extend_bundle": "index add", "Bundle": "index info",
-    "verify_bundle": "index verify", "link_notes": "link", "learn": "learn", "cluster_list": "cluster",
-    "RankerTrainer": "train ranker",
+    "update_bundle": "index update", "verify_bundle": "index verify", "link_notes": "link", "map_codes": "map",
+    "learn": "learn", "cluster_list": "cluster", "RankerTrainer": "train ranker",
     "Review.write_gold": "review BUNDLE LINKS --notes NOTES -o TABLE --gold",
 }  # fmt: skip
 """The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
 _CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS))})\(([^()]*)\)")
-_OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)")')
+_PYTHON = re.compile(r", in Python with [^()]*\([^()]*\)")
+_OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)"|(\d+))')
 
 
 def as_typed(text: str, command: click.Command | None = None) -> str:
@@ -30,9 +32,10 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
         return f"'medlink {COMMANDS[match[1]]}{' ' * bool(words)}{words}'"
 
     def parameter(match: re.Match[str]) -> str:
-        return f"--{match[1].replace('_', '-')}{' ' * bool(match[2])}{match[2] or ''}"
+        value = match[2] or match[3] or ""
+        return f"--{match[1].replace('_', '-')}{' ' * bool(value)}{value}"
 
-    text = _OPTION.sub(parameter, _CALL.sub(call, text))
+    text = _OPTION.sub(parameter, _CALL.sub(call, _PYTHON.sub("", text)))
     for option in command.params if command is not None else ():
         if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
             # "epochs" may be a plain word of a message, unless it begins "epochs is" or contains "leave epochs out"
@@ -79,6 +82,12 @@ class ProgressBars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    stdout: TextIO | None = sys.stdout  # None or closed if it was closed before Python started
+    return stdout is not None and not stdout.closed and stdout.isatty()
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:

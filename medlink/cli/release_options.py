@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, combine
+from medlink.cli.options import PATH, bad_share_option, combine
 from medlink.errors import ConfigError
+from medlink.files.escapes import escape_controls
 from medlink.kb import Input
 from medlink.kb.readers import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UMLS = ("sources", "term_types", "include_suppressed")
 
-bad_share_option = click.option(
-    "--max-bad-share", type=float, default=0.01, show_default=True,
-    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
-)  # fmt: skip
-changes_option = click.option(
-    "-o", "--out", type=PATH, help="File for every change, one a row: JSON lines if it ends in .jsonl, else TSV."
+files_argument: Callable[[F], F] = click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
+allow_loss_option: Callable[[F], F] = click.option(
+    "--allow-loss", is_flag=True, help="Take in a release without a source or language that there are names of."
 )
+changes_option = click.option("-o", "--out", type=PATH, help="File for every change, one a row: .tsv or .jsonl.")
 under_options = combine(
     click.option("--under", metavar="ID", multiple=True, help="Only the concept ID and all below it. May be repeated."),
     click.option(
@@ -56,12 +56,32 @@ def release_options(command: F) -> F:
     )(command)
 
 
-def pop_inputs(given: dict[str, Any]) -> list[Input]:
-    """Take the options of formats and of UMLS out of ``given`` and make inputs of them.
+def detect_inputs(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
+    """Yield format and path of each input at the paths, and say what each was taken for."""
+    if not paths:
+        return
+    from medlink.kb.format_detection import detect_formats
+
+    for path in paths:
+        detected, left = detect_formats(path)
+        for item in detected:
+            say(escape_controls(f"{item.path}: taken for {formats()[item.format].option}"))
+            yield item.format, item.path
+        for file in left:
+            say(escape_controls(f"{file}: left out, its beginning matches no format, or several"))
+
+
+def pop_inputs(
+    given: dict[str, Any], paths: tuple[Path, ...] = (), say: Callable[[str], object] = click.echo
+) -> list[Input]:
+    """Take the options of formats and of UMLS out of ``given``; make inputs of them and of ``paths``.
 
     Raises:
         ConfigError: an option of UMLS is given without a UMLS release.
+        InputError: the format of a path cannot be detected.
     """
+    for name, path in detect_inputs(paths, say):
+        given[name] += (path,)
     releases = {name: given.pop(name) for name in formats()}
     umls = {name: value for name in _UMLS if (value := given.pop(name)) is not None}
     if umls and not releases["rrf"]:
@@ -76,9 +96,11 @@ def pop_inputs(given: dict[str, Any]) -> list[Input]:
     return inputs
 
 
-def pop_required_inputs(given: dict[str, Any]) -> list[Input]:
+def pop_required_inputs(
+    given: dict[str, Any], paths: tuple[Path, ...] = (), say: Callable[[str], object] = click.echo
+) -> list[Input]:
     """Make inputs like :func:`pop_inputs`; raise ConfigError if there is none."""
-    inputs = pop_inputs(given)
+    inputs = pop_inputs(given, paths, say)
     if not inputs:
-        raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
+        raise ConfigError("no release is given", remedy="name at least one, for example hp.json.gz")
     return inputs

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from medlink.clustering.graph import components, relabel
 from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
-from medlink.files.problems import MIN_BAD_ROWS, Problems
+from medlink.files.problems import MAX_EXAMPLES, Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import SWALLOWED_BY_QUOTE, Table, describe_header, open_table
+from medlink.files.tables import TITLE_WORD, describe_header, open_table, usual_titles
 from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
@@ -27,13 +27,12 @@ from medlink.processes import MIN_FORKED, forked
 
 LONGEST = 2_000
 """Characters of the longest term."""
-_TERM, _FREQUENCY, _ID, _LANGUAGE = ("term", "name", "text", "mention"), ("frequency", "count"), ("id",), ("language",)
 _DIGITS = 12
 _LANGUAGES = (1 << 15) - 1  # of a list: their numbers have 16 bits
+_EMPTY = "empty"
 # remedies for a list without a usable line, by a part of the most frequent problem
 _REMEDIES = {
-    "encoding=...": "give it as UTF-8, or name its encoding with encoding=... (latin-1)",
-    "empty": "put one term on each line",
+    _EMPTY: "put one term on each line",
     "column count": "give each line as many cells as the first",
     "frequency": "give whole numbers, or name their column with frequency_column=...",
     "language is": "give tags such as de, or name their column with language_column=...",
@@ -151,23 +150,24 @@ def read_terms(
     stream: BinaryIO | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
     progress: Callable[[int], object] | None = None,
 ) -> Terms:
     """Read a term list: one term a line, or a table with a header.
 
     A file that ends in ``.tsv`` or ``.csv`` is a table, and so is any input with a named column (see
-    :func:`~medlink.files.tables.open_table`). Unusable lines are left out and reported by number, unless quotes swallow
-    more than 1 % of all lines. :class:`~medlink.files.streams.LineFile` explains ``path``, ``stream`` and ``encoding``.
-    ``progress`` is called with the number of bytes read since the last call.
+    :func:`~medlink.files.tables.open_table`). Unusable lines are left out and reported by number.
+    :class:`~medlink.files.streams.LineFile` explains ``path``, ``stream`` and ``encoding``. ``progress`` is called with
+    the number of bytes read since the last call.
 
     Raises:
-        InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or has a quoted cell
-            that does not end.
+        InputError: the file cannot be read, has no usable line or a larger share of unusable lines than
+            ``max_bad_share``, lacks a column or has it twice, or has a quoted cell that does not end.
         ConfigError: the encoding is unknown, or no text encoding.
     """
     columns = columns or Columns()
-    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv"))
-    problems = Problems(1.0, progress)
+    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv", ".xlsx"))
+    problems = Problems(1.0, progress, max_odd_rows=0)
     lines = LineFile(
         path,
         problems,
@@ -179,23 +179,19 @@ def read_terms(
     )
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.from_rows(_usable(rows, lines))
-    swallowed, share = problems.bad[SWALLOWED_BY_QUOTE], Problems().max_bad_share
-    if swallowed >= MIN_BAD_ROWS and swallowed > share * problems.rows:
-        raise InputError(
-            f"quotes swallow {swallowed} of {problems.rows} lines",
-            path=lines.path,
-            line=problems.lines[SWALLOWED_BY_QUOTE][0],
-            remedy="mend the quote, or give the table as TSV, which has no quoting",
-        )
-    terms.notes = (*(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())), *problems.notes)
+    left_out = sorted((problems.bad + problems.skipped).items())
+    terms.notes = (*(_note(lines, reason, count) for reason, count in left_out), *problems.notes)
     if not len(terms):
-        most = min(problems.bad, key=lambda reason: (-problems.bad[reason], reason), default="")
+        most = min(left_out, key=lambda item: (-item[1], item[0]), default=("", 0))[0]
         remedy = next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
+        remedy = problems.encoding_remedy or remedy
         raise InputError(
             "no usable line" + (f"; {terms.notes[0].removeprefix(f'{lines.path}: ')}" if terms.notes else ""),
             path=lines.path,
             remedy=remedy if most else "put one term on each line" + (" below the header" if table else ""),
         )
+    problems.max_bad_share = max_bad_share
+    problems.check_bad_share(lines.path, lines.rows - lines.lines_without_row)
     return terms
 
 
@@ -205,13 +201,20 @@ def _note(lines: LineFile, reason: str, count: int) -> str:
     return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, numbers))}{more})"
 
 
+def _skip_empty(lines: LineFile, line: int) -> None:
+    lines.lines_without_row += 1
+    lines.problems.skipped[_EMPTY] += 1
+    numbers = lines.problems.lines.setdefault(_EMPTY, [])
+    numbers += [line] * (len(numbers) < MAX_EXAMPLES)
+
+
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
     languages: set[str] = set()
     for line, text, count, language, identifier in rows:
         term = " ".join(text.replace("\x00", " ").split())
         languages.add(language)
         if not term:
-            lines.bad_row("empty", line)
+            _skip_empty(lines, line)
         elif len(term) > LONGEST:
             lines.bad_row(f"longer than {LONGEST:,} characters", line)
         elif len(languages) > _LANGUAGES:
@@ -223,15 +226,15 @@ def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, s
 
 def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     table = open_table(lines)
-    term = _column(table, columns.term, _TERM)
+    term, frequency, identifier, language = (
+        table.find_column(kind, getattr(columns, kind)) for kind in ("term", "frequency", "id", "language")
+    )
     if term is None:
         raise table.error(
-            f"no column {' or '.join(_TERM)}; found {describe_header(table.header)}",
+            f"no column {', '.join(usual_titles('term')[:4])} or the like; found "
+            f"{describe_header(table.first, pattern=TITLE_WORD)}",
             "name the column of the terms with column=...",
         )
-    frequency = _column(table, columns.frequency, _FREQUENCY)
-    identifier = _column(table, columns.id, _ID)
-    language = _column(table, columns.language, _LANGUAGE)
     plain = unescape_cell if table.has_columns(("cluster", "joined_by")) else str  # medlink's own output
     for line, row in table.rows:
         count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
@@ -245,13 +248,6 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
             lines.bad_row("the language is no BCP 47 tag", line)
             continue
         yield line, plain(row[term]), int(count), tag, plain(row[identifier].strip()) if identifier is not None else ""
-
-
-def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
-    name = next((c for c in usual if c in table.header), None) if wanted is None else wanted.strip().lower()
-    if name is None or name in table.header:
-        return None if name is None else table.column_indices([name])[0]
-    raise table.error(f"no column {wanted!r}; found {describe_header(table.header)}", "name a column of the first line")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.atomic import atomic_writer
+from medlink.files.atomic import atomic_writer, format_of_ending
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
@@ -150,7 +150,7 @@ class DecisionStore:
     """A table of decisions on disk, which need not exist yet.
 
     Raises:
-        ConfigError: the name is that of a compressed file.
+        ConfigError: the name is that of a compressed file, or has another ending than ``.tsv``.
         InputError: the table cannot be read, see :func:`medlink.kb.decision_table.iter_decisions`.
     """
 
@@ -158,6 +158,7 @@ class DecisionStore:
         self.path = Path(path)
         if self.path.suffix == ".gz":
             raise ConfigError("decisions cannot be compressed", path=path, remedy="name a file without .gz")
+        format_of_ending(path, {".tsv": "tsv"}, "tsv")
         self._lock = Lock()
         self.rows = self._parse(self.read()[0]) if self.path.exists() else []
 

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from medlink.curation.page import json_list, round_score, to_json, write_page
 from medlink.errors import ConfigError, InputError
-from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line, read_json_lines
@@ -122,7 +122,7 @@ def check_links(
         old: the bundle that made the links.
         new: the bundle with the new release.
         links: JSON lines of :func:`medlink.link_notes`.
-        out: file for each link that is not ``same``: JSON lines if its name ends in ``.jsonl``, else TSV.
+        out: file for each link that is not ``same``: ``.tsv`` or ``.jsonl``.
         report: file for the page.
         progress: called with the number of links done.
         options: fields of :class:`~medlink.linking.options.LinkOptions`, as when the links were made.
@@ -133,12 +133,13 @@ def check_links(
         InputError: the links cannot be read, or another bundle made them.
     """
     check_output_paths({"the output": out, "the page": report}, [links, old, new])
+    form = rows_format(out)
     compare = _Comparison(Linker(Bundle(old), **options), Linker(Bundle(new), **options))
     results, reasons, groups = Counter[str](), Counter[str](), ChangeGroups()
     number, notes, changed = 0, _NoteCounter(), _NoteCounter()
     with ExitStack() as stack:
         file = None if out is None else stack.enter_context(atomic_text_writer(out, private=True))
-        write = _writer(file, is_json=out is not None and Path(out).suffix == ".jsonl")
+        write = _writer(file, is_json=form == "jsonl")
         rows = _rows(links, compare.old.bundle)
         while batch := list(islice(rows, _BATCH)):
             number += len(batch)

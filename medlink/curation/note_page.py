@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,15 @@ from medlink.curation.page import (
     write_page,
 )  # fmt: skip
 from medlink.curation.review_page import CONCEPT, concept_row
+from medlink.errors import ConfigError
+from medlink.files.atomic import check_output_paths
 from medlink.records import LINKED
 
 if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy
     from medlink.kb import KnowledgeBase
     from medlink.notes.pipeline import LinkedMention, LinkedNote
+    from medlink.notes.reading import Note
+    from medlink.notes.writers import Job, Writer
 
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {
@@ -48,6 +52,41 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
         ConfigError: the file cannot be written.
     """
     write_page(path, "notes", _SCRIPTS, title, _data(notes, kb))
+
+
+class PageWriter:
+    """A writer that passes notes on to another one, and writes their page at the end. Memory grows with the notes."""
+
+    def __init__(self, writer: Writer, path: str | PathLike[str], kb: KnowledgeBase, *, title: str) -> None:
+        self._writer, self._path, self._kb, self._title = writer, path, kb, title
+        self._notes: list[LinkedNote] = []
+        self.out = getattr(writer, "out", None)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Remarks of the other writer."""
+        return getattr(self._writer, "remarks", ())
+
+    def open(self, job: Job) -> int:
+        if job.resume:
+            remedy = "leave one of them out, or make the page of the links with a review"
+            raise ConfigError("a run with a page cannot be resumed", path=self._path, remedy=remedy)
+        check_output_paths({"the page": self._path, "the output": self.out}, job.reads)
+        return self._writer.open(job)
+
+    def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
+        from medlink.notes.pipeline import LinkedNote
+
+        self._writer.write(note, language, mentions)
+        self._notes.append(LinkedNote(note, language, tuple(mentions)))
+
+    def commit(self, notes: int) -> None:
+        self._writer.commit(notes)
+
+    def close(self, error: BaseException | None = None) -> None:
+        self._writer.close(error)
+        if error is None:
+            write_note_page(self._path, self._notes, self._kb, title=self._title)
 
 
 def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:

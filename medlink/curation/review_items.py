@@ -17,6 +17,7 @@ from medlink.files.folders import StrPath
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems, pluralize
 from medlink.files.streams import LineFile
+from medlink.files.tables import read_first_line
 from medlink.kb import KnowledgeBase
 from medlink.kb.decision_table import CODE, MENTION, collapse_whitespace
 from medlink.kb.readers.common import is_valid_id
@@ -26,7 +27,7 @@ from medlink.records import AMBIGUOUS, LINKED, NIL, Value
 
 CLUSTER = "cluster"
 _REMEDIES = {
-    MENTION: "give a file that link_notes() wrote",
+    MENTION: "give a file that link_notes(format=jsonl) wrote",
     CODE: "give JSON lines of kind 'code' with id, text, language, concept_id, status and candidates",
     CLUSTER: "give a file that cluster_list(format=jsonl) wrote",
 }
@@ -114,6 +115,13 @@ def read_review_items(
         InputError: the file cannot be read, or a line is not of its kind or occurs twice; notes are missing, share an
             id, or differ from the links.
     """
+    first_line = read_first_line(path).strip()
+    if first_line and not first_line.startswith("{"):
+        # a table of codes, of clusters, or of links
+        remedies = {"sourcecode": "map_codes", "source_code": "map_codes", "cluster": "cluster_list"}
+        wrote = next((call for word, call in remedies.items() if word in first_line.lower()), "link_notes")
+        remedy = f"give the JSON lines that {wrote}(format=jsonl) writes"
+        raise InputError("is no file of JSON lines, which a review reads", path=path, remedy=remedy)
     rows: list[tuple[int, dict[str, Any]]] = []
     kind: Kind | None = None
     lines: dict[tuple[Any, ...], int] = {}  # first line of each item

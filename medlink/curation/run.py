@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
@@ -17,14 +17,17 @@ from medlink.curation.applied_decisions import apply_decisions
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.curation.review_page import write_cluster_page
 from medlink.errors import ConfigError
-from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.files.atomic import check_output_paths, format_of_ending
 from medlink.files.problems import pluralize
+from medlink.files.workbooks import is_workbook, table_writer
 from medlink.models.encoders import split_pooling
 
 if TYPE_CHECKING:
     from medlink.kb import KnowledgeBase
 
 StrPath = str | Path
+_SHAPES_BY_ENDING = {".tsv": "tsv", ".jsonl": "jsonl", ".txt": "groups", ".xlsx": "tsv"}
+_NUMBERS = ("cluster", "frequency", "broader", "joined_score")
 _MAX_IDS = 5  # new ids in a message
 _SAMPLE = 1000  # clusters that determine the language of a list
 
@@ -45,8 +48,9 @@ def cluster_list(
     stream: BinaryIO | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
     out: StrPath | None = None,
-    shape: Shape = "tsv",
+    shape: Shape | None = None,
     report: StrPath | None = None,
     on_message: Callable[[str], object] = lambda line: None,
     progress: Progress = lambda step, done, total: None,
@@ -59,8 +63,9 @@ def cluster_list(
     Args:
         terms: the list, or the name of ``stream`` in messages.
         stream: where to read instead of opening ``terms``.
-        columns, encoding: see :func:`medlink.clustering.read_terms`.
-        out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`.
+        columns, encoding, max_bad_share: see :func:`medlink.clustering.read_terms`.
+        out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`; by default
+            that of its ending. A TSV becomes a workbook in a file ``.xlsx``.
         report: file for the page to review the clusters.
         on_message: called with each line for the user, such as the summary.
         progress: called with step, done and total.
@@ -92,13 +97,16 @@ def cluster_list(
         {"the output": out, "the page": report}, [terms if stream is None else _file_number(stream), *inputs]
     )
     decisions = _check_options(settings)
+    shape = shape or ("tsv" if out is None else cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "tsv")))
+    if out is not None and is_workbook(out) and shape != "tsv":
+        raise ConfigError(f"a workbook cannot hold {shape}", path=out, remedy="name another file, or another format")
     if add_to is not None and decisions is not None:
         target = Bundle(add_to)
         _ = target.encoder  # fails now if it is missing
         decisions.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
     known, bundled = ({}, None) if bundle is None else _load_known(bundle, settings.prefer)
     used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
-    table = _read(terms, stream, columns, encoding, progress)
+    table = _read(terms, stream, columns, encoding, max_bad_share, progress)
     for note in table.notes:
         on_message(note)
     own = {name: getattr(settings, name) for name in ClusterOptions.model_fields}
@@ -111,7 +119,7 @@ def cluster_list(
             f"{pluralize(applied.absent, 'term')} of the file {'is' if applied.absent == 1 else 'are'} not in the list"
         )
     if out is not None:
-        with atomic_text_writer(out) as file:
+        with table_writer(out, delimiter="\t", numbers=_NUMBERS) as file:
             file.writelines(clustering.lines(shape))
     on_message(clustering.text())
     if report is not None:
@@ -139,7 +147,9 @@ def _check_options(settings: ClusterListOptions) -> Decisions | None:
     return None if settings.decisions is None else read_decisions(settings.decisions)
 
 
-def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, progress: Progress) -> Terms:
+def _read(
+    terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, share: float, progress: Progress
+) -> Terms:
     done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
 
     def report(count: int) -> None:
@@ -147,7 +157,9 @@ def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, enco
         done += count
         progress("reading", done, size)
 
-    return read_terms(fspath(terms), stream=stream, columns=columns, encoding=encoding, progress=report)
+    return read_terms(
+        fspath(terms), stream=stream, columns=columns, encoding=encoding, max_bad_share=share, progress=report
+    )
 
 
 def _file_number(stream: BinaryIO) -> int:

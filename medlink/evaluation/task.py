@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
@@ -91,16 +91,20 @@ def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
     return none if cell is None else format(cell, digits) if isinstance(cell, float) else str(cell)
 
 
-def format_rows(rows: Iterable[Row], separator: str) -> Iterator[str]:
+def format_rows(rows: Sequence[Row], separator: str) -> Iterator[str]:
     r"""Format a table as lines of TSV, without quotes, or CSV; floats have six digits.
+
+    The columns are those of all rows, such as rows of pairs and of triplets, in the order of their first row.
 
     >>> list(format_rows([{"name": "=a", "cosine": -1 / 3}], "\t"))
     ['name\tcosine\n', "'=a\t-0.333333\n"]
     """
     quoted = csv.writer(SimpleNamespace(write=str), delimiter=separator, lineterminator="\n").writerow
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     for number, row in enumerate(rows):
-        cells = [escape_cell(cell) if isinstance(cell, str) else format_cell(cell, ".6g", "") for cell in row.values()]
-        for line in ([*row], cells) if not number else (cells,):
+        cells = [row.get(column) for column in columns]
+        texts = [escape_cell(cell) if isinstance(cell, str) else format_cell(cell, ".6g", "") for cell in cells]
+        for line in (columns, texts) if not number else (texts,):
             yield "\t".join(line) + "\n" if separator == "\t" else str(quoted(line))
 
 

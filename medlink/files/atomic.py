@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sqlite3
 import stat
 import sys
@@ -138,6 +139,27 @@ def check_output_paths(targets: Mapping[str, StrPath | None], inputs: Iterable[S
             raise ConfigError(f"{what} and {taken[target]} are one file", path=path, remedy=_ANOTHER)
         if target is not None:
             taken[target] = what
+
+
+def format_of_ending(path: StrPath, formats: Mapping[str, str], default: str) -> str:
+    """Return the format of an output by the ending of its name, ``default`` without an ending.
+
+    Raises:
+        ConfigError: the ending names no format; a file ``x.xlsx`` must not hold CSV.
+    """
+    name, suffix = Path(path).name.lower(), Path(path).suffix
+    ending = max((end for end in formats if name.endswith(end)), key=len, default="")
+    if not ending and re.fullmatch(r"\.[A-Za-z]\w{0,9}", suffix):
+        known = ", ".join(formats)
+        raise ConfigError(
+            f"the ending {suffix} names no format of this output", path=path, remedy=f"end the name in one of {known}"
+        )
+    return formats[ending] if ending else default
+
+
+def rows_format(path: StrPath | None) -> str:
+    """Return ``tsv`` or ``jsonl`` for a table of results, ``""`` for none; raises like :func:`format_of_ending`."""
+    return "" if path is None else format_of_ending(path, {".tsv": "tsv", ".jsonl": "jsonl"}, "tsv")
 
 
 def _resolve_target(what: str, path: StrPath, inputs: Iterable[StrPath | int]) -> Path | None:

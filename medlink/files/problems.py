@@ -11,18 +11,33 @@ from medlink.errors import ConfigError, InputError
 
 MAX_EXAMPLES = 5
 """Bad rows that are recorded with file and line."""
-MIN_BAD_ROWS = 10
-"""Fewer bad rows in one file do not stop a load, unless they are more than half of it or the allowed share is 0."""
+MAX_ODD_ROWS = 9
+"""So many bad rows in a file of a release do not stop a load, unless they are more than half of it."""
 EARLY_CHECK_ROWS = 10_000
 """From this row on the share of bad rows is checked while reading, not only at the end of the file."""
-BAD_BYTES = "bad bytes"
-"""Kind of rows that are not UTF-8, when the encoding was not given."""
-UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 FILE"
+_MAX_SAMPLE = 10_000  # undecoded bytes that are kept
+_USUAL_MARKS = frozenset("äöüßÄÖÜáéíóúñÁÉÍÓÚÑçèàêëïô¿¡µ°§–„“”’€")
 
 
 def pluralize(number: int, what: str) -> str:
     """Return a count with its noun, such as ``1,234 notes``."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def likely_encoding(data: bytes) -> str:
+    """Guess the 8-bit encoding of German, Spanish or English text from its letters beyond ASCII.
+
+    >>> [likely_encoding("Müdigkeit, año, ß".encode(name)) for name in ("latin-1", "cp1252", "cp850")]
+    ['cp1252', 'cp1252', 'cp850']
+    """
+    return max(("cp1252", "cp850"), key=lambda name: sum(mark in _USUAL_MARKS for mark in data.decode(name, "ignore")))
+
+
+def encoding_remedy(encoding: str, *, is_option: bool) -> str:
+    """Return how to read a file that is probably in an encoding; ``is_option``: the caller has that parameter."""
+    if is_option:
+        return f'name its encoding, probably encoding="{encoding}"'
+    return f"give the file as UTF-8, for example: iconv -f {encoding.upper()} -t UTF-8 FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +57,10 @@ class Problems:
     """Bad and skipped rows of one input.
 
     Args:
-        max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
-            ``MIN_BAD_ROWS`` bad rows do not stop it, unless they are more than half of the file or the share is 0; 1
-            tolerates everything, a truncated last line too.
+        max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load; 1 tolerates
+            everything, a truncated last line too.
+        max_odd_rows: so many bad rows in one file stop nothing if all of them can be decoded, they are at most half of
+            the file, and ``max_bad_share`` is not 0.
         progress: called with the number of bytes read from disk since the last call.
         adjustable: whether the user can set the share, which the remedy then mentions.
 
@@ -57,17 +73,24 @@ class Problems:
     """
 
     def __init__(
-        self, max_bad_share: float = 0.01, progress: Callable[[int], object] | None = None, *, adjustable: bool = True
+        self,
+        max_bad_share: float = 0.01,
+        progress: Callable[[int], object] | None = None,
+        *,
+        max_odd_rows: int = MAX_ODD_ROWS,
+        adjustable: bool = True,
     ) -> None:
         if not 0 <= max_bad_share <= 1:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
         self.max_bad_share, self.progress, self.adjustable = max_bad_share, progress, adjustable
+        self._max_odd_rows = max_odd_rows
         self.bad, self.skipped = Counter[str](), Counter[str]()
         self.examples: list[Problem] = []
         self.lines: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.rows = 0
         self.position: tuple[str | PathLike[str], int] | None = None
+        self._undecoded, self._undecoded_kinds, self._is_option = bytearray(), set[str](), False
         # by file: bad rows by kind, and the first one
         self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 
@@ -83,14 +106,34 @@ class Problems:
         if rows >= EARLY_CHECK_ROWS or self.max_bad_share == 0:
             self.check_bad_share(path, max(rows, 1))
 
+    def add_undecoded(self, kind: str, line: bytes, *, is_option: bool) -> None:
+        """Remember a line that cannot be decoded, whose bad row has this ``kind``, to guess its encoding."""
+        self._undecoded_kinds.add(kind)
+        self._is_option = is_option
+        self._undecoded += line[: _MAX_SAMPLE - len(self._undecoded)]
+
+    def is_undecoded(self, path: str | PathLike[str], line: int) -> bool:
+        """Return whether a line, one of the first bad ones, cannot be decoded."""
+        bad = (problem for problem in self.examples if (problem.path, problem.line) == (str(path), line))
+        return any(problem.kind in self._undecoded_kinds for problem in bad)
+
+    @property
+    def encoding_remedy(self) -> str:
+        """How to read the lines that cannot be decoded, ``""`` without one."""
+        return (
+            encoding_remedy(likely_encoding(bytes(self._undecoded)), is_option=self._is_option)
+            if self._undecoded
+            else ""
+        )
+
     def summary_lines(self) -> Iterator[str]:
         """Yield lines on the bad rows, a remedy, and the rows left out on purpose."""
         for kind, count in sorted(self.bad.items()):
             first = next((example for example in self.examples if example.kind == kind), None)
             where = "" if first is None else f", the first at {first.path}:{first.line}"
             yield f"rows that cannot be used: {count} ({kind}{where})"
-        if BAD_BYTES in self.bad:
-            yield UTF8_REMEDY
+        if self.encoding_remedy:
+            yield self.encoding_remedy
         for reason, count in sorted(self.skipped.items()):
             yield f"rows left out: {count} ({reason})"
 
@@ -99,15 +142,14 @@ class Problems:
         if str(path) not in self._in_file:
             return
         kinds, first = self._in_file[str(path)]
-        bad = kinds.total()
-        # a short list with bad bytes in most rows is in another encoding, so its other rows are useless too
-        tolerated = bad < MIN_BAD_ROWS and 2 * bad <= rows and self.max_bad_share > 0
-        if tolerated or bad <= self.max_bad_share * rows:
+        bad, is_undecoded = kinds.total(), bool(self._undecoded_kinds & kinds.keys())
+        few = not is_undecoded and bad <= self._max_odd_rows and 2 * bad <= rows and self.max_bad_share > 0
+        if few or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
         remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
-        if BAD_BYTES in kinds:
-            remedy = UTF8_REMEDY if first.kind == BAD_BYTES else f"{remedy}; {UTF8_REMEDY}"
+        if is_undecoded:
+            remedy = (f"{remedy}; " if first.kind not in self._undecoded_kinds else "") + self.encoding_remedy
         raise InputError(
             f"{bad} of {rows} rows cannot be used ({parts}), more than the share of {self.max_bad_share:g} allowed; "
             f"the first: {first.kind}" + (f" ({first.detail})" if first.detail else ""),

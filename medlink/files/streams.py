@@ -10,13 +10,15 @@ import zlib
 from codecs import getincrementaldecoder, lookup
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from io import BytesIO
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
+from medlink.files.problems import Problems, encoding_remedy, likely_encoding
+from medlink.files.workbooks import is_workbook, read_sheet
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is a bad row, and is not kept in memory."""
@@ -133,6 +135,9 @@ class LineFile:
             bad rows.
     """
 
+    reads_workbooks = True
+    """Whether a file .xlsx is read as the lines of its first sheet."""
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -151,6 +156,10 @@ class LineFile:
         self._wide = self._encoding.startswith(_WIDE)
         self._inner = "utf-8" if self._wide else self._encoding
         self.path = existing_file(path, allow_pipes=allow_pipes) if stream is None else Path(path)
+        if stream is None and self.reads_workbooks and is_workbook(self.path):
+            sheet, remark = read_sheet(self.path)
+            stream, self._encoding, self._wide, self._inner = BytesIO(sheet), "utf-8", False, "utf-8"
+            problems.notes += [remark] * (bool(remark) and remark not in problems.notes)
         self.problems, self.allow_empty = problems, allow_empty
         self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
         self.lines_without_row, self.rows, self.unterminated, self.grew = 0, 0, False, False
@@ -188,7 +197,7 @@ class LineFile:
         try:
             return raw.decode(self._inner).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            remedy = _NAME_ENCODING if self._encoding_given else UTF8_REMEDY
+            remedy = encoding_remedy(likely_encoding(raw), is_option=self._encoding_given)
             raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
     def iter_blocks(self) -> Iterator[bytes]:
@@ -252,7 +261,8 @@ class LineFile:
                 try:
                     good.append(_without_bom(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    kind = f"not {self._inner.upper()}, see encoding=..." if self._encoding_given else BAD_BYTES
+                    kind = f"not {self._inner.upper()}"
+                    self.problems.add_undecoded(kind, raw, is_option=self._encoding_given)
                     detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
                     self.decode_error = error
             if kind and good:
@@ -334,7 +344,7 @@ class LineFile:
             return
         verb = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        remedy = f'add encoding="{wide}"' if self._encoding_given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        remedy = f'add encoding="{wide}"' if self._encoding_given else encoding_remedy(wide, is_option=False)
         raise self.error(f"{verb} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import csv
 import re
+import tomllib
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems, pluralize
+from medlink.files.problems import Problems, pluralize
 from medlink.files.streams import LineFile
+from medlink.files.workbooks import is_workbook
 
 SWALLOWED_BY_QUOTE = "swallowed by a quote"
 """Kind of the bad rows between a stray quote and the next one."""
@@ -19,6 +24,11 @@ Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
 _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
+TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
+"""A title of one word, which is no text of a note."""
+TITLE = re.compile(r"[^\W\d][\w .:()/-]{0,60}")
+"""A title of a list of codes, which has no text of a note."""
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,18 @@ class Table:
         yield 1, list(self.first)
         yield from self.rows
 
+    def find_column(self, kind: str, wanted: str | None = None) -> int | None:
+        """Return the position of the column ``wanted``, else of one with a usual title of its kind, ``None`` without.
+
+        Raises:
+            InputError: there is no column ``wanted``, or two columns have the title.
+        """
+        if wanted is not None:
+            return self.column_indices([wanted.strip()])[0]
+        by_key = {_title_key(title): title for title in reversed(self.header)}
+        title = next((by_key[key] for key in map(_title_key, usual_titles(kind)) if key in by_key), None)
+        return None if title is None else self.column_indices([title])[0]
+
     def layout_error(self, wanted: str) -> InputError:
         """Build the error for a header of no known layout."""
         return self.error(
@@ -78,9 +100,8 @@ class Table:
             wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
             message += f", which {_SEPARATORS[mark]} seem to separate; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
-        undecoded = (BAD_BYTES, str(self.lines.path), 1)
-        if any((bad.kind, bad.path, bad.line) == undecoded for bad in self.lines.problems.examples):
-            message, remedy = f"{message}; the first line is not UTF-8", UTF8_REMEDY
+        if self.lines.problems.is_undecoded(self.lines.path, 1):
+            message, remedy = f"{message}; the first line cannot be decoded", self.lines.problems.encoding_remedy
         return self.lines.error(message, remedy, 1)
 
     def _other_separator(self) -> str | None:
@@ -94,9 +115,26 @@ class Table:
         return None
 
 
-def describe_header(header: Sequence[str]) -> str:
-    """Describe a header without quoting it: in a file without a header it would be content."""
-    return pluralize(len(header), "column") if any(header) else "no header"
+def describe_header(header: Sequence[str], *, pattern: re.Pattern[str] | None = None) -> str:
+    """Describe a header, and name its columns if there are several and all match ``pattern``.
+
+    Other cells may be the content of a file without a header.
+    """
+    count = pluralize(len(header), "column") if any(header) else "no header"
+    shown = [cell for cell in header if cell][:_MAX_NAMED] if pattern and len(header) > 1 else []
+    return f"{count}: {', '.join(shown)}" if shown and pattern and all(map(pattern.fullmatch, shown)) else count
+
+
+@cache
+def usual_titles(kind: str) -> tuple[str, ...]:
+    """Return the usual titles of a column, from ``resources/columns.toml``."""
+    text = resources.files("medlink").joinpath("resources/columns.toml").read_text("utf-8")
+    return tuple(tomllib.loads(text)[kind])
+
+
+def _title_key(title: str) -> str:
+    letters = unicodedata.normalize("NFKD", title.casefold())
+    return "".join(letter for letter in letters if letter.isalnum())
 
 
 def read_first_line(path: StrPath) -> str:
@@ -131,7 +169,7 @@ def open_table(
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = _skip_comments(lines, comments) if comments else iter(lines)
-    number, first = next(numbered, (1, ""))
+    number, first = next(((number, text) for number, text in numbered if _holds_text(lines, text)), (1, ""))
     stated = _SEPARATOR_LINE.fullmatch(first) if separator is None else None
     if stated:
         lines.lines_without_row += 1
@@ -144,6 +182,8 @@ def open_table(
         separator = max(",;\t", key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
         if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
             separator = "\t"
+        if is_workbook(lines.path):
+            separator = "\t"
         quoted = separator != "\t"
     if quoted:
         cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
@@ -153,6 +193,12 @@ def open_table(
         rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows, separators)
+
+
+def _holds_text(lines: LineFile, text: str) -> bool:
+    """Count an empty line above the header."""
+    lines.lines_without_row += not text.strip()
+    return bool(text.strip())
 
 
 def _skip_comments(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:

@@ -24,15 +24,16 @@ from medlink.bundles import parts
 from medlink.bundles.parts import Raw
 from medlink.bundles.paths import KB_FILE, MANIFEST, check_bundle_target, is_part
 from medlink.errors import BundleError, ConfigError, EncoderError
-from medlink.files.atomic import check_output_paths
+from medlink.files.atomic import check_output_paths, rows_format
 from medlink.files.folders import exclusive_lock, remove
 from medlink.files.problems import pluralize
 from medlink.index.building import BuildOptions, Progress, build_segment, same_rows
-from medlink.index.bundle import Bundle, BundleManifest, describe_lost_names, extend_call, reopen
+from medlink.index.bundle import Bundle, BundleManifest, describe_lost_names, extend_call, find_pending_kb, reopen
 from medlink.index.segment import Segment
 from medlink.index.suspect_translations import find_suspect_translations
 from medlink.index.vectors import choose
 from medlink.kb import BuildReport, ChangeReport, ExtendReport, Input, KnowledgeBase, build_kb, compare_kbs, extend_kb
+from medlink.kb.changes import check_sources_kept
 from medlink.language.lexicon.forms import LexiconForms, load_forms
 from medlink.language.lexicon.tables import read_folder
 from medlink.models import Encoder, load_encoder
@@ -205,7 +206,7 @@ def _extend_index(bundle: Bundle, work: Path, report: ExtendReport, progress: Pr
     return {**bundle.manifest, "kb": described, "parts": entries}
 
 
-def update_bundle(
+def update_bundle(  # noqa: PLR0913 # the options of build_kb, and its own
     folder: str | Path,
     inputs: Sequence[Input] = (),
     *,
@@ -214,6 +215,7 @@ def update_bundle(
     under: Iterable[str] = (),
     not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
+    allow_loss: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
     on_message: Callable[[str], object] = logger.warning,
@@ -221,8 +223,8 @@ def update_bundle(
     """Replace the knowledge base of a bundle by a new release, and rebuild its index with the known embeddings.
 
     Links then equal those of a bundle built with the new release. Keeps the encoder, the calibration, the lexicon
-    folders and a given kind of index. Embeds only new names. Loses names that were added to the bundle unless the
-    inputs contain them.
+    folders and a given kind of index. Embeds only new names. Refuses a release without a source or language that the
+    bundle has, such as that of names added to it.
 
     Args:
         folder: the bundle.
@@ -231,12 +233,13 @@ def update_bundle(
         changes: file for the differences; see :func:`medlink.kb.compare_kbs`.
         languages, under, not_under, max_bad_share: as for :func:`medlink.kb.build_kb`; all but the last only with
             ``inputs``.
+        allow_loss: take in a release without a source or language that the bundle has.
         threads, progress, on_message: as for :func:`build_bundle`.
 
     Raises:
         BundleError: the bundle or its encoder cannot be used.
-        ConfigError: an option is unknown or needs inputs, the folder or the changes cannot be written, or there are no
-            names.
+        ConfigError: an option is unknown or needs inputs, the folder or the changes cannot be written, there are no
+            names, or the release lacks a source or language (:func:`~medlink.kb.changes.check_sources_kept`).
         InputError: an input cannot be used.
         KnowledgeBaseError: a knowledge base is damaged, or cannot be written.
     """
@@ -248,6 +251,7 @@ def update_bundle(
         raise ConfigError(message, remedy="name them, or leave it out")
     parts.read_bundle_manifest(folder, BundleManifest)
     check_output_paths({"the output": changes}, [folder, *(source.path for source in inputs)])
+    rows_format(changes)  # fails before any work
     with parts.lock_for_writing(folder) as work:
         old = _recover(folder, work)
         # read again: the last writer may have changed it
@@ -256,11 +260,13 @@ def update_bundle(
         report: BuildReport | None = None
         if inputs:
             (work / "kb").mkdir()
+            languages = None if languages is None else list(languages)
             chosen = {"languages": languages, "under": under, "not_under": not_under, "max_bad_share": max_bad_share}
             report = build_kb(work / "kb" / KB_FILE, inputs, **chosen)  # type: ignore[arg-type]  # each of its own type
-            own = parts.install_part(folder, work / "kb", "kb", work)
-        else:
-            own = _take_kb(folder, work, None, old)
+        if not allow_loss and (waiting := work / "kb" / KB_FILE if inputs else find_pending_kb(folder)):
+            with KnowledgeBase(waiting) as release:
+                check_sources_kept(given, bundle.kb, release, languages)
+        own = parts.install_part(folder, work / "kb", "kb", work) if inputs else _take_kb(folder, work, None, old)
         kind, memory = main.manifest["kind"], main.manifest.get("memory")
         # a kind chosen by size is chosen again
         kind = None if kind == choose(len(main.names), encoder.dimension, memory) else kind

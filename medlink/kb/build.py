@@ -32,13 +32,13 @@ from medlink.bundles.paths import check_not_in_bundle
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.atomic import replace_atomically
 from medlink.files.folders import scratch_folder
-from medlink.files.problems import Problems
+from medlink.files.problems import MAX_ODD_ROWS, Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.kb import schema
 from medlink.kb.decision_table import DECISIONS
 from medlink.kb.hierarchy import HierarchyFilter, iter_cycle_notes
 from medlink.kb.loader import CONCEPT_WITHOUT_NAME, MAX_INPUTS, NAME_WITHOUT_CONCEPT, Loader
-from medlink.kb.readers import get_format
+from medlink.kb.readers import formats, get_format
 from medlink.kb.readers.common import Batch
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.staging import iter_driver_rows
@@ -139,7 +139,11 @@ def _load(
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
     _check_target(target)
     with scratch_folder(target, "the knowledge base") as folder, _progress(inputs, progress) as (advance, step):
-        problems = [Problems(max_bad_share, advance) for _ in inputs]
+        problems = [
+            # in a table of one's own every row counts; a release has small files with odd rows
+            Problems(max_bad_share, advance, max_odd_rows=0 if _is_own(given) else MAX_ODD_ROWS)
+            for given in inputs
+        ]
         new = folder / "kb.sqlite"
         try:
             if base is not None:
@@ -184,10 +188,15 @@ def _load(
             {reason: first for (index, reason), first in loader.first_skipped.items() if index == number},
             tuple(account.examples),
             tuple(account.notes),
+            account.encoding_remedy,
         )
         for number, (given, account) in enumerate(zip(inputs, problems, strict=True))
     )
     return digest, added, reports, loader.marks
+
+
+def _is_own(given: Input) -> bool:
+    return given.format == "table" or given.format not in formats()
 
 
 def _add_notes(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:

@@ -21,8 +21,8 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from medlink.bundles.paths import KB_FILE, MANIFEST
-from medlink.errors import KnowledgeBaseError
-from medlink.files.atomic import atomic_text_writer, check_output_paths
+from medlink.errors import ConfigError, KnowledgeBaseError
+from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.json import json_line
 from medlink.kb import schema
@@ -32,7 +32,8 @@ from medlink.kb.queries import HIERARCHY
 from medlink.kb.report import BuildReport, Input, format_language_counts
 from medlink.kb.retired import successors
 from medlink.kb.store import KnowledgeBase
-from medlink.records import MERGED, RETIREMENTS
+from medlink.language.tags import language_filter
+from medlink.records import MERGED, RETIREMENTS, Name
 
 ADDED, RETIRED, MERGED_AWAY = "added", "retired", "merged"
 NAME_ADDED, NAME_REMOVED, RENAMED = "name added", "name removed", "renamed"
@@ -40,6 +41,8 @@ MOVED, RETYPED = "moved", "semantic type"
 KINDS = (ADDED, RETIRED, MERGED_AWAY, NAME_ADDED, NAME_REMOVED, RENAMED, MOVED, RETYPED)
 SEPARATOR = " | "
 """Separator of several ids or semantic types in one cell."""
+_MAX_LOST = 8  # sources in a message
+_SAMPLE = 1_000  # names of a source that are looked for
 _BATCH = 500  # changes whose preferred names are looked up in one query
 
 
@@ -95,7 +98,7 @@ def compare_kbs(
 
     Args:
         old, new: knowledge base files, bundles, or folders with ``kb.sqlite``.
-        out: file for every :class:`Change`, as JSON lines if its name ends in ``.jsonl``, otherwise as TSV.
+        out: file for every :class:`Change`, as ``.tsv`` or ``.jsonl``.
 
     Raises:
         KnowledgeBaseError, BundleError: a knowledge base cannot be opened, or is damaged.
@@ -116,14 +119,52 @@ def compare_kbs(
             deque(count_changes(), maxlen=0)
         else:
             check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
+            form = rows_format(out)
             with atomic_text_writer(out) as file:
-                file.writelines(_format(count_changes(), is_json=Path(out).suffix == ".jsonl"))
+                file.writelines(_format(count_changes(), is_json=form == "jsonl"))
         return ChangeReport(
             tuple(source.release for source in before.sources()),
             tuple(source.release for source in after.sources()),
             {kind: counts[kind] for kind in KINDS},
             {kind: dict(sorted(counter.items())) for kind, counter in languages.items()},
         )
+
+
+def check_sources_kept(
+    path: str | PathLike[str], old: KnowledgeBase, new: KnowledgeBase, languages: Iterable[str] | None
+) -> None:
+    """Reject a release without a source, or without a language of a source, that the old one has names of.
+
+    A forgotten file, such as that of an extension, would retire its names. A source of another name that has half of
+    its first names, such as a table with another file name, counts as the same. ``languages`` are those that are kept;
+    errors name ``path``.
+
+    Raises:
+        ConfigError: a source or a language is missing.
+    """
+    kept, wanted = new.counts()["sources"], language_filter(languages)
+    lost = [
+        f"{source} ({tag or '-'} {count:,})"
+        for source, held in sorted(old.counts()["sources"].items())
+        for tag, count in held["names"].items()
+        if (wanted is None or tag in wanted)
+        and not kept.get(source, {"names": {}})["names"].get(tag)
+        and not _has_half(new, islice(old.iter_names(sources=[source], languages=[tag] if tag else None), _SAMPLE))
+    ]
+    if lost:
+        more = ", ..." if len(lost) > _MAX_LOST else ""
+        raise ConfigError(
+            f"the new release has no names of: {', '.join(lost[:_MAX_LOST])}{more}",
+            path=path,
+            remedy="name the files of all sources and extensions, or give allow_loss=... if these names are to go",
+        )
+
+
+def _has_half(kb: KnowledgeBase, names: Iterable[Name]) -> bool:
+    found = [
+        any((name.text, name.language) == (n.text, n.language) for n in kb.names(name.concept_id)) for name in names
+    ]
+    return 2 * sum(found) >= len(found)
 
 
 def kb_input_paths(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
@@ -286,6 +327,7 @@ def update_kb(
     under: Iterable[str] = (),
     not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
+    allow_loss: bool = False,
     progress: bool | None = False,
 ) -> tuple[BuildReport, ChangeReport]:
     """Build a knowledge base from new release files, compare it with the old file, and replace that.
@@ -298,21 +340,32 @@ def update_kb(
         changes: file for the differences; see :func:`compare_kbs`.
         inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, with the
             same errors.
+        allow_loss: take in a release without a source or language that the old one has.
 
     Raises:
         KnowledgeBaseError: there is no knowledge base at ``path``.
+        ConfigError: see :func:`check_sources_kept`.
     """
     target, reports = Path(path), list[ChangeReport]()
+    kept_languages = None if languages is None else list(languages)
+
+    def compare(new: Path) -> None:
+        if not allow_loss:
+            with KnowledgeBase(new) as built:
+                check_sources_kept(path, old, built, kept_languages)
+        reports.append(compare_kbs(old.path, new, changes))
+
     with KnowledgeBase(target) as old:
         check_output_paths({"the output": changes}, [*kb_input_paths(path, old), *(given.path for given in inputs)])
+        rows_format(changes)  # fails before any work
         report = build_kb(
             target / KB_FILE if target.is_dir() else target,
             inputs,
-            languages=languages,
+            languages=kept_languages,
             under=under,
             not_under=not_under,
             max_bad_share=max_bad_share,
             progress=progress,
-            before_replace=lambda new: reports.append(compare_kbs(old.path, new, changes)),
+            before_replace=compare,
         )
     return report, reports[0]

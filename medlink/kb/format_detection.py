@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from medlink.errors import InputError
+from medlink.errors import InputError, MissingLibraryError
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
+from medlink.files.workbooks import is_workbook
 from medlink.kb.readers import formats
 from medlink.kb.readers.common import missing_files_error
 from medlink.kb.readers.descriptions import Description, builtin_descriptions
@@ -94,13 +95,17 @@ def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
                 # all SNOMED CT files below a folder are read as one release
                 detected[kind, top if kind == "rf2" else file.parent] = None
     folders = {folder for kind, folder in detected if kind != "rf2"}
+    has_release = bool(detected)
     unknown = []
     for file in below:
         if ("rf2", top) in detected and re.match(r"x?(sct2|der2)_", file.name):
             continue
+        if has_release and is_workbook(file):
+            unknown.append(file)  # documents of the release, slow to open
+            continue
         try:
             detected[_format_of(file, file), file] = None
-        except InputError:
+        except (InputError, MissingLibraryError):
             # a release also has files that are not read
             if file.parent not in folders:
                 unknown.append(file)

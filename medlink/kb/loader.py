@@ -193,7 +193,7 @@ class Loader(RecordStager):
                 skipped[number][reason] += read[number] - known_rows
                 self.first_skipped[number, reason] = self._first_unknown(staged, ends, number)
             if known_rows > final:
-                skipped[number][f"{label} given more than once"] += known_rows - final
+                skipped[number][f"{label} repeated, kept once"] += known_rows - final
 
     def _move_one(
         self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
@@ -306,7 +306,7 @@ def _deduplicate(
         for concept_id, _, key, text, normal, kind, source_id in named:
             number = key >> INPUT & 0xFF
             if (text, source_id) in seen:
-                skipped[number]["name given more than once"] += 1
+                skipped[number]["name repeated, kept once"] += 1
                 continue
             seen.add((text, source_id))
             if not key >> UNFLAGGED and (unique or old):

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem, pluralize
+from medlink.files.problems import Problem, pluralize
 from medlink.records import Source
+
+KEPT_ONCE = "repeated, kept once"
+"""End of the reasons that are no loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class InputReport:
         first: the first skipped record by reason, with file and line, where known.
         problems: the first bad rows.
         notes: remarks for the user.
+        remedy: how to read the lines that cannot be decoded, if there are any.
     """
 
     format: str
@@ -71,19 +75,20 @@ class InputReport:
     first: dict[str, str]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    remedy: str = ""
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
         yield f"{self.format} {self.path}: {pluralize(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             first = f" (the first: {self.first[reason]})" if reason in self.first else ""
-            yield f"  left out: {count:,} {reason}{first}"
+            yield f"  {'' if reason.endswith(KEPT_ONCE) else 'left out: '}{count:,} {reason}{first}"
         for kind, count in self.bad.items():
             yield f"  bad rows: {count:,} {kind}"
         for problem in self.problems:
             yield f"    {problem}"
-        if BAD_BYTES in self.bad:
-            yield f"  remedy: {UTF8_REMEDY}"
+        if self.remedy:
+            yield f"  remedy: {self.remedy}"
         for note in self.notes:
             yield f"  note: {note}"
 

@@ -16,7 +16,7 @@ from medlink.records import RETIREMENTS, Retired
 if TYPE_CHECKING:
     from medlink.kb.store import KnowledgeBase
 
-LOADED, TWICE = "retirement of a concept that is loaded", "retirement given more than once"
+LOADED, TWICE = "retirement of a concept that is loaded", "retirement repeated, kept once"
 """Reasons for skipping a row."""
 _UNCERTAINTY = {kind: rank for rank, kind in enumerate(RETIREMENTS)}
 

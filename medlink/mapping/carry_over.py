@@ -56,7 +56,8 @@ class EarlierMaps:
         if maps is None:
             return CarryResult(NEW)
         self._seen.add(source.code)
-        same = [earlier for earlier in maps if earlier.source.name == source.name]
+        # a code without a description is its own description, as on the page of a review
+        same = [earlier for earlier in maps if (earlier.source.name or source.code) == (source.name or source.code)]
         before = (same or maps)[0]
         if not before.decided:
             return CarryResult(UNDECIDED, "nobody had decided", before)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from medlink.records import NIL, Candidate, Status
+from medlink.records import NIL, Candidate, Qualifiers, Status
 
 APPROVED, UNCHECKED, AUTO_MAPPED, AUTO_MAPPED_TO_1, INVALID_TARGET, FLAGGED, IGNORED = (
     "APPROVED", "UNCHECKED", "AUTO_MAPPED", "AUTO_MAPPED_TO_1", "INVALID_TARGET", "FLAGGED", "IGNORED",
@@ -69,6 +69,7 @@ class CodeMapping:
         candidates: ranked concepts, best first.
         evidence: reasons for the first candidate.
         change: the result for the map of an earlier release.
+        qualifiers: what the description says of the finding, such as history or suspicion; ``None`` for nothing.
     """
 
     source: SourceCode
@@ -84,6 +85,7 @@ class CodeMapping:
     candidates: tuple[Candidate, ...] = ()
     evidence: str = ""
     change: str = ""
+    qualifiers: Qualifiers | None = None
 
     @property
     def decided(self) -> bool:

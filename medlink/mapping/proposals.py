@@ -33,6 +33,7 @@ from medlink.mapping.descriptions import ParsedDescription, parse_description, s
 from medlink.mapping.domains import SAMPLE, Priors, estimate_priors, priors_of
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.options import MapOptions
+from medlink.mapping.qualifiers import describe_finding
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.routes import codes_of_route
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
@@ -198,6 +199,13 @@ class Mapper:
                 evidence=decision.evidence,
             ))  # fmt: skip
         return mappings
+
+    def qualify(self, mapping: CodeMapping) -> CodeMapping:
+        """Add what the description says of the finding."""
+        source, target = mapping.source, mapping.target
+        name = mapping.candidates[0].name if mapping.candidates else target.name if target else ""
+        text = parse_description(source.name).text
+        return replace(mapping, qualifiers=describe_finding(text, name, source.language or self.options.language or ""))
 
     def _parse(self, code: SourceCode) -> _ParsedCode:
         description = parse_description(code.name)

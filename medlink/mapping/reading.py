@@ -1,4 +1,4 @@
-"""Read lists of codes: tables, save files of Usagi, and ``source_to_concept_map`` of OMOP."""
+"""Read lists of codes: tables, save files of Usagi, ``source_to_concept_map`` of OMOP, and decisions of a review."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import SWALLOWED_BY_QUOTE, Table, describe_header, open_table
+from medlink.files.tables import TITLE, Table, describe_header, open_table, usual_titles
+from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
     APPROVED,
     EQUIVALENCES,
+    IGNORED,
     KINDS,
     MAPS_TO,
     STATUSES,
     UNCHECKED,
+    UNMATCHED,
     UNREVIEWED,
     CodeMapping,
     SourceCode,
@@ -45,20 +48,15 @@ OMOP = (
     "target_vocabulary_id", "valid_start_date", "valid_end_date", "invalid_reason",
 )  # fmt: skip
 """The columns of ``source_to_concept_map``."""
-_USUAL = {
-    "code": ("code", "sourcecode", "source_code", "id"),
-    "name": ("name", "description", "sourcename", "source_code_description", "term", "text"),
-    "frequency": ("frequency", "count", "sourcefrequency"),
-    "unit": ("unit", "units"),
-    "language": ("language",),
-}
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
+_DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
 """Kinds of target of older versions of Usagi."""
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
 _TWICE = "the same code and name again: frequencies are added"
+_BESIDE = "targets that nobody decided, beside a decision about their code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +73,45 @@ class CodeList:
 
 
 def read_codes(
-    path: str | Path, targets: Targets, *, columns: Columns | None = None, encoding: str = "utf-8"
+    path: str | Path,
+    targets: Targets,
+    *,
+    columns: Columns | None = None,
+    encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
 ) -> CodeList:
     """Read a list of codes: CSV or TSV with a header.
 
-    From a file with the columns of Usagi or of ``source_to_concept_map``, reads the targets too. A bad row in it is an
-    error: a lost decision is worse than a file to mend. In other lists, leaves out bad rows and reports them. Unquotes
-    cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an apostrophe. Merges rows with the same
-    code, name, unit and language.
+    From a file with the columns of Usagi or of ``source_to_concept_map``, and from decisions of a review, reads the
+    targets too. A bad row in it is an error: a lost decision is worse than a file to mend. In other lists, leaves out
+    bad rows and reports them. Unquotes cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an
+    apostrophe. Merges rows with the same code, name, unit and language.
 
     Args:
         path: the file, plain or ``.gz``.
         targets: parses the ids of concepts.
         columns: names of columns, by default the usual names.
         encoding: that of the file.
+        max_bad_share: share of rows that may be left out.
 
     Raises:
-        InputError: the file cannot be read, has no usable row, lacks a column or has it twice, or has a bad map.
+        InputError: the file cannot be read, has no usable row or too many bad ones, lacks a column or has it twice, or
+            has a bad map.
         ConfigError: the encoding is unknown.
     """
-    problems = Problems(1.0, adjustable=False)
+    problems = Problems(1.0, max_odd_rows=0)
     table = open_table(LineFile(path, problems, encoding=encoding, allow_empty=True))
     strict = True
     if all(column in table.header for column in _NEEDED):
         rows = _read_usagi(table, targets)
     elif all(column in table.header for column in ("source_code", "target_concept_id")):
         rows = _read_omop(table, targets)
+    elif table.has_columns(COLUMNS):
+        rows = _read_decisions(table, targets)
     else:
+        if "sourcecode" in table.header and columns in (None, Columns()) and _DECIDED_COLUMNS & set(table.header):
+            remedy = "keep the column, or name the column of the codes of a new list with code_column=..."
+            raise table.error("has columns of Usagi without mappingStatus, which holds the decisions", remedy)
         rows, strict = _read_list(table, columns or Columns()), False
     maps, seen = list[CodeMapping](), dict[tuple[str, str, str, str], int]()
     for row_map in rows:
@@ -110,17 +120,25 @@ def read_codes(
         row = seen.setdefault(key, len(maps))
         if row == len(maps):
             maps.append(row_map)
-        elif row_map.targets or row_map.decided:
-            maps[row] = replace(maps[row], targets=(*maps[row].targets, *row_map.targets))
+        elif strict and (row_map.targets or row_map.decided or maps[row].decided):
+            merged = _merge_rows(maps[row], row_map)
+            if merged is None:
+                table.lines.bad_row("decided otherwise in an earlier row of the code", table.lines.rows)
+            else:
+                problems.skipped[_BESIDE] += maps[row].decided != row_map.decided
+                maps[row] = merged
         else:
             problems.skipped[_TWICE] += 1
             if source.frequency is not None:
                 total = (maps[row].source.frequency or 0) + source.frequency
                 maps[row] = replace(maps[row], source=replace(maps[row].source, frequency=total))
-    _check_problems(table, problems, strict)
+    if strict:
+        _check_maps(table, problems)
     if not maps:
-        remedy = "give a header, and one code in each row below it"
+        remedy = problems.encoding_remedy or "give a header, and one code in each row below it"
         raise InputError("no usable row", path=table.lines.path, remedy=remedy)
+    problems.max_bad_share = max_bad_share
+    problems.check_bad_share(table.lines.path, table.lines.rows - table.lines.lines_without_row)
     names = Counter(mapping.source.code for mapping in maps)
     several = sum(count > 1 for count in names.values())
     notes = [*problems.summary_lines(), *problems.notes]
@@ -130,13 +148,20 @@ def read_codes(
     return CodeList(tuple(maps), tuple(name for name, _ in added), tuple(notes))
 
 
-def _check_problems(table: Table, problems: Problems, strict: bool) -> None:
-    bad = problems.bad if strict else {SWALLOWED_BY_QUOTE: problems.bad[SWALLOWED_BY_QUOTE]}
-    for kind, count in sorted(bad.items()):
-        if count:
-            line = problems.lines[kind][0]
-            remedy = "mend the row, or delete it" if strict else "mend the quote, or give the table as TSV"
-            raise InputError(f"{kind} ({count:,} rows)", path=table.lines.path, line=line, remedy=remedy)
+def _merge_rows(first: CodeMapping, second: CodeMapping) -> CodeMapping | None:
+    """Join two rows of a code: the targets of equal decisions, else the decided row; ``None`` if both are decided."""
+    if first.decided and second.decided and (first.status, first.equivalence) != (second.status, second.equivalence):
+        return None
+    if first.decided != second.decided:
+        return first if first.decided else second
+    return replace(first, targets=tuple(dict.fromkeys((*first.targets, *second.targets))))
+
+
+def _check_maps(table: Table, problems: Problems) -> None:
+    for kind in sorted(problems.bad)[:1]:
+        remedy = problems.encoding_remedy or "mend the row, or delete it"
+        message, line = f"{kind} ({problems.bad[kind]:,} rows)", problems.lines[kind][0]
+        raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
 
 
 def clean_cell(text: str) -> str:
@@ -150,15 +175,16 @@ def clean_cell(text: str) -> str:
 
 
 def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
-    code, name = (_find_column(table, getattr(columns, kind), kind) for kind in ("code", "name"))
+    code, name = (table.find_column(kind, getattr(columns, kind)) for kind in ("code", "name"))
     if code is None or name is None:
         missing = "code" if code is None else "name"
         raise table.error(
-            f"no column {' or '.join(_USUAL[missing])}; found {describe_header(table.first)}",
-            f"name the column of the {missing}s",
+            f"no column {', '.join(usual_titles(missing)[:3])} or the like; found "
+            f"{describe_header(table.first, pattern=TITLE)}",
+            f"name the column of the {missing}s with {missing}_column=...",
         )
     frequency, unit, language = (
-        _find_column(table, getattr(columns, kind), kind) for kind in ("frequency", "unit", "language")
+        table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language")
     )
     taken = {code, name, frequency, unit, language}
     places = [place for place in range(len(table.first)) if place not in taken]
@@ -167,7 +193,9 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
     for line, row in table.rows:
         cells = [clean_cell(text) for text in row]
         tag = language_tag(cells[language]) if language is not None and cells[language] else ""
-        if not cells[code]:
+        if not any(cells):
+            table.lines.lines_without_row += 1
+        elif not cells[code]:
             table.lines.bad_row("no code", line)
         elif len(cells[name]) > MAX_DESCRIPTION:
             table.lines.bad_row(f"a description of more than {MAX_DESCRIPTION:,} characters", line)
@@ -194,13 +222,6 @@ def _unique_titles(given: Iterable[str]) -> list[str]:
         counts[title] += 1
         titles.append(title if counts[title] == 1 else f"{title} {counts[title]}")
     return titles
-
-
-def _find_column(table: Table, wanted: str | None, kind: str) -> int | None:
-    if wanted is not None:
-        return table.column_indices([wanted.strip()])[0]
-    name = next((title for title in _USUAL[kind] if title in table.header), None)
-    return None if name is None else table.column_indices([name])[0]
 
 
 def _parse_frequency(text: str) -> int | None:
@@ -288,9 +309,27 @@ def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
             table.lines.problems.skipped["map that is no longer valid"] += 1
         else:
             concept_id = targets.parse_id(cells[target])
-            mapped = (Target(concept_id, ""),) if concept_id else ()
+            mapped = (targets.decided(concept_id),) if concept_id else ()
             source = SourceCode(cells[code], cells[name] if name is not None else "")
             yield CodeMapping(source, mapped, status=APPROVED if mapped else UNCHECKED)
+
+
+def _read_decisions(table: Table, targets: Targets) -> Iterator[CodeMapping]:
+    """Read the decisions of a review about codes; a review does not decide the equivalence."""
+    count = 0
+    for row in iter_decisions(table.lines.path):
+        if row.kind != CODE:
+            table.lines.problems.skipped[f"decision about a {row.kind or 'term'}"] += 1
+            continue
+        count += 1
+        source = SourceCode(row.item, "" if row.term == row.item else row.term, language=row.language)
+        if row.decision == ACCEPT:
+            yield CodeMapping(source, (targets.decided(row.concept_id),), status=APPROVED)
+        else:
+            yield CodeMapping(source, status=IGNORED, equivalence=UNMATCHED if row.decision == NONE else UNREVIEWED)
+    if not count:
+        remedy = "give the decisions of a review of codes"
+        raise InputError("has no decision about a code", path=table.lines.path, remedy=remedy)
 
 
 def _parse_score(text: str) -> float | None:

@@ -10,23 +10,37 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from medlink.files.atomic import atomic_text_writer, check_output_paths, standard_output
+from medlink.errors import ConfigError
+from medlink.files.atomic import check_output_paths, format_of_ending, rows_format, standard_output
 from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
+from medlink.files.workbooks import is_workbook, table_writer
 from medlink.index import Bundle
-from medlink.mapping.carry_over import GONE, KEPT, RESULTS, CarryResult, EarlierMaps, annotate_proposal, keep_map
+from medlink.mapping.carry_over import (
+    GONE,
+    KEPT,
+    RESULTS,
+    SOURCE,
+    CarryResult,
+    EarlierMaps,
+    annotate_proposal,
+    keep_map,
+)
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
 from medlink.mapping.targets import Targets
-from medlink.mapping.writers import WRITERS, WriterContext, clean_text
+from medlink.mapping.writers import NUMBERS, WRITERS, WriterContext, clean_text
 from medlink.records import AMBIGUOUS, LINKED
 
 _BATCH = 1_000
+_SHAPES_BY_ENDING = {
+    ".csv": "usagi", ".xlsx": "usagi", ".jsonl": "jsonl", ".sssom.tsv": "sssom", ".sssom": "sssom",
+}  # fmt: skip
 CHANGES = (
     "result", "reason", "code", "name", "frequency", "before_status", "before_concept_id", "before_concept_name",
     "concept_id", "concept_name", "score",
@@ -105,6 +119,7 @@ def map_codes(
     changes: str | Path | None = None,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    max_bad_share: float = 0.01,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> MapReport:
@@ -115,13 +130,15 @@ def map_codes(
 
     Args:
         bundle: an opened bundle, or its folder.
-        codes: a table with a header, Usagi's save file, or a ``source_to_concept_map``.
+        codes: a table with a header, Usagi's save file, a ``source_to_concept_map``, or decisions of a review.
         out: file to write atomically; ``None`` for standard output.
-        shape: format of the maps; by default detected by the ending of ``out``, else Usagi's.
-        before: maps of an earlier release, whose decisions stay if they still hold.
-        changes: file for the results of these maps: JSON lines if it ends in ``.jsonl``, else TSV.
+        shape: format of the maps; by default that of the ending of ``out``, Usagi's without one. Usagi's and OMOP's
+            tables become a workbook in a file ``.xlsx``.
+        before: maps of an earlier release, or the decisions of a review; what they decided stays if it still holds.
+        changes: file for the results of these maps: ``.tsv``, ``.jsonl`` or ``.xlsx``.
         columns: names of the columns; see :func:`~medlink.mapping.reading.read_codes`.
         encoding: that of ``codes``.
+        max_bad_share: share of the rows of ``codes`` that may be unusable.
         progress: called with the number of codes done and their total.
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
@@ -133,23 +150,32 @@ def map_codes(
     folder = bundle.folder if isinstance(bundle, Bundle) else Path(bundle)
     read = [path for path in (codes, before, folder) if path is not None]
     check_output_paths({"the output": out, "the table of changes": changes}, read)
+    shape = _detect_shape(out, shape)
+    changes_format = "" if changes is None else "tsv" if is_workbook(changes) else rows_format(changes)
     mapper = Mapper(bundle, **options)
-    listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding)
+    listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
     earlier = None if before is None else read_codes(before, mapper.targets)
     carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
     in_order = sorted(listed.maps, key=lambda mapping: -(mapping.source.frequency or 0))
     work = [_WorkItem.of(mapping, carry) for mapping in in_order]
+    if contradictions := sum(item.contradicts for item in work):
+        verb = "decision of the list differs" if contradictions == 1 else "decisions of the list differ"
+        report.notes.append(f"{contradictions:,} {verb} from the earlier one: that of the list stays")
     context = WriterContext(mapper.targets, mapper.options, listed.added, carry is not None, _set_id(mapper, listed))
     results = Counter[str]()
     with ExitStack() as stack:
         table = (
             None
             if changes is None
-            else _ChangeTable(stack.enter_context(atomic_text_writer(changes)), changes, mapper.targets)
+            else _ChangeTable(
+                stack.enter_context(table_writer(changes, delimiter="\t", numbers=("frequency", "score"))),
+                mapper.targets,
+                is_json=changes_format == "jsonl",
+            )
         )
         opened: AbstractContextManager[TextIO] = (
-            standard_output("name a file") if out is None else atomic_text_writer(out)
+            standard_output("name a file") if out is None else table_writer(out, numbers=NUMBERS)
         )
 
         def maps() -> Iterator[CodeMapping]:
@@ -160,7 +186,7 @@ def map_codes(
                         table.write(now, row.carried)
                 yield now
 
-        WRITERS[shape or _detect_shape(out)](stack.enter_context(opened), context, maps())
+        WRITERS[shape](stack.enter_context(opened), context, maps())
         for gone in () if carry is None else carry.iter_gone():
             results[GONE] += 1
             if table is not None:
@@ -177,11 +203,15 @@ class _WorkItem:
 
     map: CodeMapping
     carried: CarryResult | None = None
+    contradicts: bool = False
 
     @classmethod
     def of(cls, mapping: CodeMapping, carry: EarlierMaps | None) -> _WorkItem:
         carried = None if carry is None else carry.carry_over(mapping.source)
-        return cls(mapping, None if mapping.decided else carried)
+        if not mapping.decided:
+            return cls(mapping, carried)
+        before = None if carried is None or carried.result == SOURCE else carried.before
+        return cls(mapping, None, before is not None and before.decided and _decision(before) != _decision(mapping))
 
     @property
     def holds(self) -> bool:
@@ -198,6 +228,10 @@ class _WorkItem:
         return proposal if self.carried is None else annotate_proposal(self.carried, proposal)
 
 
+def _decision(mapping: CodeMapping) -> tuple[str, set[str]]:
+    return mapping.status, {target.concept_id for target in mapping.targets}
+
+
 def _maps(
     mapper: Mapper, rows: Sequence[_WorkItem], report: MapReport, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[CodeMapping, _WorkItem]]:
@@ -206,7 +240,7 @@ def _maps(
         part = rows[start : start + _BATCH]
         proposals = iter(mapper.propose([row.map.source for row in part if not row.holds]))
         for row in part:
-            now = row.keep() if row.holds else row.propose(next(proposals))
+            now = mapper.qualify(row.keep() if row.holds else row.propose(next(proposals)))
             if row.holds:
                 report.kept += 1
                 report.missing += any(target.concept_id not in mapper.bundle.kb for target in now.targets)
@@ -217,9 +251,12 @@ def _maps(
             progress(start + len(part), len(rows))
 
 
-def _detect_shape(out: str | Path | None) -> Shape:
-    name = "" if out is None else Path(out).name.lower()
-    return "jsonl" if name.endswith(".jsonl") else "sssom" if name.endswith((".sssom.tsv", ".sssom")) else "usagi"
+def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
+    if out is not None and is_workbook(out) and shape in ("sssom", "jsonl"):
+        raise ConfigError(f"a workbook cannot hold {shape}", path=out, remedy="name another file, or another format")
+    if out is None or shape is not None:
+        return shape or "usagi"
+    return cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "usagi"))
 
 
 def _set_id(mapper: Mapper, listed: CodeList) -> str:
@@ -234,8 +271,8 @@ def _set_id(mapper: Mapper, listed: CodeList) -> str:
 class _ChangeTable:
     """Writes the results for maps of an earlier release."""
 
-    def __init__(self, file: TextIO, path: str | Path, targets: Targets) -> None:
-        self._file, self._targets, self._is_json = file, targets, Path(path).suffix == ".jsonl"
+    def __init__(self, file: TextIO, targets: Targets, *, is_json: bool) -> None:
+        self._file, self._targets, self._is_json = file, targets, is_json
         self._table = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
         if not self._is_json:
             self._table.writerow(CHANGES)

@@ -60,6 +60,12 @@ class Targets:
         origin = ("medlink" if self._day else "", self._day)
         return [Target(item, names.get(item, item), self.domain(item), kind, *origin) for item in ids]
 
+    def decided(self, concept_id: str) -> Target:
+        """Make the target of a decision that has the id alone, with today's name."""
+        return Target(
+            concept_id, self._kb.preferred_names([concept_id], "en").get(concept_id, ""), self.domain(concept_id)
+        )
+
     def domain(self, concept_id: str) -> str:
         """Return the first semantic type of a concept, which for OMOP is its domain."""
         types = self._kb.semantic_types(concept_id)

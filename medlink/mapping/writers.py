@@ -33,6 +33,8 @@ SSSOM = (
     "subject_source", "object_source", "confidence", "reviewer_label", "comment",
 )  # fmt: skip
 """Columns of SSSOM."""
+NUMBERS = ("sourceFrequency", "matchScore", "statusSetOn", "createdOn")
+"""Columns of Usagi that are numbers in a workbook."""
 BETWEEN = " | "
 """Separator of candidates in a cell of Usagi's file."""
 _SOURCE = 4  # columns of the code in Usagi's file, which precede added ones
@@ -83,7 +85,7 @@ class WriterContext:
 
 def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
     """Write a row for each target, or for a code without targets, with further columns of medlink."""
-    own = ["status", "evidence", "candidates", *(["change"] if context.carried else [])]
+    own = ["status", "evidence", "candidates", "qualifiers", *(["change"] if context.carried else [])]
     titles = [*context.added, *(f"{MEDLINK_PREFIX}{title}" for title in own)]
     table, written = csv.writer(file, lineterminator="\n"), context.targets.format_id
     further = [clean_text(f"{ADD_INFO}{title}") for title in ("unit", "language", *titles)]
@@ -92,7 +94,8 @@ def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
         source, added = mapping.source, dict(mapping.source.added)
         ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in mapping.candidates)
         link = mapping.link if mapping.candidates or not mapping.decided else ""
-        extra = [link, mapping.evidence, ranked, *([mapping.change] if context.carried else [])]
+        said = ", ".join(mapping.qualifiers.unusual) if mapping.qualifiers else ""
+        extra = [link, mapping.evidence, ranked, said, *([mapping.change] if context.carried else [])]
         frequency = str(-1 if source.frequency is None else source.frequency)
         first = [clean_text(source.code), clean_text(source.name), frequency, ";".join(source.assigned)]
         first += map(
@@ -164,6 +167,9 @@ def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
             "score": mapping.score,
             "status": LINKED if target and mapping.decided else mapping.link,
             "candidates": [candidate.to_dict() for candidate in mapping.candidates],
+            "presence": mapping.qualifiers and mapping.qualifiers.presence,
+            "temporality": mapping.qualifiers and mapping.qualifiers.temporality,
+            "experiencer": mapping.qualifiers and mapping.qualifiers.experiencer,
             "unit": source.unit,
             "targets": [{"concept_id": t.concept_id, "name": t.name, "kind": t.kind} for t in mapping.targets],
             "mapping_status": mapping.status,

@@ -37,6 +37,7 @@ class MarianTranslator:
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
         with needs_extra("translate", "a translator"):
+            import sentencepiece  # noqa: F401 # its tokenizer needs it
             from transformers import AutoTokenizer, MarianMTModel
 
         self._folder = Path(folder)
@@ -45,7 +46,7 @@ class MarianTranslator:
             # never a pickle
             model: Any = MarianMTModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
         except Exception as error:  # the library raises many kinds of errors
-            remedy = "name a folder with config.json, model.safetensors and a tokenizer; [translate] may be missing"
+            remedy = "name a folder with config.json, model.safetensors and a tokenizer"
             detail = " ".join(str(error).split()).rstrip(".")
             raise EncoderError(f"no Marian model could be loaded: {detail}", path=folder, remedy=remedy) from error
         self._model = model.to(device or "cpu").eval()

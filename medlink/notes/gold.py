@@ -101,8 +101,8 @@ def read_brat(lines: LineFile) -> Iterator[AnnotatedNote]:
     A mention (``T``) has the concept of its normalisation (``N1 Reference T1 HPO:HP:0001945``), else of a one-word note
     (``#1 AnnotatorNotes T1 HP:0001945``). Attributes, relations and events are ignored.
 
-    A line end of two characters may count as one or as two; the words of the mentions determine which. A mention whose
-    words are not at its offsets is a bad row.
+    A line end of two characters may count as one or as two, and a mark U+FEFF at the beginning as one or as none; the
+    words of the mentions determine which. A mention whose words are not at its offsets is a bad row.
     """
     mentions: dict[str, tuple[int, list[Span], str]] = {}
     concepts: dict[bool, defaultdict[str, list[str]]] = {True: defaultdict(list), False: defaultdict(list)}
@@ -122,15 +122,17 @@ def read_brat(lines: LineFile) -> Iterator[AnnotatedNote]:
             lines.bad_row("not a line of brat standoff", number)
     text = _text(lines)
     plain = text.replace("\r\n", "\n")
+    # a note may begin with U+FEFF, which the reader takes for a byte order mark
+    versions = [text, plain, f"\ufeff{text}", f"\ufeff{plain}"]
     # brat writes a blank for a line end, and between pieces
     fits = [
         [_covered_words(version, pieces) == words.split() for _, pieces, words in mentions.values()]
-        for version in (text, plain)
+        for version in versions
     ]
-    if sum(fits[1]) > sum(fits[0]):
-        text = plain
+    best = max(range(len(versions)), key=lambda at: sum(fits[at]))
+    text = versions[best]
     annotations = []
-    for (name, (number, pieces, _)), fit in zip(mentions.items(), max(fits, key=sum), strict=True):
+    for (name, (number, pieces, _)), fit in zip(mentions.items(), fits[best], strict=True):
         if fit:
             ids = concepts[True][name] or concepts[False][name]
             merged = _merge_pieces(text, sorted(pieces))

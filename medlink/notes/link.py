@@ -23,6 +23,7 @@ from medlink.kb.systems import system_by_name
 from medlink.language.tags import base
 from medlink.notes.database import SqlNotes, database_file, is_database_address
 from medlink.notes.language import describe_missing
+from medlink.notes.note_ids import ids_of_table, number_as_id
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
 from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
@@ -100,8 +101,8 @@ def link_notes(
         ConfigError: an option or the encoding is unknown or out of range, or the output cannot be written or resumed.
         BundleError: the bundle cannot be opened.
     """
-    source = NoteSource(inputs, fields or Fields(), resolve_encoding(encoding))
     output = OutputOptions(**{name: options.pop(name) for name in OutputOptions.model_fields if name in options})
+    source = NoteSource(inputs, fields or Fields(), resolve_encoding(encoding), output)
     pipeline = NotePipeline(bundle, **options)
     sink = create_writer(out, output) if out is None or isinstance(out, str | Path) else out
     failed = None if failures is None else Failures(failures)
@@ -130,12 +131,12 @@ def link_notes(
                     report.problems.append(problem)
                     if failed is not None:
                         failed.add(done, problem)
-            if done - committed >= _COMMIT:
+            # while every note failed there is nothing to resume
+            if done - committed >= _COMMIT and len(report.problems) < done:
                 commit(done)
                 committed = done
             if progress is not None:
                 progress(done, source.expected())
-        commit(done)
         report.duplicate_ids, report.first_duplicate = source.duplicate_ids, source.first_duplicate
         if done and len(report.problems) == done:
             if failed is not None:
@@ -143,6 +144,7 @@ def link_notes(
             first = report.problems[0]
             message = f"no note could be read; the first: {first.problem}"
             raise InputError(message, path=first.location or first.note_id, remedy=first.remedy)
+        commit(done)
     warnings = (*_result_warnings(pipeline, report), *source.warnings(), *pipeline.ranker_warnings())
     for sentence in (*warnings, *getattr(sink, "remarks", ())):
         on_message(sentence)
@@ -218,8 +220,11 @@ class NoteSource:
         duplicate_ids, first_duplicate: number of notes so far that repeat an id, and the first of them, without text.
     """
 
-    def __init__(self, inputs: Inputs, fields: Fields, encoding: str) -> None:
-        self.fields, self.encoding = fields, encoding
+    def __init__(self, inputs: Inputs, fields: Fields, encoding: str, output: OutputOptions) -> None:
+        self.fields, self.encoding, self._ids = fields, encoding, output.ids
+        self._rename: Callable[[Note], Note] = number_as_id if output.format == "note_nlp" else lambda note: note
+        if output.ids is not None:
+            self._rename = ids_of_table(output.ids)
         self.paths: list[str] = []
         self.left_out: Counter[str] = Counter()
         self.duplicate_ids = self.skipped = 0
@@ -276,7 +281,8 @@ class NoteSource:
         if self._table is not None:
             file = database_file(self._table.address)
             return [] if file is None else [file]
-        read: list[str | int | Path] = [path for path in (*self._named, *self.paths) if path != STANDARD_INPUT]
+        own = [] if self._ids is None else [self._ids]
+        read: list[str | int | Path] = [path for path in (*self._named, *self.paths, *own) if path != STANDARD_INPUT]
         if STANDARD_INPUT in self.paths:
             with suppress(OSError, AttributeError):  # closed, or not a file of the system
                 read.append(sys.stdin.fileno())
@@ -291,7 +297,8 @@ class NoteSource:
             state = self._table.state(self.fields)
             self._size = state["rows"]
             return state
-        statuses = [(path, Path(path).stat()) for path in self.paths if path != STANDARD_INPUT]
+        own = [] if self._ids is None else [self._ids]
+        statuses = [(path, Path(path).stat()) for path in (*self.paths, *own) if path != STANDARD_INPUT]
         return [(path, status.st_size, status.st_mtime_ns) for path, status in statuses]
 
     def _all(self, skip: int) -> Iterator[Note]:
@@ -302,7 +309,7 @@ class NoteSource:
         elif self._notes is not None:
             yield from self._notes
         else:
-            yield from read_notes(self.paths, self.fields, self.encoding, self._add_read)
+            yield from map(self._rename, read_notes(self.paths, self.fields, self.encoding, self._add_read))
 
     def _add_read(self, size: int) -> None:
         self._read += size

@@ -48,13 +48,21 @@ class OutputOptions(Settings):
     """
 
     format: Annotated[
-        Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet"] | None,
-        Field(description="Format of the output  [default: by its ending, else jsonl]"),
+        Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet", "text"] | None,
+        Field(description="Format of the output  [default: by its ending, else jsonl; text on a terminal]"),
     ] = None
     date: Annotated[
         str | None,
         AfterValidator(parse_date),
         Field(description="Day of the run for the rows of note_nlp, such as 2026-11-30."),
+    ] = None
+    ids: Annotated[
+        str | None,
+        AfterValidator(lambda given: check_path("ids", given)),
+        Field(
+            description="Table with the columns name and note_id: the ids of notes that are text files  "
+            "[default: their paths; for note_nlp the number that is the name of the file]"
+        ),
     ] = None
     out_table: Annotated[
         str | None, Field(description="Table of the output in a database  [default: links; note_nlp for that format]")

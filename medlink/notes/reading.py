@@ -21,14 +21,14 @@ from typing import Any, BinaryIO
 
 from medlink.errors import InputError, needs_extra
 from medlink.files.json import parse_json
-from medlink.files.problems import Problems, pluralize
+from medlink.files.problems import Problems, likely_encoding, pluralize
 from medlink.files.streams import LineFile, resolve_encoding, standard_input
 from medlink.files.tables import describe_header
 
 STANDARD_INPUT = "-"
 LONGEST = 1 << 28
 """Bytes of the longest line, and characters of the longest cell: room for the longest note, fully escaped."""
-_SEPARATORS = "\t,;"
+_SEPARATORS = "\t,;|"
 _NAMED_SEPARATOR = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')  # a first line for Excel
 _ROWS = 256  # of Parquet in memory
 _BUFFER = 1 << 20
@@ -69,6 +69,8 @@ class NoteFile(LineFile):
     ``given`` is the path as the user gave it, and ``encoding`` is the encoding of the blocks.
     """
 
+    reads_workbooks = False
+
     def __init__(self, given: str, encoding: str, progress: Progress | None, stream: BinaryIO | None) -> None:
         problems = Problems(1, progress)
         super().__init__(given, problems, stream=stream, encoding=encoding, allow_empty=True, max_line_bytes=LONGEST)
@@ -101,7 +103,7 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
 
 def _field_remedy(option: str) -> str:
     field = "note_id" if option == "id" else option
-    return f"name the field of the {option} with --{option}-field, in Python with Fields({field}=...)"
+    return f"name the field of the {option} with {option}_field=..., in Python with Fields({field}=...)"
 
 
 def _is_missing(value: object) -> bool:
@@ -116,8 +118,8 @@ def _missing_column(name: str, found: str) -> InputError:
 def _describe_decoding(error: BaseException | None) -> tuple[str, str | None]:
     if not isinstance(error, UnicodeDecodeError):
         return "", None
-    problem = f"not {error.encoding.upper()} at byte {error.start}, see encoding=..."
-    return problem, "name the encoding of all notes, such as latin-1, or convert them"
+    remedy = f'name the encoding of all notes, probably encoding="{likely_encoding(error.object)}", or convert them'
+    return f"not {error.encoding.upper()} at byte {error.start}", remedy
 
 
 def _read_text(file: NoteFile, fields: Fields) -> Iterator[Note]:
@@ -200,7 +202,8 @@ def _parse_cells(cells: list[str], header: list[str], location: str, fields: Fie
         try:
             (row.get(name) or "").encode()
         except UnicodeEncodeError as error:
-            problem, remedy = _describe_decoding(UnicodeDecodeError(encoding, b"", error.start, error.end, ""))
+            cell = error.object.encode(encoding, "surrogateescape")
+            problem, remedy = _describe_decoding(UnicodeDecodeError(encoding, cell, error.start, error.end, ""))
             return Note(location, problem=f"the field {name!r} is {problem}", remedy=remedy)
     return parse_row(row, location, fields)
 

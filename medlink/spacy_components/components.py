@@ -23,9 +23,10 @@ from spacy.vocab import Vocab
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
-from medlink.language.tags import language_tag
+from medlink.language.tags import base, language_tag
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
+from medlink.notes.language import describe_missing
 from medlink.notes.learned import open_learned
 from medlink.notes.options import linker_options
 from medlink.notes.pipeline import LinkedMention
@@ -235,6 +236,8 @@ class BiolordLinker(Component):
         self.linker = Linker(self.bundle, **linker_options(self.options, self.language))
         finder = FinderOptions(abbreviations=self.options.abbreviations, qualifiers=self.options.qualifiers)
         self._reader = TextReader(self.bundle, self.language, finder, linker=self.linker)
+        if missing := "; ".join(describe_missing(base(self.language), self.bundle.index.languages)):
+            logger.warning("%s: language %r: %s", name, self.language, missing)
         _add_extension("kb_ents", _to_tuples)
         _add_extension("medlink", _to_lists)
 

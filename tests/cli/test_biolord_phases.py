@@ -156,7 +156,7 @@ def test_rows_left_out_are_reported(read: Callable[[TrainingData], Texts], terms
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"T:2\nT:\xff\n", r"ids\.txt:2: 1 of 2 rows cannot be used \(bad bytes: 1\).*Remedy: give the file"),
+        (b"T:2\nT:\xff\n", r"ids\.txt:2: 1 of 2 rows cannot be used \(not UTF-8: 1\).*Remedy: give the file"),
         (b"\n \n", r"ids\.txt: there is no id in it\. Remedy: give one id a line"),
     ],
 )

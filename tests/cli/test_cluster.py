@@ -79,7 +79,7 @@ def test_formats_inputs_and_outputs_agree(terms: Path, tmp_path: Path, monkeypat
     assert (part.read_text("utf-8"), Path("list").read_text("utf-8")) == (LIST, table)
     for is_terminal, text in ((True, groups), (False, table)):
         stdout = SimpleNamespace(isatty=lambda answer=is_terminal: answer, closed=False)
-        monkeypatch.setattr("medlink.cli.cluster.sys", SimpleNamespace(stdout=stdout))
+        monkeypatch.setattr("medlink.cli.output.sys", SimpleNamespace(stdout=stdout))
         assert run(part).stdout == text
         run(part, "-o", "list")
         assert Path("list").read_text("utf-8") == table
@@ -288,7 +288,7 @@ def test_an_error_while_writing_leaves_the_old_output(
 def test_no_term_of_the_list_is_in_a_message(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("term\tcount\nsecretterm\tx\nfever\t1\n", encoding="utf-8")
-    assert "secretterm" not in run(path).stderr
+    assert "secretterm" not in run(path, "--max-bad-share", "0.5").stderr
     path.write_text("secretterm\t3\nfever\t2\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
         run(path)

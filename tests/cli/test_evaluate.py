@@ -67,7 +67,11 @@ def test_a_command_prints_the_report_of_its_task(
         assert run(task, *paths, *words, "--format", "csv").stdout == report.csv() + "\n"
         assert json.loads(run(task, *paths, *words, "--format", "json").stdout) == json.loads(report.json())
     if out:
-        assert len(rows(tmp_path / "out.tsv")) == len(report.items)
+        written = rows(tmp_path / "out.tsv")
+        assert len(written) == len(report.items)
+        # rows of pairs and of triplets, each under its own columns
+        for row, item in zip(written, report.items, strict=True):
+            assert {name for name, cell in row.items() if cell} == {k for k, v in item.items() if v not in (None, "")}
         # no text of an item, which may come from a note
         assert not any(word in (tmp_path / "out.tsv").read_text("utf-8") for word in ("Hausbegriff", "pyrexia"))
 

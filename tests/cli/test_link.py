@@ -198,14 +198,14 @@ ZIPPED = (
             "a picture, and no text. Remedy: save its text as plain text in",
         ),
         ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", [], "is PDF or RTF, and no plain text. Remedy: save it as plain text in"),
-        ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field, "),
-        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field, "),
+        ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field."),
+        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field."),
         ("a.jsonl", b"Geheimnis\n", [], "not JSON. Remedy: give one JSON object a line, or name a text file NAME.txt."),
         (
             "a.txt",
             "Geheimnis, Müller".encode("latin-1"),
             [],
-            "see --encoding. Remedy: name the encoding",
+            "Remedy: name the encoding of all notes, probably --encoding cp1252, or convert them.",
         ),
         ("a.txt", b"fever", ["--resume"], "only a file can be resumed. Remedy: leave --resume out, or name a file."),
         ("a.txt", b"fever", ["--prefer", ""], "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
@@ -240,7 +240,7 @@ def test_notes_that_cannot_be_read_leave_the_others(link: Link, tmp_path: Path) 
     found = {Path(row["note"]).name for row in json_lines(result.stdout)}
     assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1", "g.jsonl:9", "12", "h\\udcff.txt"}
     assert "7 notes could not be read" in result.stderr
-    assert "a_latin.txt: not UTF-8 at byte 6, see --encoding" in result.stderr
+    assert "a_latin.txt: not UTF-8 at byte 6" in result.stderr
     assert "g.jsonl:2: not JSON" in result.stderr
     assert "  and 2 more" in result.stderr
     assert "  remedy: give one JSON object a line" in result.stderr
@@ -447,7 +447,7 @@ def test_outputs_that_would_lose_something(link: Link, demo_path: Path, notes: P
         (notes, more, "the output lies in a folder that is read"),
         (notes, tmp_path / "hard.jsonl", "the output is the input"),
         (more, tmp_path / "soft.jsonl", "the output is the input"),
-        (text, demo_path / "kb.sqlite", "the output lies in a folder that is read"),
+        (text, demo_path / "links.jsonl", "the output lies in a folder that is read"),
         (part, tmp_path / "list", "list.part: the unfinished output is the input"),
     ):
         with pytest.raises(ConfigError, match=message):

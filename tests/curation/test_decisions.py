@@ -101,7 +101,7 @@ def test_a_bad_file(tmp_path: Path) -> None:
     path = tmp_path / "d.tsv"
     for content, message in (
         (b"id\tname\nH:1\ta\n", r"d.tsv:1: .*column language"),
-        (HEADER.encode() + "H:1\tNiño\tes\tsynonym\t\taccept\n".encode("latin-1"), r"d.tsv:2: .*bad bytes"),
+        (HEADER.encode() + "H:1\tNiño\tes\tsynonym\t\taccept\n".encode("latin-1"), r"d.tsv:2: .*not UTF-8"),
         (b"id\t" + HEADER.encode(), r"d.tsv:1: .*column id"),
         (b"concept_id\t" + HEADER.encode(), r"d.tsv:1: .*concept_id"),
         (HEADER.encode() + b"A|b\tx\t\tsynonym\t\taccept\n", r"d.tsv:2: the id has"),

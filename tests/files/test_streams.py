@@ -13,7 +13,7 @@ import pytest
 
 from medlink.errors import ConfigError, InputError
 from medlink.files import streams
-from medlink.files.problems import UTF8_REMEDY, Problems
+from medlink.files.problems import Problems, encoding_remedy, likely_encoding
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_rows
 from medlink.kb import Input, build_kb
@@ -205,24 +205,36 @@ def test_binary_files(content: bytes, what: str, tmp_path: Path) -> None:
         assert what in str(error.value)
 
 
-def test_remedy_for_bad_bytes(tmp_path: Path) -> None:
-    names = ["Fieber", "Husten", "Schmerz", "Ödem", *("Übelkeit",) * 2]
+@pytest.mark.parametrize("encoding", ["cp1252", "cp850"])
+def test_a_loss_of_more_than_one_row_in_a_hundred_stops_and_names_the_encoding(tmp_path: Path, encoding: str) -> None:
+    names = [*("Fieber",) * 395, *("Übelkeit",) * 5]
+    remedy = f"give the file as UTF-8, for example: iconv -f {encoding.upper()} -t UTF-8 FILE"
+    assert encoding_remedy(encoding, is_option=False) == remedy
     table = tmp_path / "x.csv"
-    for share, more, stops in ((0.01, 5, True), (0.01, 0, False), (1.0, 5, False)):
-        rows = [f"X:{number},{name}" for number, name in enumerate(names + ["Ekzem ä"] * more)]
-        table.write_text("\n".join(["id,name", *rows, ""]), encoding="latin-1")
+    for kept, share, stops in ((40, 0.01, True), (395, 0.01, True), (395, 0.02, False), (40, 1.0, False)):
+        rows = [f"X:{number},{name}" for number, name in enumerate(names[-kept - 5 :])]
+        table.write_text("\n".join(["id,name", *rows, ""]), encoding=encoding)
         problems = Problems(share)
         if stops:
-            with pytest.raises(InputError, match=r"8 of 11 rows cannot be used.*iconv -f ISO-8859-1"):
+            with pytest.raises(InputError, match=f"5 of {kept + 5} rows cannot be used") as error:
                 list(read_table(table, problems=problems))
+            assert error.value.remedy == remedy
         else:
             list(read_table(table, problems=problems))
-            assert [line for line in problems.summary_lines() if "iconv" in line] == [UTF8_REMEDY]
+            assert [line for line in problems.summary_lines() if "iconv" in line] == [remedy]
             lines = list(build_kb(tmp_path / "kb", [Input("table", table)], max_bad_share=share).inputs[0].lines())
-            assert lines[-1] == f"  remedy: {UTF8_REMEDY}"
+            assert lines[-1] == f"  remedy: {remedy}"
     table.write_bytes(b"id,name\n1\n2,\xd6dem\n")
     with pytest.raises(InputError, match=r"the file again, or raise max_bad_share; give the file as UTF-8"):
         list(read_table(table, problems=Problems(0.01)))
+
+
+@pytest.mark.parametrize(
+    "text", ["Müdigkeit", "ataque al corazón", "¿Qué?", "Größe 3 µm", "Niño con náusea", "Café au lait"]
+)
+def test_likely_encoding(text: str) -> None:
+    for encoding in ("cp1252", "cp850"):
+        assert likely_encoding(text.encode(encoding)) == encoding
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no /proc")

@@ -187,6 +187,6 @@ def test_columns_equal_rows(
             found.append([row for numbers, cells in columns for row in zip(numbers, *cells, strict=True)])
     assert found[0] == found[1]
     assert len(found[0]) > 300
-    assert set(accounts[0].bad) == {"column count", "bad bytes", "longer than 50 bytes"}
+    assert set(accounts[0].bad) == {"column count", "not UTF-8", "longer than 50 bytes"}
     for what in ("bad", "examples", "lines", "rows"):
         assert getattr(accounts[0], what) == getattr(accounts[1], what)

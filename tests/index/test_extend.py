@@ -177,7 +177,7 @@ def test_adding_to_existing_names(tmp_path: Path) -> None:
     assert report.path == str(tmp_path / "part")
     assert KnowledgeBase(report.kb.path).content_hash == report.kb.content_hash
     assert (report.kb.names, report.kb.concepts, report.names, report.added) == (6 + 1, 3, 10, 7)
-    assert report.to_dict()["kb"]["inputs"][0]["skipped"] == {"semantic type given more than once": 1}
+    assert report.to_dict()["kb"]["inputs"][0]["skipped"] == {"semantic type repeated, kept once": 1}
     part, whole = Linker(tmp_path / "part"), Linker(tmp_path / "whole")
     asked = [
         Mention(text, la) for text in ("MS", "ms", "Fever", "fiebre", "Fieber", "fièvre") for la in ("en", "de", "fr")

@@ -144,7 +144,10 @@ def test_settings_stay(tmp_path: Path) -> None:
 def test_pending_knowledge_base_is_used(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
     build_kb(tmp_path / "house" / "kb.sqlite", [new])
-    report = update_bundle(tmp_path / "house", changes=tmp_path / "out.jsonl")
+    with pytest.raises(ConfigError, match="the new release has no names of: "):
+        update_bundle(tmp_path / "house")
+    assert (tmp_path / "house" / "kb.sqlite").exists()
+    report = update_bundle(tmp_path / "house", changes=tmp_path / "out.jsonl", allow_loss=True)
     assert report.kb is None
     assert report.changes.changes["added"] == len((tmp_path / "out.jsonl").read_text("utf-8").split('"added"')) - 1 == 1
     assert not (tmp_path / "house" / "kb.sqlite").exists()
@@ -159,7 +162,7 @@ def test_added_names_are_missed(tmp_path: Path) -> None:
     extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])])
     messages = list[str]()
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
-    update_bundle(tmp_path / "house", [new], on_message=messages.append)
+    update_bundle(tmp_path / "house", [new], allow_loss=True, on_message=messages.append)
     (message,) = messages
     assert message.startswith("1 of 1 names that were added to the bundle are not in the new knowledge base")
     assert f"extend_bundle({tmp_path / 'house'}, table=FILE)" in message
@@ -192,9 +195,52 @@ def test_refusals(tmp_path: Path) -> None:
 def test_command(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])
     words = ["index", "update", tmp_path / "house", "--table", new.path, "--languages", "en", "-o", tmp_path / "o.tsv"]
+    words.append("--allow-loss")
     lines = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()
     assert lines[0] == f"table {new.path}: 3 rows"
     assert "  left out: 1 name in another language" in lines
     assert "added                  2" in lines
     assert lines[-1] == f"{tmp_path / 'house'}: 2 distinct names, 1 of them embedded"
     assert (tmp_path / "o.tsv").read_text("utf-8").count("\nadded\t") == 2
+
+
+NEXT = {
+    "the same names": (["T:1\tfever\ten", "T:2\tcough\ten"], ["T:1\tFieber\tde"], True),
+    "another file name": (["T:1\tfever\ten", "T:2\tcough\ten"], None, True),
+    "an extension that is missing": (["T:1\tfever\ten", "T:2\tcough\ten"], [], False),
+    "a language that is missing": (["T:1\tfever\ten", "T:2\tcough\ten"], ["T:1\tfievre\tfr"], False),
+    "only the extension": ([], ["T:1\tFieber\tde"], False),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_lexicon")
+@pytest.mark.parametrize("case", NEXT)
+def test_a_forgotten_file_is_refused(case: str, tmp_path: Path) -> None:
+    """FILES are recognised, as by a build; a language that is not wanted is no loss."""
+    (tmp_path / "old").mkdir()
+    head = "concept_id\tname\tlanguage"
+    core = write_lines(tmp_path / "old" / "core.tsv", [head, "T:1\tfever\ten", "T:2\tcough\ten"])
+    more = write_lines(tmp_path / "old" / "more.tsv", [head, "T:1\tFieber\tde"])
+    build_kb(tmp_path / "old.sqlite", [Input("table", core), Input("table", more)])
+    build_bundle(tmp_path / "house", kb=tmp_path / "old.sqlite")
+    rows, further, is_taken = NEXT[case]
+    files = [write_lines(tmp_path / "core.tsv", [head, *rows])] if rows else []
+    if further is None:
+        files.append(write_lines(tmp_path / "renamed.tsv", [head, "T:1\tFieber\tde", "T:1\theiß\tde"]))
+    elif further:
+        files.append(write_lines(tmp_path / "more.tsv", [head, *further]))
+    words = ["update", str(tmp_path / "house"), *map(str, files)]
+    if not is_taken:
+        for group in ("kb", "index"):
+            with pytest.raises(ConfigError, match="the new release has no names of: ") as caught:
+                CliRunner().invoke(app, [group, *words], catch_exceptions=False)
+            assert "allow_loss=..." in str(caught.value)
+        assert not (tmp_path / "house" / "kb.sqlite").exists()
+        words += ["--allow-loss"]
+    done = CliRunner().invoke(app, ["index", *words], catch_exceptions=False)
+    assert "taken for --table" in done.stdout
+    assert done.exit_code == 0
+    if case == "the same names":
+        again = ["index", "update", str(tmp_path / "house"), str(core), "--languages", "en"]
+        assert CliRunner().invoke(app, again, catch_exceptions=False).exit_code == 0

@@ -178,12 +178,12 @@ def test_duplicates_and_unknown_concepts_are_counted(tmp_path: Path) -> None:
         "row without a translation": 1,
     }
     assert report.inputs[1].skipped == {
-        "definition given more than once": 1,
-        "name given more than once": 1,
-        "relation given more than once": 1,
+        "definition repeated, kept once": 1,
+        "name repeated, kept once": 1,
+        "relation repeated, kept once": 1,
         "relation of a concept that is not loaded": 1,
         "relation of a concept with itself": 1,
-        "semantic type given more than once": 1,
+        "semantic type repeated, kept once": 1,
     }
 
 

@@ -73,9 +73,10 @@ def test_files_beside_a_release(release: str, tmp_path: Path) -> None:
     """A file of another format in the folder of a release is an input of its own."""
     folder = releases(tmp_path)[release]
     files = {DetectedInput(kind, write(folder, kind)) for kind in ("obo", "claml", "alphaid", "table")}
+    (folder / "notes of the release.xlsx").write_bytes(b"PK\x03\x04")
     found, left = detect_formats(folder)
     assert set(found) == {DetectedInput(release, folder), *files}
-    assert left == []
+    assert left == [folder / "notes of the release.xlsx"]
 
 
 def test_releases(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_list(omop: Bundle, tmp_path: Path) -> None:
         ('code,name\nK1,"two\nlines"\n', ["K1"]),
         ("code,name\nK1,\n", ["K1"]),
         ("code,name\nK1,x", ["K1"]),
-        ("code,name\n,x\nK2,y\n", ["K2"]),
+        ("code,name\n,\nK2,y\n , \n", ["K2"]),
     ],
 )
 def test_cells(omop: Bundle, tmp_path: Path, text: str, codes: list[str]) -> None:
@@ -60,7 +60,7 @@ def test_columns_of_one_name_are_all_kept(omop: Bundle, tmp_path: Path) -> None:
 
 def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
     rows = ["K1,x,1,de", "K1,x,2,de", "K1,y,many,de", "K2,x,1,deutsch!", ",x,1,de", f"K3,{'x' * 2001},1,de", "short"]
-    found = read(omop, tmp_path, "\n".join(["code,name,frequency,language", *rows, ""]))
+    found = read(omop, tmp_path, "\n".join(["code,name,frequency,language", *rows, ""]), max_bad_share=0.5)
     assert [(one.source.code, one.source.name, one.source.frequency) for one in found.maps] == [
         ("K1", "x", 3),
         ("K1", "y", None),
@@ -85,8 +85,8 @@ def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
     [
         ("", "no column code"),
         ("code,name\n", "no usable row"),
-        ("a,b\n1,2\n", "no column code or sourcecode"),
-        ("code,b\n1,2\n", "no column name or description"),
+        ("a,b\n1,2\n", "no column code, source code, id or the like; found 2 columns: a, b"),
+        ("code,b\n1,2\n", "no column name, description, source name or the like; found 2 columns: code, b"),
         ("code,code,name\n1,2,3\n", "the column code is there twice"),
         ('code,name\nK1,"x\n', "a quoted cell does not end"),
         (f"{HEAD}\nK1,x,1,0.5,DONE,2,y\n", "mappingStatus is none of APPROVED"),

@@ -11,6 +11,8 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.notes.gold import AnnotatedNote, Annotation, find_gold, read_gold
+from medlink.notes.link import link_notes
+from medlink.notes.reading import Note
 
 SECRET = "Quartermainitis"
 TEXT = "😀 Fieber und\nHusten, Leber- und Niereninsuffizienz."
@@ -54,6 +56,18 @@ def test_line_ends_of_one_or_two_characters(tmp_path: Path) -> None:
     (one,) = read(brat(tmp_path, text, "T1\tX 7 13\tHusten\n"))[0].annotations
     (two,) = read(brat(tmp_path, text, "T1\tX 8 14\tHusten\n"))[0].annotations
     assert (one.text, one.pieces, two.text, two.pieces) == ("Husten", ((7, 13),), "Husten", ((8, 14),))
+
+
+@pytest.mark.parametrize("text", ["\ufeffFieber, Husten", "\ufeffFieber,\r\nHusten", "\ufeff Fieber; Husten\n"])
+def test_a_note_that_begins_with_the_mark_of_byte_order(text: str, demo_path: Path, tmp_path: Path) -> None:
+    """What brat's writer wrote is read back with its offsets; another program may not count the mark."""
+    link_notes(demo_path, [Note("n", text, "de")], out=tmp_path / "out", format="brat")
+    (note,) = read(next((tmp_path / "out").glob("*.ann")))
+    assert note.text == text
+    assert [one.text for one in note.annotations] == ["Fieber", "Husten"]
+    at = text.index("Fieber") - 1
+    (note,) = read(brat(tmp_path, text, f"T1\tX {at} {at + 6}\tFieber\n"))
+    assert (note.text, note.annotations[0].pieces) == (text[1:], ((at, at + 6),))
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,20 @@ from tests.index.test_bundle import refer
 
 pytestmark = pytest.mark.slow
 HIDDEN = [
-    "accelerate", "datasets", "nmslib", "pyarrow", "pyspark", "scispacy", "sentence_transformers", "sklearn", "torch",
-    "transformers",
+    "accelerate", "datasets", "nmslib", "openpyxl", "psycopg", "pyarrow", "pyspark", "scispacy",
+    "sentence_transformers", "sentencepiece", "sklearn", "torch", "transformers",
 ]  # fmt: skip
+BARE = ["faiss", *HIDDEN]
+"""Libraries of all extras."""
 FRESH = os.environ.get("MEDLINK_LIGHT_PYTHON")
 
-HIDE = f"""\
+HIDE = """\
 import sys
 
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {HIDDEN!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Hidden())
 """
@@ -41,8 +43,12 @@ sys.meta_path.insert(0, Hidden())
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo bundle and small inputs."""
     folder = tmp_path_factory.mktemp("light")
-    (folder / "hide").mkdir()
-    (folder / "hide" / "sitecustomize.py").write_text(HIDE, encoding="utf-8")
+    for name, hidden in (("hide", HIDDEN), ("bare", BARE)):
+        (folder / name).mkdir()
+        (folder / name / "sitecustomize.py").write_text(f"HIDDEN = {hidden!r}\n{HIDE}", encoding="utf-8")
+    for name in ("notes.parquet", "codes.xlsx", "terms.xlsx"):
+        (folder / name).write_bytes(b"PK\x03\x04")
+    (folder / "codes.csv").write_text("code,name\n1,fever\n", encoding="utf-8")
     (folder / "note.txt").write_text("Z. n. Herzinfarkt. Mitralklappenstenose (MS), MS unverändert.", encoding="utf-8")
     (folder / "terms.txt").write_text("fever\nFieber\nleft arm\nright arm\n", encoding="utf-8")
     (folder / "encoder").mkdir()
@@ -56,11 +62,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
-    """``medlink ARGUMENTS``, or Python code, without the libraries of the extras."""
+def run(folder: Path, *arguments: str, code: str = "", bare: bool = False) -> subprocess.CompletedProcess[str]:
+    """``medlink ARGUMENTS``, or Python code, without the libraries of the extras but ``cpu``; of all if ``bare``."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if FRESH is None:
-        environment["PYTHONPATH"] = f"{folder / 'hide'}{os.pathsep}{Path(medlink.__file__).parents[1]}"
+    paths = [str(folder / "bare")] * bare if FRESH else [str(folder / ("bare" if bare else "hide"))]
+    paths += [] if FRESH else [str(Path(medlink.__file__).parents[1])]
+    if paths:
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
     code = code or "from medlink.cli.main import main; main()"
     return subprocess.run(
         [FRESH or sys.executable, "-c", code, *arguments],
@@ -116,12 +124,6 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
     assert "('Herzinfarkt', 'DEMO:" in done.stdout
 
 
-def test_missing_extra_of_the_library_is_named(folder: Path) -> None:
-    done = run(folder, code="from medlink.spark import link_notes; link_notes(None, 'demo/bundle')")
-    assert done.returncode == 1
-    assert 'Remedy: pip install "medlink[spark]", in a clone ' in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
@@ -132,11 +134,53 @@ def test_missing_extra_of_the_library_is_named(folder: Path) -> None:
         (["evaluate", "sts", "terms.txt", "--encoder", "regressor"], "train"),
         (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
         (["cluster", "terms.txt", "--bundle", "transformer"], "transformers"),
+        (["index", "build", "demo/bundle", "--encoder", "hf:a/b"], "transformers"),
+        (["demo", "-o", "again"], "cpu"),
+        (["link", "demo/bundle", "note.txt"], "cpu"),
+        (["cluster", "terms.txt"], "cpu"),
+        (["index", "build", "demo/bundle"], "cpu"),
+        (["map", "demo/bundle", "codes.xlsx", "-o", "o.csv"], "excel"),
+        (["cluster", "terms.xlsx"], "excel"),
+        (["kb", "build", "x.sqlite", "--table", "terms.xlsx"], "excel"),
+        (["link", "demo/bundle", "notes.parquet"], "parquet"),
+        (["link", "demo/bundle", "note.txt", "-o", "o.parquet"], "parquet"),
+        (["link", "demo/bundle", "--sql", "postgresql://h/d", "--table", "t"], "postgres"),
+        (["link", "demo/bundle", "note.txt", "--abbreviations", "scispacy", "--language", "en"], "scispacy"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
 def test_missing_extra_is_named(folder: Path, arguments: list[str], extra: str) -> None:
-    done = run(folder, *arguments)
-    assert done.returncode == 1, done.stderr
-    assert f'pip install "medlink[{extra}]", in a clone pip install -c constraints.txt ".[cpu,{extra}]"' in done.stderr
+    done = run(folder, *arguments, bare=extra == "cpu")
+    assert done.returncode == 2, done.stderr
+    clone = "cpu" if extra == "cpu" else f"cpu,{extra}"
+    assert f'pip install "medlink[{extra}]", in a clone pip install -c constraints.txt ".[{clone}]"' in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("medlink: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("from medlink.spark import link_notes; link_notes(None, 'demo/bundle')", "spark"),
+        ("from medlink.models.translated import MarianTranslator; MarianTranslator('x')", "translate"),
+        ("import medlink; medlink.load('demo/bundle').link(['fever'])", "cpu"),
+    ],
+)
+def test_missing_extra_of_a_call(code: str, extra: str, folder: Path) -> None:
+    done = run(folder, code=code, bare=True)
+    assert done.returncode == 1
+    assert "MissingLibraryError: " in done.stderr
+    assert f'Remedy: pip install "medlink[{extra}]", in a clone ' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--help", "kb build kb.sqlite --table demo.tsv", "kb search kb.sqlite fever", "kb changes kb.sqlite kb.sqlite",
+        "lexicon show Fieber",
+    ],
+)  # fmt: skip
+def test_what_needs_no_extra(arguments: str, folder: Path) -> None:
+    (folder / "demo.tsv").write_text("concept_id\tname\tlanguage\nX:1\tfever\ten\n", encoding="utf-8")
+    done = run(folder, *arguments.split(), bare=True)
+    assert done.returncode == 0, done.stderr

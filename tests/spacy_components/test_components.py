@@ -55,6 +55,25 @@ def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: 
     json.dumps([span._.medlink for span in doc.ents])
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "options", "missing"),
+    [
+        *((tag, {}, f"language {tag!r}: medlink has no rules for it: ") for tag in ("fr", "it", "nl", "pt", "sv")),
+        ("fr", {"language": "pl"}, "language 'pl': medlink has no rules for it: "),
+        *((tag, {}, "") for tag in ("de", "en", "es")),
+        ("xx", {"language": "de"}, ""),
+    ],
+)
+def test_a_language_without_rules_is_one_warning(
+    pipeline: str, options: dict[str, str], missing: str, demo_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spacy.blank(pipeline).add_pipe("biolord_linker", config={"bundle": str(demo_path), **options})
+    assert [message for message in caplog.messages if message.startswith(f"biolord_linker: {missing}")] == (
+        caplog.messages
+    )
+    assert len(caplog.messages) == bool(missing)
+
+
 @pytest.mark.slow
 def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
     found = {s.text for s in make("en", demo_path)("He has ms and MS; as well as AS, or pt or PT. A be it.").ents}

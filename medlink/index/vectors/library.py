@@ -10,15 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from medlink.errors import needs_extra
+
 _COPIED = 1 << 18  # vectors copied to a GPU at a time
 
 
 @cache
 def faiss() -> Any:
-    """Return the Faiss module, safe in forked processes."""
+    """Return the Faiss module, safe in forked processes.
+
+    Raises:
+        MissingLibraryError: neither the extra ``cpu`` nor ``gpu`` is installed.
+    """
     # waiting threads would otherwise spin, and take the processor from others for ten times as long
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    import faiss as library
+    with needs_extra("cpu", "an index"):
+        import faiss as library
 
     # OpenMP's threads do not survive a fork, and a child that starts them again hangs
     os.register_at_fork(after_in_child=lambda: library.omp_set_num_threads(1))

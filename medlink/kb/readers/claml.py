@@ -167,7 +167,7 @@ class _Reader:
             self.lines.bad_row("class without a code or a title", element.line)
             return
         if code in self.titles:
-            self.skipped["class given more than once"] += 1
+            self.skipped["class repeated, kept once"] += 1
             return
         first_tag = next(iter(titles))
         self.titles[code] = titles[first_tag]

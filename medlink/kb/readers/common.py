@@ -22,7 +22,7 @@ _CULTURE = re.compile(r"\s*culture condition\s*:", re.IGNORECASE)
 _DEPRECATED_TYPE = re.compile(r"obsolete|deprecated", re.IGNORECASE)
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode categories
 _PLAIN_ID = re.compile(r"[!-{}~]+")
-_ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
+_ENDINGS = (".gz", ".tsv", ".csv", ".xlsx", ".txt", ".jsonl")
 # types of exact synonyms, by the last part of the id of the OBO synonym type
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
 

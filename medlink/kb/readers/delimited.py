@@ -14,7 +14,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
-from medlink.files.tables import Rows, Table, describe_header, open_table
+from medlink.files.tables import TITLE_WORD, Rows, Table, describe_header, open_table
 from medlink.kb.readers.common import base_name, existing_folder, is_valid_id, missing_files_error, resolve_language
 from medlink.kb.readers.descriptions import Cell, CellCompiler, Description, Layout, load_description
 from medlink.kb.readers.table_notes import KNOWN_TYPES, TableNotes, unknown_language, unused_column_notes
@@ -157,12 +157,7 @@ class _Reader:
         required = [self.layouts[-1].words[column] for column in self.layouts[-1].required]
         wanted = [words[0] + f" (or {' or '.join(words[1:])})" * (len(words) > 1) for words in required]
         listed = " and ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1])))
-        header = table.first[:10]
-        if len(table.first) < 2 or not all(
-            cell.replace("-", "_").isidentifier() and len(cell) <= 40 for cell in header
-        ):
-            header = ()  # other cells than names may be content of a file without a header
-        described = describe_header(table.first) + (f": {', '.join(header)}" if header else "")
+        described = describe_header(table.first, pattern=TITLE_WORD)
         remedy = self.spec.get("remedy", f"in the first line, name the columns {listed}")
         return table.error(f"looked for the columns {listed}; found {described}", remedy)
 

@@ -176,7 +176,7 @@ class _Resource:
             if parent:
                 yield Relation(concept_id, kind, parent, source)
             if concept_id in seen:
-                self.problems.skipped["concept given more than once"] += 1
+                self.problems.skipped["concept repeated, kept once"] += 1
                 continue
             seen.add(concept_id)
             yield from self.concept_records(system, concept, self.language)
@@ -231,7 +231,7 @@ class _Resource:
                 announced.add(system.name)
                 yield from self.make_source(system, version, "")
             if concept_id in seen:
-                self.problems.skipped["concept given more than once"] += 1
+                self.problems.skipped["concept repeated, kept once"] += 1
                 continue
             seen.add(concept_id)
             yield from self.concept_records(system, concept, self.language)

@@ -72,7 +72,7 @@ def read_obograph(
             problems.skipped["class without a label"] += 1
         elif not is_deprecated(node["lbl"], problems.skipped, "class"):
             if node["id"] in own:
-                problems.skipped["class given more than once"] += 1
+                problems.skipped["class repeated, kept once"] += 1
             own[node["id"]] = node
     if not own:
         raise InputError(

@@ -149,7 +149,7 @@ class _Vocabularies:
                 lines.bad_row("no number, no name, or standard_concept is none of S and C", line)
                 continue
             if number in self.targets:
-                skipped["concept given more than once"] += 1
+                skipped["concept repeated, kept once"] += 1
                 continue
             is_standard = valid and standard != ""
             target = number if is_standard else self.maps.get(number, number if valid else None)

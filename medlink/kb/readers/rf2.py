@@ -48,6 +48,8 @@ _IS_A, _INFERRED = "116680003", "900000000000011006"
 _US, _GB = "900000000000509007", "900000000000508004"
 _SYSTEMS = {"447562003": "ICD-10", "446608001": "ICD-O", "900000000000497000": "CTV3", "6011000124106": "ICD-10-CM"}
 _STATE = ("id", "effectiveTime", "active")
+_CHANGING = ("Description", "TextDefinition", "Language")
+"""Kinds of files of which an active row of a later date replaces an earlier one."""
 _TAG = re.compile(r"\(([^()]+)\)\s*$")
 _PACKAGE = re.compile(r"release[-_]package[-_]information.*\.json", re.IGNORECASE)
 _NAMING = frozenset({"attribute", "foundation metadata concept"})
@@ -87,10 +89,11 @@ def read_rf2(
 ) -> Iterator[Record]:
     """Read a SNOMED CT snapshot, with any number of national extensions.
 
-    If several files have the same component, an inactive row of a later date withdraws it.
+    If several files have the same component, an inactive row of a later date withdraws it, and of a name the latest row
+    counts.
 
     Memory grows with the preferred terms (about 100 bytes each), the inactive concepts, and, for several files of a
-    kind, with their inactive rows; the rest is streamed.
+    kind, with their inactive rows and with the names of all but the largest; the rest is streamed.
 
     Args:
         extensions: folders of national extensions of the same release.
@@ -124,7 +127,7 @@ class _Snapshot:
     refsets: set[str] = field(default_factory=set)
 
     def active_rows(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
-        inactive_dates = self.inactive_dates(kind)
+        newer_dates = self.newer_dates(kind)
         if not self.files[kind] and kind not in (_ASSOCIATION, *_MAPS):
             self.problems.notes.append(f"there is no {kind} file")
         for path in self.files[kind]:
@@ -138,30 +141,35 @@ class _Snapshot:
                     if kind == "Concept":
                         self.inactive.add(cells[id_index])
                     self.skipped[f"inactive {kind} row"] += 1
-                elif inactive_dates.get(cells[id_index], "") > cells[time_index]:
+                elif newer_dates.get(cells[id_index], "") > cells[time_index]:
                     self.skipped[f"{kind} row withdrawn by a later file"] += 1
                 else:
                     if kind == "Concept":
-                        inactive_dates.pop(cells[id_index], None)
+                        newer_dates.pop(cells[id_index], None)
                     self.problems.position = path, line
                     yield table.lines, line, [cells[index] for index in indices]
             if not line:
                 self.problems.notes.append(f"{path}: has no rows")
         if kind == "Concept" and len(self.files[kind]) > 1:
             # in any order of the files: inactive concepts that no later row reactivated
-            self.inactive = set(inactive_dates)
+            self.inactive = set(newer_dates)
 
-    def inactive_dates(self, kind: str) -> dict[str, str]:
-        """Return the latest date of the inactive rows by id; empty for a single file."""
+    def newer_dates(self, kind: str) -> dict[str, str]:
+        """Return by id the latest date of the rows that replace earlier ones; empty for a single file.
+
+        These are inactive rows, and of names and of what is preferred also active ones: a name that an edition prefers
+        may be only acceptable in the next one.
+        """
         dates: dict[str, str] = {}
         if len(self.files[kind]) < 2:
             return dates
+        # an id in two files is in one that is not the largest
+        smaller = sorted(self.files[kind], key=lambda path: path.stat().st_size)[:-1] if kind in _CHANGING else []
+        repeated = {cells[0] for path in smaller for cells in _states(path)}
         for path in self.files[kind]:
-            table = _open(path, Problems(1.0))
-            id_index, time_index, active_index = table.column_indices(_STATE)
-            for _, cells in table.rows:
-                if cells[active_index] == "0" and cells[time_index] > dates.get(cells[id_index], ""):
-                    dates[cells[id_index]] = cells[time_index]
+            for component, date, active in _states(path):
+                if (active == "0" or component in repeated) and date > dates.get(component, ""):
+                    dates[component] = date
         return dates
 
     def concepts(self) -> Iterator[Record]:
@@ -258,6 +266,14 @@ class _Snapshot:
 
 def _open(path: Path, problems: Problems) -> Table:
     return open_table(LineFile(path, problems, require_line_end=True), separator="\t", comments="#")
+
+
+def _states(path: Path) -> Iterator[list[str]]:
+    """Yield id, date and whether it is active of each row of a file."""
+    table = _open(path, Problems(1.0))
+    indices = table.column_indices(_STATE)
+    for _, cells in table.rows:
+        yield [cells[index] for index in indices]
 
 
 def _dates(files: dict[str, list[Path]]) -> set[str]:

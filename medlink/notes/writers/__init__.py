@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from medlink.errors import ConfigError
+from medlink.files.atomic import format_of_ending
 from medlink.notes.database import is_database_address
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedMention
@@ -17,6 +18,7 @@ from medlink.notes.writers.base import Failures, FolderWriter, Job, TextWriter, 
 from medlink.notes.writers.fhir import FhirWriter
 from medlink.notes.writers.folders import BratWriter, DocBinWriter
 from medlink.notes.writers.note_nlp import NoteNlpWriter
+from medlink.notes.writers.readable import ReadableWriter
 from medlink.notes.writers.rows import CsvWriter, JsonLinesWriter, ParquetWriter
 from medlink.notes.writers.sql import SqlWriter
 
@@ -38,19 +40,21 @@ _FORMATS: dict[str, Callable[[str | Path | None], Writer]] = {
     "fhir": FhirWriter,
     "jsonl": JsonLinesWriter,
     "parquet": ParquetWriter,
+    "text": ReadableWriter,
 }
-# other files are JSON lines
-_SUFFIXES = {".csv": "csv", ".fhir.ndjson": "fhir", ".parquet": "parquet"}
+_BY_ENDING = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".fhir.ndjson": "fhir", ".parquet": "parquet", ".txt": "text",
+}  # fmt: skip
 
 
 def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
     """Return the writer of a file, a folder, the address of a database, or ``None`` for standard output.
 
     Raises:
-        ConfigError: options contradict each other.
+        ConfigError: options contradict each other, or the ending names no format.
     """
     target = "" if out is None else str(out).lower()
-    name = options.format
+    name: str | None = options.format
     if options.date is not None and name != _NLP:
         raise ConfigError("date is for the format note_nlp only", remedy="leave date out, or give format note_nlp")
     if is_database_address(target):
@@ -61,5 +65,6 @@ def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
         raise ConfigError("out_table needs a database", remedy="give the address of one with out, or leave it out")
     if name == _NLP:
         return NoteNlpWriter(out, options.date)
-    by_suffix = next((format for suffix, format in _SUFFIXES.items() if target.endswith(suffix)), "jsonl")
-    return _FORMATS[name or by_suffix](out)
+    if name is None:
+        name = "jsonl" if out is None else format_of_ending(out, _BY_ENDING, "jsonl")
+    return _FORMATS[name](out)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError, InputError
+from medlink.notes.note_ids import is_text_file
 from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter
@@ -40,7 +41,12 @@ def nlp_rows(
         InputError: the id of the note is not a whole number.
     """
     if not _NUMBER.fullmatch(note.note_id):
-        remedy = "name the column of OMOP's note_id with id_field=..."
+        remedy = (
+            "name each file by OMOP's note_id, such as 17.txt, "
+            "or give ids=..., a table with the columns name and note_id"
+            if is_text_file(note)
+            else "name the column of OMOP's note_id with id_field=..."
+        )
         raise InputError("NOTE_NLP needs a whole number as the id of the note", remedy=remedy)
     for number, mention in enumerate(mentions, start=first):
         q = mention.qualifiers

@@ -34,11 +34,11 @@ _SPARE_DRAWS = 8  # further draws of a chunk that cannot fill its batches
 _NO_PAIRS = {  # message and remedy by what is missing
     "definition": (
         "the knowledge base has no definitions, {:g} of the pairs need one",
-        "add a table of definitions, or set the share of definitions to 0",
+        "add a table of definitions, or give definition_share=0",
     ),
     "name": (
         "no concept of the knowledge base has two names",
-        "build it with a source that has synonyms, or set the share of pairs of names to 0",
+        "build it with a source that has synonyms, or give name_share=0",
     ),
     "relation": (
         "the knowledge base has no relations, {:g} of the pairs need one",

@@ -23,6 +23,7 @@ from torch.optim.adam import adam
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import atomic_folder
+from medlink.index.vectors.library import faiss as library
 from medlink.language.lexicon.forms import LexiconForms, shipped_forms
 from medlink.language.lexicon.name_analysis import with_own_words
 from medlink.language.tags import base
@@ -232,8 +233,7 @@ class StaticTrainer:
         In random order, each anchor is followed by its nearest names of other concepts, by Faiss on the present
         embeddings.
         """
-        import faiss
-
+        faiss = library()
         vectors = self.data.bags.embed(self.module)[anchors]
         cells = max(1, int(len(anchors) ** 0.5))
         quantiser = faiss.IndexFlatIP(self.config.dimension)

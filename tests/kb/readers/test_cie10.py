@@ -39,7 +39,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     problems = Problems(1)
     assert sum(isinstance(one, Name) for one in read_cie10(path, problems=problems)) == 1
     assert problems.bad == {"no code of CIE-10-ES, or no description": 2}
-    assert problems.skipped == {"code given more than once": 1}
+    assert problems.skipped == {"code repeated, kept once": 1}
     with pytest.raises(InputError, match="looked for the columns código \\(or codigo or code\\) and descripción"):
         list(read_cie10(write_lines(path, ["código\tx", "I21\tx"])))
 
@@ -63,5 +63,7 @@ def test_a_whole_edition(shared: Path, tmp_path: Path) -> None:
 def test_a_header_in_another_encoding(tmp_path: Path) -> None:
     """The accents of the header are what is lost first; the remedy is not to name the columns."""
     (tmp_path / "x.csv").write_bytes("Código;Descripción\nA00;Cólera\nA01;Fiebre\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"x\.csv:1: .*; the first line is not UTF-8\. Remedy: give the file as UTF-8"):
+    with pytest.raises(
+        InputError, match=r"x\.csv:1: .*; the first line cannot be decoded\. Remedy: give the file as UTF-8"
+    ):
         list(read_cie10(tmp_path / "x.csv", problems=Problems(1)))

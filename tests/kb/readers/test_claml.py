@@ -124,7 +124,7 @@ def test_bad_classes(tmp_path: Path) -> None:
     more += f'<ModifierClass modifier="S4">{preferred("x")}</ModifierClass>'
     _, problems = read_all(read_claml, write(tmp_path / "x.xml", CLASSES + more))
     assert problems.bad == {"class without a code or a title": 2, "modifier without a code or a title": 1}
-    assert problems.skipped["class given more than once"] == 1
+    assert problems.skipped["class repeated, kept once"] == 1
     assert problems.rows == 13
     with pytest.raises(InputError, match=r"x\.xml:27: 1 of 10 rows cannot be used"):
         list(read_claml(tmp_path / "x.xml", problems=Problems(0)))

@@ -72,7 +72,7 @@ def test_site_file(tmp_path: Path) -> None:
         Name("3", "Seltenes", "de", "Z", "Haus"),
     ]
     assert (problems.skipped, problems.bad) == ({"old entry": 1}, {"empty id or name": 1})
-    build_kb(tmp_path / "kb.sqlite", [Input(str(description), path)])
+    build_kb(tmp_path / "kb.sqlite", [Input(str(description), path)], max_bad_share=0.2)
     with KnowledgeBase(tmp_path / "kb.sqlite") as kb:
         assert kb.preferred_name("1", "de") == "Grünholzbruch"
     source, *_ = read_delimited(description, path, source="S", version="1", title="T")

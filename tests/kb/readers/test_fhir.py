@@ -163,7 +163,7 @@ def test_expansion(tmp_path: Path) -> None:
     ]
     records, problems = read(tmp_path / "x.json", {**VALUE_SET, "expansion": {"contains": contains}})
     assert [one.concept_id for one in records if isinstance(one, Concept)] == ["22298006"]
-    assert problems.skipped == {"inactive concept": 1, "concept given more than once": 1}
+    assert problems.skipped == {"inactive concept": 1, "concept repeated, kept once": 1}
 
 
 def test_exclusions_that_are_not_listed(tmp_path: Path) -> None:

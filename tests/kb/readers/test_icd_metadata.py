@@ -77,7 +77,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     bad = ["4;N;S;04;E10;x;E10;E100;title", "3;N;X;04;E10;x;E11;E11;", "3;N;X", KODES[0]]
     _, problems = read_all(read_icd_metadata, write(tmp_path / "m", [*KODES, *bad]), share=1)
     assert problems.bad == {"column count": 1, "level that is not that of the code": 1, "no code, or no title": 1}
-    assert problems.skipped == {"code given more than once": 1}
+    assert problems.skipped == {"code repeated, kept once": 1}
 
 
 def test_other_folders(tmp_path: Path) -> None:

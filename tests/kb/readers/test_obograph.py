@@ -163,7 +163,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
     path.write_text(json.dumps({"graphs": [*data["graphs"], {"nodes": []}, {"nodes": []}]}))
     problems = Problems()
     assert len([one for one in read_obograph(path, problems=problems) if isinstance(one, Concept)]) == 2
-    assert problems.skipped == {"class given more than once": 1}
+    assert problems.skipped == {"class repeated, kept once": 1}
     assert problems.notes == [f"{path}: only the first of 3 graphs is read"]
 
 

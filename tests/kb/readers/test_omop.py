@@ -141,7 +141,7 @@ def test_bad_rows(tmp_path: Path) -> None:
         "invalid_reason is none of D and U, or a date is none": 2,
         "no number, no name, or standard_concept is none of S and C": 3,
     }
-    assert problems.skipped["concept given more than once"] == 1
+    assert problems.skipped["concept repeated, kept once"] == 1
     changed = {
         "CONCEPT_SYNONYM": ["x\ty\t0", "1\t\t0"],
         "CONCEPT_RELATIONSHIP": [f"x\t1\tIs a\t{DATES}\t"],

@@ -187,6 +187,35 @@ def test_national_extension(tmp_path: Path) -> None:
             assert kb.preferred_name("3") == "Old (finding)"  # active again
 
 
+def test_the_latest_of_two_editions_is_preferred(tmp_path: Path) -> None:
+    """In any order of the folders; another spelling of a description replaces the earlier one."""
+    for name, preferred, other, term, time in (
+        ("older", "13", "14", "Oedema of leg", "20250901"),
+        ("newer", "14", "13", "Oedema of the leg", "20260901"),
+    ):
+        end = f"INT_{time}.txt"
+        rf2(tmp_path / name, f"sct2_Concept_Snapshot_{end}", "definitionStatusId", [row(1, "0")])
+        terms = [
+            row(12, "1", "en", FSN, "Oedema (finding)", "0"),
+            row(13, "1", "en", SYNONYM, "Oedema", "0"),
+            row(14, "1", "en", SYNONYM, "Swelling", "0"),
+            row(15, "1", "en", SYNONYM, term, "0", time=time),
+        ]
+        rf2(tmp_path / name, f"sct2_Description_Snapshot-en_{end}", DESCRIPTION, terms)
+        members = [
+            row(f"m{preferred}", US, preferred, PREFERRED, time=time),
+            row(f"m{other}", US, other, ACCEPTABLE, time=time),
+        ]
+        rf2(tmp_path / name, f"der2_cRefset_LanguageSnapshot-en_{end}", LANGUAGE, members)
+    for first, second in (("older", "newer"), ("newer", "older")):
+        build_kb(tmp_path / "kb", [Input("rf2", tmp_path / first, {"extensions": [tmp_path / second]})])
+        with KnowledgeBase(tmp_path / "kb") as kb:
+            assert kb.preferred_name("1", "en") == "Swelling"
+            assert {name.text for name in kb.names("1")} == {
+                "Oedema (finding)", "Oedema", "Swelling", "Oedema of the leg",
+            }  # fmt: skip
+
+
 def test_languages(tmp_path: Path) -> None:
     records, problems = read_all(read_rf2, edition(tmp_path), languages=["de"])
     assert [record.text for record in records if isinstance(record, Name)] == ["Ödem"]

@@ -203,7 +203,7 @@ def test_relations_read_backwards(tmp_path: Path) -> None:
         assert kb.parents("KIND") == ["PARENT"]
         assert kb.children("PARENT") == ["KIND", "SITE"]
     assert report.inputs[0].skipped == {
-        "relation given more than once": 2,
+        "relation repeated, kept once": 2,
         "relation of a concept that is not loaded": 1,
         "relation of a concept with itself": 1,
         "suppressed row": 1,

@@ -96,6 +96,12 @@ def test_a_long_cell_and_wide_characters(tmp_path: Path) -> None:
     assert csv.field_size_limit() == limit
 
 
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_each_separator(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(f"id{mark}text{mark}ward\n1{mark}fever{mark}A\n", "utf-8")
+    assert [(note.note_id, note.text) for note in read_notes([str(tmp_path / "n.csv")])] == [("1", "fever")]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

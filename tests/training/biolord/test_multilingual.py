@@ -115,7 +115,7 @@ def test_a_missing_language() -> None:
         (b"source\ttarget\n", "table.tsv:1: looked for the columns source, target, language"),
         (b"source\ttarget\tlanguage\na\tb\n", "table.tsv:2: 1 of 1 rows"),
         (b"source\ttarget\tlanguage\na\tb\tde\na\t \tde\n", "table.tsv:3: 1 of 2 rows cannot be used (empty cell: 1)"),
-        (b"source\ttarget\tlanguage\na\t\xff\tde\n", "table.tsv:2: 1 of 1 rows cannot be used (bad bytes: 1)"),
+        (b"source\ttarget\tlanguage\na\t\xff\tde\n", "table.tsv:2: 1 of 1 rows cannot be used (not UTF-8: 1)"),
         (None, "table.tsv: "),
     ],
 )

@@ -270,7 +270,8 @@ def refuse(kb: KnowledgeBase, message: str, recipe: PairRecipe = RECIPE, languag
 def test_missing_material_is_named(tmp_path: Path) -> None:
     names = [("C1", "one", "ENG"), ("C2", "two", "ENG"), ("C2", "zwei", "GER"), ("C1", "eins", "GER")]
     bare = build(tmp_path / "bare", names=names[:2])
-    refuse(bare, r"has no definitions, 0\.15 of the pairs need one\. Remedy: add a table of definitions, or set")
+    missing = r"has no definitions, 0\.15 of the pairs need one\. Remedy: add a table of definitions, or give "
+    refuse(bare, missing + "definition_share=0")
     refuse(bare, r"has no relations, 1 of the pairs need one\. Remedy: build it with", PairRecipe(definition_share=0))
     refuse(bare, r"no concept .* has two names\. Remedy: build", PairRecipe(definition_share=0, name_share=1))
     related = build(tmp_path / "related", names=names, relations=[("C1", "isa", "C2")])

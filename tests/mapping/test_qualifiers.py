@@ -1,0 +1,60 @@
+"""History, suspicion and family in the descriptions of codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from medlink.index import Bundle
+from medlink.mapping import map_codes
+from medlink.mapping.qualifiers import describe_finding
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "language", "expected"),
+    [
+        ("Z.n. Myokardinfarkt", "Myokardinfarkt", "de", ["historical"]),
+        ("Zustand nach Herzinfarkt", "myocardial infarction", "de", ["historical"]),
+        ("V.a. Pneumonie", "Pneumonie", "de", ["uncertain"]),
+        ("Verdacht auf Lungenembolie rechts", "Lungenembolie", "de-AT", ["uncertain"]),
+        ("Ausschluss Pneumonie", "Pneumonie", "de", ["absent"]),
+        ("history of myocardial infarction", "myocardial infarction", "en", ["historical"]),
+        ("suspected pneumonia", "pneumonia", "", ["uncertain"]),
+        ("family history of breast cancer", "breast cancer", "en", ["family"]),
+        ("antecedente de infarto", "infarto", "es", ["historical"]),
+        ("sospecha de neumonía", "neumonía", "es", ["uncertain"]),
+        # the concept itself is the history, or the absence
+        ("Zustand nach Myokardinfarkt", "Zustand nach Myokardinfarkt", "de", []),
+        ("history of myocardial infarction", "History of myocardial infarction", "en", []),
+        ("Pneumonie ohne Sepsis", "Pneumonie", "de", []),
+        ("Herzinsuffizienz, nicht näher bezeichnet", "heart failure", "de", []),
+        ("Pneumonie", "Pneumonie", "de", []),
+        ("", "", "de", []),
+        ("infarctus", "x", "fr", []),
+    ],
+)
+def test_descriptions(text: str, name: str, language: str, expected: list[str]) -> None:
+    found = describe_finding(text, name, language)
+    assert (found.unusual if found else []) == expected
+
+
+def test_a_column_says_so(omop: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("code,name\n1,Z.n. Herzanfall\n2,Herzanfall\n3,V.a. Fieber\n", "utf-8")
+    map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "o.csv", language="de")
+    with (tmp_path / "o.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["ADD_INFO:medlink qualifiers"] for row in rows] == ["historical", "", "uncertain"]
+    map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "o.jsonl", language="de")
+    lines = map(json.loads, (tmp_path / "o.jsonl").read_text("utf-8").splitlines())
+    assert [(line["temporality"], line["presence"]) for line in lines] == [
+        ("historical", "present"), (None, None), ("current", "uncertain"),
+    ]  # fmt: skip
+    # a decision does not hide it, and the column is made anew
+    text = (tmp_path / "o.csv").read_text("utf-8").replace("UNCHECKED", "APPROVED").replace("historical", "x")
+    (tmp_path / "approved.csv").write_text(text, "utf-8")
+    map_codes(omop, tmp_path / "approved.csv", out=tmp_path / "again.csv", language="de")
+    with (tmp_path / "again.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["ADD_INFO:medlink qualifiers"] for row in csv.DictReader(file)] == ["historical", "", "uncertain"]
