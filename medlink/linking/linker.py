@@ -123,8 +123,8 @@ class Linker:
         self.options, self._pool = LinkOptions(**options), pool
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        own = self.options
-        concepts = select_branches(self.kb, under=own.under, not_under=own.not_under, ecl=own.ecl)
+        branches = {name: getattr(self.options, name) for name in ("under", "not_under", "ecl")}
+        concepts = select_branches(self.kb, **branches)
         if among is not None:
             concepts = frozenset(among) if concepts is None else concepts.intersection(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
