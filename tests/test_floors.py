@@ -19,6 +19,7 @@ FLOORS = {
     "processes": 0,
     "settings": 0,
     "language": 1,
+    "web": 1,
     "kb": 2,
     "models": 2,
     "index": 3,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from medlink.curation.concepts import CONCEPT, concept_row
 from medlink.curation.page import (
     MIN_SCORE,
     describe_relative,
@@ -16,7 +17,6 @@ from medlink.curation.page import (
     unusual_qualifiers,
     write_page,
 )  # fmt: skip
-from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.records import LINKED
 
 if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from medlink.curation.concepts import concept_row
 from medlink.curation.decisions import HEADER, DecisionStore, check_offsets
 from medlink.curation.page import iter_page, write_page
 from medlink.curation.review_items import CLUSTER, ReviewItems, read_review_items
-from medlink.curation.review_page import SCRIPTS, concept_row, review_data
-from medlink.curation.server import ReviewServer
+from medlink.curation.review_page import SCRIPTS, review_data
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import atomic_text_writer, check_output_paths
 from medlink.files.escapes import escape_controls
@@ -24,6 +24,9 @@ from medlink.index import Bundle
 from medlink.kb.decision_table import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
 from medlink.linking import Linker
 from medlink.notes.reading import Fields
+
+if TYPE_CHECKING:  # exports need no server
+    from medlink.curation.server import ReviewServer
 
 _FOLDER = "review"
 PAIR_COLUMNS = ("text_1", "text_2", "score", "id_1", "id_2")
@@ -163,6 +166,8 @@ class Review:
         Raises:
             ConfigError: there is no table for the decisions, or the port cannot be used.
         """
+        from medlink.curation.server import ReviewServer
+
         store = self._require_store(None, "")
         page = "".join(iter_page(_FOLDER, SCRIPTS, self._title(), self._data(served=True), served=True))
         return ReviewServer(page.encode("utf-8", "replace"), store, Linker(self.bundle), port)
