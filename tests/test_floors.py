@@ -33,6 +33,7 @@ FLOORS = {
     "spark": 7,
     "spacy_components": 7,
     "evaluation": 8,
+    "service": 8,
     "cli": 9,
     "__main__": 10,
 }

@@ -8,6 +8,7 @@ a log nor a refusal contains a query, a body or the message of an unexpected err
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection
 from hmac import compare_digest
@@ -21,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
-from medlink.errors import MedlinkError, describe_unexpected
+from medlink.errors import ConfigError, InputError, MedlinkError, describe_unexpected
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -35,6 +36,7 @@ _SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+logger = logging.getLogger("medlink")
 LogRequest = Callable[[str, str, int, float], object]
 """Called with method, path of the route (``-`` for none), status and seconds of each request."""
 
@@ -120,13 +122,15 @@ class Guard:
             has_waited = arrived or scope["method"] in ("GET", "HEAD")
             refusal = _took_too_long(self._seconds) if has_waited else Refusal(408)
         except MedlinkError as error:
-            refusal = Refusal(422, one_sentence(error))
+            # the request, or the bundle of the server
+            refusal = Refusal(422 if isinstance(error, ConfigError | InputError) else 503, one_sentence(error))
         except Exception as error:
             refusal = Refusal(500, describe_unexpected(error))
+            logger.warning(refusal.detail)
         if refusal is not None and not status:
             await problem(refusal)(scope, read, answer)
         if self._log is not None:
-            route = getattr(scope.get("route"), "path", "-")
+            route = getattr(scope.get("route"), "path", "-").replace(":path}", "}")
             self._log(scope["method"], route, status, time.monotonic() - start)
 
     def _check(self, scope: Scope) -> None:
@@ -158,7 +162,7 @@ class Guard:
 def one_sentence(error: MedlinkError) -> str:
     """Return the message of an error without its path, which a client must not see."""
     remedy = f": {error.remedy}" if error.remedy else ""
-    return f"{error.message[:1].upper()}{error.message[1:]}{remedy}."
+    return f"{error.message}{remedy}."
 
 
 def _took_too_long(seconds: float) -> Refusal:

@@ -43,7 +43,7 @@ class WebServer:
         self._server: uvicorn.Server | None = None
         self._is_stopped = False
         try:
-            family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
             self._socket = socket.create_server((address, port), family=family, backlog=_MAX_CONNECTIONS)
         except (OSError, UnicodeError) as error:
             remedy = "name another port, or leave port out" if port else "name an address of this machine"

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .running import Running, serving
+
+
+@pytest.fixture(scope="session")
+def service(demo_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The demo bundle, served by default options."""
+    with serving(tmp_path_factory.mktemp("service"), demo_path) as running:
+        yield running
