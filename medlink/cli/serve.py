@@ -18,9 +18,9 @@ from medlink.service.options import ServeOptions
 @settings_options(ServeOptions)
 @settings_options(NoteOptions)
 def serve(bundles: tuple[str, ...], **options: Any) -> None:
-    """Link notes over HTTP with the concepts of each BUNDLE, until Ctrl-C.
+    """Link notes over HTTP, and on a page, with the concepts of each BUNDLE, until Ctrl-C.
 
-    Prints its address. Requests select a BUNDLE by its name, that of its folder or NAME=FOLDER; a BUNDLE
+    Prints the address of the page. Requests select a BUNDLE by its name, that of its folder or NAME=FOLDER; a BUNDLE
     that is replaced is opened anew. Options of linking are the defaults of requests. Each request is logged on standard
     error, without words of notes; docs/how-to/serve.md lists the calls.
     """

@@ -23,10 +23,22 @@ if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy
     from medlink.kb import KnowledgeBase
     from medlink.notes.pipeline import LinkedMention, LinkedNote
 
-_SCRIPTS = ("note.js", "card.js", "page.js")
+PAGE_FILES = ("notes/body.html", "notes/style.css", "notes/note.js", "notes/card.js", "notes/view.js")
+"""Files of every page of notes, below ``resources/pages``."""
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
-    "mention": ["text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value"],
+    "mention": [
+        "text",
+        "status",
+        "expanded",
+        "candidates",
+        "qualifiers",
+        "section",
+        "attributes",
+        "value",
+        "start",
+        "end",
+    ],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
     "concept": list(CONCEPT),
@@ -47,10 +59,11 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
     Raises:
         ConfigError: the file cannot be written.
     """
-    write_page(path, "notes", _SCRIPTS, title, _data(notes, kb))
+    write_page(path, (*PAGE_FILES, "notes/page.js"), title, note_page_data(notes, kb))
 
 
-def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
+def note_page_data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
+    """Yield the pieces of the data of the page as JSON."""
     concepts: _Concepts = {}
     yield to_json({"fields": _FIELDS, "least": MIN_SCORE})[:-1] + ',"notes":'
     yield from json_list(_note(linked, concepts) for linked in notes)
@@ -104,4 +117,6 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
         [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()
     ]
     value = None if mention.value is None else describe_value(mention.value)
-    return [text, link.status, link.expanded, candidates, qualifiers, read and read.section, attributes, value]
+    section = read and read.section
+    located = (mention.start, mention.end)
+    return [text, link.status, link.expanded, candidates, qualifiers, section, attributes, value, *located]

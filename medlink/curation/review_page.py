@@ -13,10 +13,14 @@ from medlink.curation.page import MIN_SCORE, json_list, round_score, to_json, wr
 from medlink.language.tags import language_tag
 
 Kind = Literal["cluster", "mention", "code"]
-SCRIPTS = (
-    *("model.js", "clusters.js", "decisions.js", "places.js", "list.js", "notes.js", "card.js", "dialog.js"),
-    *("server.js", "page.js"),
+PAGE_FILES = tuple(
+    f"review/{name}"
+    for name in (
+        *("body.html", "dialog.css", "style.css", "model.js", "clusters.js", "decisions.js", "places.js", "list.js"),
+        *("notes.js", "card.js", "dialog.js", "server.js", "page.js"),
+    )
 )
+"""Files of the page, below ``resources/pages``."""
 NOTE = ("item", "language", "text", "problem")
 """Columns of the rows of notes."""
 FIELDS = {
@@ -93,7 +97,7 @@ def write_cluster_page(
         ConfigError: the file cannot be written.
     """
     rows = (cluster_row(cluster, kb, language) for cluster in clusters)
-    write_page(path, "review", SCRIPTS, title, review_data("cluster", FIELDS, rows, summary))
+    write_page(path, PAGE_FILES, title, review_data("cluster", FIELDS, rows, summary))
 
 
 def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: str | None) -> list[Any]:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from medlink import __version__
 from medlink.curation.concepts import MAX_HITS, search_concepts
+from medlink.curation.decisions import DecisionStore
 from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 from medlink.kb.formatting import concept_to_dict
@@ -32,6 +33,7 @@ from medlink.service.bundles import OpenBundle, ServedBundle, open_bundles
 from medlink.service.models import LinkRequest, MentionInput, MentionsRequest, parse_request
 from medlink.service.openapi import openapi
 from medlink.service.options import PER_REQUEST, ServeOptions
+from medlink.service.page import ServicePage
 from medlink.web.guard import Guard, Refusal
 from medlink.web.server import WebServer, is_loopback
 
@@ -44,7 +46,7 @@ access = logging.getLogger("medlink.access")
 
 
 class Service(WebServer):
-    """Serve bundles over HTTP: ``/link``, ``/mentions``, ``/search``, ``/concepts/ID``, ``/info`` and ``/health``.
+    """Serve bundles over HTTP: ``/link``, ``/mentions``, ``/search``, ``/concepts/ID``, ``/info``, ``/health``; a page.
 
     Each request is logged by ``medlink.access`` with its method, route, status and milliseconds alone.
 
@@ -65,6 +67,7 @@ class Service(WebServer):
         super().__init__(self.options.host, self.options.port)
         self._active = 0
         try:
+            self._store = None if self.options.decisions is None else DecisionStore(self.options.decisions)
             self._bundles = open_bundles(bundles, self._linking)
         except BaseException:
             self._socket.close()
@@ -72,6 +75,7 @@ class Service(WebServer):
         own = {self.host, f"localhost:{self.port}"} if is_loopback(self.options.host) else {self.host}
         self.app = Guard(
             [
+                *ServicePage(self._bundle, self._place, self._store).routes,
                 Route("/link", self._link, methods=["POST"]),
                 Route("/mentions", self._mentions, methods=["POST"]),
                 Route("/search", self._search),
@@ -156,6 +160,7 @@ class Service(WebServer):
         return JSONResponse(
             {
                 "medlink": __version__,
+                "decisions": self._store is not None,
                 "bundles": served,
                 "options": {name: linking[name] for name in PER_REQUEST},
                 "limits": {"bytes": own.max_bytes, "seconds": own.timeout, "requests": own.queue},

@@ -22,7 +22,10 @@ from medlink.service.queue import LinkQueue
 
 _PIPELINES = 8  # sets of options that are kept ready; a pipeline takes some milliseconds to make, and some MB
 _SECONDS = 1.0  # between two looks at the manifest
-_WARM_UP = (Note("", "Fieber", "de"), Note("", "no fever", "en"), Note("", "fiebre", "es"))
+# the first note of a language loads its words, one without a language the detector
+_WARM_UP = tuple(
+    Note("", text, tag) for text, tag in (("Fieber", "de"), ("fever", "en"), ("fiebre", "es"), ("tos", None))
+)
 _T = TypeVar("_T")
 logger = logging.getLogger("medlink")
 

@@ -81,6 +81,35 @@ class MentionsRequest(_Request):
         return _OF_MENTIONS
 
 
+class PageRequest(_Request):
+    """A note that was written or pasted on the page."""
+
+    text: str
+    language: str | None = None
+
+    @classmethod
+    def option_names(cls) -> Collection[str]:
+        return ()
+
+
+class DecisionRequest(_Request):
+    """A decision of a reader of the page about a mention; an empty one takes the earlier one back."""
+
+    item: Annotated[str, Field(pattern=r"^note-[0-9a-f]{16}$")]
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+    name: str
+    language: str
+    section: str
+    proposed: str
+    decision: Literal["", "accept", "none", "reject"]
+    concept_id: str
+
+    @classmethod
+    def option_names(cls) -> Collection[str]:
+        return ()
+
+
 class AttributeOutput(_Part):
     """A word that describes a finding."""
 
@@ -240,9 +269,13 @@ class BundleInfo(_Part):
 
 
 class InfoAnswer(_Part):
-    """What is served, with the options of linking that a request may change, and the limits of a request."""
+    """What is served, with the options of linking that a request may change, and the limits of a request.
+
+    ``decisions`` says whether the page keeps corrections.
+    """
 
     medlink: str
+    decisions: bool
     bundles: list[BundleInfo]
     options: dict[str, Any]
     limits: dict[str, int]

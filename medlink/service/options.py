@@ -37,6 +37,11 @@ class ServeOptions(Settings):
             description="Name by which clients reach the service, as of a reverse proxy; may be repeated.",
         ),
     ] = ()
+    decisions: Annotated[
+        str | None,
+        AfterValidator(lambda given: check_path("decisions", given)),
+        Field(description="Table for corrections on the page, as of 'medlink review', .tsv  [default: none]"),
+    ] = None
     max_bytes: Annotated[int, Field(ge=1, le=1 << 30, description="Size of the largest request.")] = 1_000_000
     timeout: Annotated[int, Field(ge=1, le=3600, description="Seconds after which a request is refused.")] = 60
     queue: Annotated[

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.curation.conftest import chromium
+
 from .running import Running, serving
+
+__all__ = ["chromium"]
 
 
 @pytest.fixture(scope="session")
