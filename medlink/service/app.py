@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 from medlink.kb.formatting import concept_to_dict
 from medlink.language.tags import named_tag
-from medlink.linking import Linker, Mention
+from medlink.linking import Mention
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
@@ -120,7 +121,7 @@ class Service(WebServer):
             wanted = parse_request(MentionsRequest, await request.body())
             bundle, state = self._bundle(wanted.bundle)
             pipeline = await _pipeline(bundle, state, wanted.options)
-            links = await asyncio.wrap_future(bundle.call(_link_mentions, pipeline, wanted.mentions))
+            links = await asyncio.wrap_future(bundle.queue.call(partial(_link_mentions, pipeline, wanted.mentions)))
         return JSONResponse({"bundle": state.hash, "mentions": links})
 
     async def _search(self, request: Request) -> Response:
@@ -132,8 +133,9 @@ class Service(WebServer):
             raise Refusal(422, f"limit is a number from 1 to {_MAX_HITS}.")
         with self._place():
             bundle, state = self._bundle(query.get("bundle"))
-            linker, language = state.pipeline({}).linker, _language(request) or ""
-            found = await asyncio.wrap_future(bundle.call(_find, linker, query["text"], language, int(limit)))
+            language = _language(request) or ""
+            search = bundle.call(search_concepts, state.linker, query["text"], language, int(limit))
+            found = await asyncio.wrap_future(search)
         return JSONResponse({"concepts": found})
 
     async def _concept(self, request: Request) -> Response:
@@ -230,10 +232,6 @@ def _link_mentions(pipeline: NotePipeline, given: Sequence[MentionInput]) -> lis
     mentions = [Mention(one.text, one.language or pipeline.options.language) for one in given]
     contexts = [one.context for one in given] if any(one.context for one in given) else None
     return [link.to_dict() for link in pipeline.linker.link(mentions, contexts)]
-
-
-def _find(linker: Linker, text: str, language: str, limit: int) -> list[dict[str, Any]]:
-    return search_concepts(linker, text, language, limit)
 
 
 def _describe(kb: KnowledgeBase, concept_id: str, language: str | None) -> dict[str, Any] | None:

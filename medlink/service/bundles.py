@@ -15,6 +15,7 @@ from cachetools import LRUCache
 from medlink.bundles.paths import MANIFEST
 from medlink.errors import ConfigError, MedlinkError
 from medlink.index import Bundle
+from medlink.linking import Linker
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
@@ -31,7 +32,7 @@ logger = logging.getLogger("medlink")
 
 
 class OpenBundle:
-    """One state of a bundle, with a pipeline for each set of options that requests use."""
+    """One state of a bundle, with a pipeline for each set of options that requests use, and a linker for searches."""
 
     def __init__(self, folder: Path, options: NoteOptions) -> None:
         # the target of a symbolic link may change before the last file is opened
@@ -41,6 +42,7 @@ class OpenBundle:
         self.bundle.index.prepare()
         self._options, self._lock = options, Lock()
         self._first = NotePipeline(self.bundle, **dict(options))
+        self.linker = Linker(self.bundle)
         self._pipelines = LRUCache[NoteOptions, NotePipeline](_PIPELINES)
 
     def pipeline(self, given: Mapping[str, Any]) -> NotePipeline:

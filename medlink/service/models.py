@@ -74,7 +74,7 @@ class LinkRequest(_Request):
 class MentionsRequest(_Request):
     """Mentions to link, with any options of linking."""
 
-    mentions: Annotated[list[MentionInput], Field(min_length=1, max_length=10_000, description="Mentions to link.")]
+    mentions: Annotated[list[MentionInput], Field(min_length=1, max_length=1000, description="Mentions to link.")]
 
     @classmethod
     def option_names(cls) -> Collection[str]:

@@ -1,4 +1,4 @@
-"""Link the notes of requests that wait at the same time together, in one thread.
+"""Link what requests ask for in one thread, and the notes of those that wait at the same time together.
 
 Threads share one interpreter, so a second one would not link faster. Notes that are linked together share work: the
 texts are read by columns, and a mention of several notes is ranked once.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 
 _BATCH = 32  # notes linked together
 _CHARACTERS = 100_000  # of them, so that a short note does not wait for many long ones
+_T = TypeVar("_T")
 Render = Callable[[NotePipeline, LinkedNote], Any]
 
 
@@ -36,7 +37,8 @@ class LinkQueue:
     """A thread that links notes; jobs take turns, so that a short one does not wait for the end of a long one."""
 
     def __init__(self) -> None:
-        self._jobs, self._changed, self._is_closed = deque[_Job](), Condition(), False
+        self._jobs, self._calls = deque[_Job](), deque[tuple[Future[Any], Callable[[], Any]]]()
+        self._changed, self._is_closed = Condition(), False
         self._thread = Thread(target=self._run, name="link", daemon=True)
         self._thread.start()
 
@@ -45,6 +47,14 @@ class LinkQueue:
         future = Future[list[Any]]()
         with self._changed:
             self._jobs.append(_Job(pipeline, notes, render, future))
+            self._changed.notify()
+        return future
+
+    def call(self, function: Callable[[], _T]) -> Future[_T]:
+        """Call a function between two batches of notes."""
+        future = Future[_T]()
+        with self._changed:
+            self._calls.append((future, function))
             self._changed.notify()
         return future
 
@@ -58,13 +68,16 @@ class LinkQueue:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._jobs or self._is_closed)
+                self._changed.wait_for(lambda: self._jobs or self._calls or self._is_closed)
                 if self._is_closed:
                     return
+                call = self._calls.popleft() if self._calls else None
                 batch = list(self._take())
+            if call is not None:
+                _call(*call)
             if batch:
                 self._link(batch)
-            del batch  # a replaced bundle must not stay open until the next request
+            del call, batch  # a replaced bundle must not stay open until the next request
 
     def _take(self) -> Iterator[tuple[_Job, Note]]:
         """Yield the next notes of jobs that share a pipeline, one of each job in turn."""
@@ -105,6 +118,14 @@ class LinkQueue:
         with self._changed:
             if job not in self._jobs:
                 self._jobs.append(job)
+
+
+def _call(future: Future[Any], function: Callable[[], Any]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
 
 
 def _finish(job: _Job, result: list[Any] | Exception) -> None:

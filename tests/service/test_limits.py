@@ -148,6 +148,10 @@ def test_a_note_that_fails_is_no_problem_of_others(demo_path: Path) -> None:
     futures = [submit("fever"), submit("fever", "fail", "cough"), submit(*["cough"] * 40, "fever and cough")]
     cancelled = submit("fever" * 1000)
     assert cancelled.cancel()
+    assert [queue.call(lambda: 7).result(), str(queue.call(lambda: 1 // 0).exception())] == [
+        7,
+        "integer division or modulo by zero",
+    ]
     assert waiting.result() == [1000]
     assert futures[0].result() == [1]
     assert str(futures[1].exception()) == "fail"
