@@ -116,6 +116,24 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
     assert "('Herzinfarkt', 'DEMO:" in done.stdout
 
 
+def test_serve(folder: Path) -> None:
+    code = """
+import threading, httpx
+from medlink.service.app import Service
+from medlink.service.options import ServeOptions
+with Service(["demo/bundle"], ServeOptions(port=0)) as service:
+    thread = threading.Thread(target=service.serve_forever)
+    thread.start()
+    body = {"notes": [{"text": "Z. n. Herzinfarkt", "language": "de"}]}
+    print(httpx.post(f"{service.url}link", json=body).json()["notes"][0]["mentions"][0]["concept_id"])
+    service.shutdown()
+    thread.join()
+"""
+    done = run(folder, code=code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("DEMO:")
+
+
 def test_missing_extra_of_the_library_is_named(folder: Path) -> None:
     done = run(folder, code="from medlink.spark import link_notes; link_notes(None, 'demo/bundle')")
     assert done.returncode == 1
