@@ -35,7 +35,7 @@ from medlink.service.models import LinkRequest, MentionInput, MentionsRequest, p
 from medlink.service.openapi import openapi
 from medlink.service.options import PER_REQUEST, ServeOptions
 from medlink.service.page import ServicePage
-from medlink.web.guard import Guard, Refusal
+from medlink.web.guard import Guard, Refusal, result_of
 from medlink.web.server import WebServer, is_loopback
 
 _MAX_HITS = 100
@@ -109,7 +109,7 @@ class Service(WebServer):
             ]
             pipeline = await _pipeline(bundle, state, wanted.options)
             render = {"json": _note_json, "jsonl": _lines(JsonLinesWriter), "fhir": _lines(FhirWriter)}[wanted.format]
-            found: list[str] = await asyncio.wrap_future(bundle.queue.submit(pipeline, notes, render))
+            found: list[str] = await result_of(request, bundle.queue.submit(pipeline, notes, render))
         if wanted.format == "json":
             content = f'{{"bundle": {json.dumps(state.hash)}, "notes": [{", ".join(found)}]}}'
             return Response(content, media_type="application/json")
@@ -121,7 +121,7 @@ class Service(WebServer):
             wanted = parse_request(MentionsRequest, await request.body())
             bundle, state = self._bundle(wanted.bundle)
             pipeline = await _pipeline(bundle, state, wanted.options)
-            links = await asyncio.wrap_future(bundle.queue.call(partial(_link_mentions, pipeline, wanted.mentions)))
+            links = await result_of(request, bundle.queue.call(partial(_link_mentions, pipeline, wanted.mentions)))
         return JSONResponse({"bundle": state.hash, "mentions": links})
 
     async def _search(self, request: Request) -> Response:
@@ -135,7 +135,7 @@ class Service(WebServer):
             bundle, state = self._bundle(query.get("bundle"))
             language = _language(request) or ""
             search = bundle.call(search_concepts, state.linker, query["text"], language, int(limit))
-            found = await asyncio.wrap_future(search)
+            found = await result_of(request, search)
         return JSONResponse({"concepts": found})
 
     async def _concept(self, request: Request) -> Response:
@@ -143,7 +143,7 @@ class Service(WebServer):
             bundle, state = self._bundle(request.query_params.get("bundle"))
             concept_id = request.path_params["concept_id"]
             call = bundle.call(_describe, state.bundle.kb, concept_id, _language(request))
-            found = await asyncio.wrap_future(call)
+            found = await result_of(request, call)
         if found is None:
             raise Refusal(404, "The bundle has no concept with this id.")
         return JSONResponse(found)

@@ -25,7 +25,7 @@ from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.service.bundles import OpenBundle, ServedBundle
 from medlink.service.models import DecisionRequest, PageRequest, parse_request
-from medlink.web.guard import Refusal
+from medlink.web.guard import Refusal, result_of
 
 _FILES = ("serve/ask.html", *PAGE_FILES, "review/dialog.css", "serve/style.css", "review/dialog.js", "serve/page.js")
 _OPTIONS = {"values": True}
@@ -67,7 +67,7 @@ class ServicePage:
             item = f"note-{hashlib.sha256(wanted.text.encode()).hexdigest()[:16]}"
             pipeline = await asyncio.wrap_future(bundle.call(state.pipeline, _OPTIONS))
             submitted = bundle.queue.submit(pipeline, [Note(item, wanted.text, wanted.language)], _page_data)
-            (data,) = await asyncio.wrap_future(submitted)
+            (data,) = await result_of(request, submitted)
             rows = [] if self._store is None else await run_in_threadpool(self._store.find, item)
         decided = [
             {"start": row.start, "end": row.end, "decision": row.decision, "concept_id": row.concept_id} for row in rows

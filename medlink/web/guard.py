@@ -11,14 +11,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from hmac import compare_digest
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
@@ -36,6 +37,7 @@ _SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_T = TypeVar("_T")
 logger = logging.getLogger("medlink")
 LogRequest = Callable[[str, str, int, float], object]
 """Called with method, path of the route (``-`` for none), status and seconds of each request."""
@@ -157,6 +159,28 @@ class Guard:
     def _check_size(self, size: int) -> None:
         if size > self._max_bytes:
             raise Refusal(413, f"The body is larger than {self._max_bytes:,} bytes: send less in one request.")
+
+
+async def result_of(request: Request, future: Future[_T]) -> _T:
+    """Wait for work in another thread, and cancel it if the client leaves.
+
+    Raises:
+        ClientDisconnect: the client has left.
+    """
+    work, left = asyncio.wrap_future(future), asyncio.create_task(_leave(request))
+    try:
+        await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise ClientDisconnect
+        return work.result()
+    finally:
+        work.cancel()
+        left.cancel()
+
+
+async def _leave(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass  # the empty body of a GET
 
 
 def one_sentence(error: MedlinkError) -> str:

@@ -108,6 +108,20 @@ def test_slow_requests(demo_path: Path, tmp_path: Path) -> None:
             assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
+def test_nothing_is_linked_for_a_client_that_left(demo_path: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, demo_path, "--queue", 1) as running:
+        start = time.monotonic()
+        assert running.post("/link", notes=LONG).status_code == 200
+        whole = time.monotonic() - start
+        with pytest.raises(httpx.ReadTimeout):
+            running.client.post("/link", json={"notes": LONG}, timeout=0.2)
+        start = time.monotonic()
+        while running.post("/link", notes=[{"text": "fever"}]).status_code != 200:
+            time.sleep(0.05)
+        # one batch of its notes was in work
+        assert time.monotonic() - start < 0.8 * whole
+
+
 def test_no_word_of_a_request_is_logged(demo_path: Path, tmp_path: Path) -> None:
     marker = "Geheimnisfieber"
     with serving(tmp_path, demo_path) as running:
