@@ -82,6 +82,7 @@ def send_slowly(connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_connections_that_do_not_get_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that comes letter by letter, one without end, and a body that is longer than the connection."""
     monkeypatch.setattr("medlink.web.server._SECONDS_TO_BEGIN", 0.5)
