@@ -37,6 +37,8 @@ FURTHER = {
     "medlink.linking.rankers.common": ["Reranker"],
     "medlink.linking.ranking": ["Ranker"],
     "medlink.notes.learning": ["learn"],
+    "medlink.service.app": ["Service"],
+    "medlink.service.options": ["ServeOptions"],
 }
 """Names that a user needs and that ``medlink`` itself does not export, by the module to import them from."""
 

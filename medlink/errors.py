@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
+from pathlib import PurePath
+from traceback import walk_tb
 
 
 class MedlinkError(Exception):
@@ -66,6 +68,12 @@ class KnowledgeBaseError(MedlinkError):
 
 class EncoderError(MedlinkError):
     """An encoder folder is missing, damaged, or does not fit where it is used."""
+
+
+def describe_unexpected(error: BaseException) -> str:
+    """Name the type of an error and where it arose, without its message, which may be text of a note."""
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    return f"unexpected {type(error).__qualname__} at {PurePath(frame.f_code.co_filename).name}:{line}"
 
 
 @contextmanager

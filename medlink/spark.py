@@ -14,11 +14,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from medlink.bundles.paths import find_inner_bundles
-from medlink.errors import BundleError, ConfigError, InputError, MedlinkError, needs_extra
+from medlink.errors import (
+    BundleError,
+    ConfigError,
+    InputError,
+    MedlinkError,
+    describe_unexpected,
+    needs_extra,
+)
 from medlink.index import Bundle
 from medlink.notes.link import logger, option_warnings
 from medlink.notes.options import NoteOptions
@@ -197,11 +203,7 @@ def link_partition(
         raise
     except Exception as error:
         # Spark logs error messages, and the driver shows them: an unexpected message may contain text of a note
-        *_, (frame, line) = walk_tb(error.__traceback__)
-        where = f"{Path(frame.f_code.co_filename).name}:{line}"
-        raise MedlinkError(
-            f"unexpected {type(error).__qualname__} at {where}", remedy="report it; nothing of a note is in this line"
-        ) from None
+        raise MedlinkError(describe_unexpected(error), remedy="report it; nothing of a note is in this line") from None
 
 
 @lru_cache(maxsize=1)

@@ -35,9 +35,10 @@ with socket.socket(socket.AF_UNIX) as server:
     sys.exit(int(server.recv(16) or b"70"))
 """
 _PRELOADED = (
-    "medlink.cli.cluster medlink.cli.evaluate medlink.cli.impact medlink.cli.index medlink.cli.kb medlink.cli.learn "
-    "medlink.cli.lexicon medlink.cli.link medlink.cli.map medlink.cli.review medlink.cli.train medlink.notes.link "
-    "medlink.spacy_components.pipeline medlink.index.vectors.flat medlink.linking.linker medlink.curation.review faiss"
+    "medlink.cli.cluster medlink.cli.evaluate medlink.cli.impact medlink.cli.index medlink.cli.kb "
+    "medlink.cli.learn medlink.cli.lexicon medlink.cli.link medlink.cli.map medlink.cli.review medlink.cli.serve "
+    "medlink.cli.train medlink.notes.link medlink.spacy_components.pipeline medlink.index.vectors.flat "
+    "medlink.linking.linker medlink.curation.review medlink.service.app faiss"
 )
 
 

@@ -19,6 +19,7 @@ FLOORS = {
     "processes": 0,
     "settings": 0,
     "language": 1,
+    "web": 1,
     "kb": 2,
     "models": 2,
     "index": 3,
@@ -32,6 +33,7 @@ FLOORS = {
     "spark": 7,
     "spacy_components": 7,
     "evaluation": 8,
+    "service": 8,
     "cli": 9,
     "__main__": 10,
 }

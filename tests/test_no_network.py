@@ -39,7 +39,7 @@ sys.addaudithook(refuse)
 """
 # a part of the demo terminology and of the lexicon, which are files like any other
 RUN = """
-import json, sys
+import json, os, signal, sys, threading, time
 from pathlib import Path
 from medlink.cli.main import main
 from medlink.language.lexicon import lexicon
@@ -47,8 +47,17 @@ from medlink.linking import demo
 
 demo.demo_folder = lambda: Path("little").absolute()
 lexicon.SHIPPED = Path("lexicon").absolute()
+def end_service():
+    before = signal.getsignal(signal.SIGINT)
+    while signal.getsignal(signal.SIGINT) == before:  # it listens soon after
+        time.sleep(0.1)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+
 for line in open("commands.jsonl", encoding="utf-8"):
     words = json.loads(line)
+    if words[0] == "serve":
+        threading.Thread(target=end_service).start()
     try:
         main(words)
     except SystemExit as end:
@@ -107,6 +116,7 @@ COMMANDS = [
     "impact old house old.jsonl -o impact.tsv --report impact.html",
     "map house codes.csv -o map.csv",
     "review house links.jsonl --notes notes -o decisions.tsv --report review.html",
+    "serve house --port 0",
     "learn house links.jsonl -o learned.jsonl --least-seen 1",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
     "lexicon show Fieber",

@@ -1,10 +1,11 @@
-"""Take the pictures of the documents: a linked note with one card open, its review, and a page of clusters.
+"""Take the pictures of the documents: a linked note with one card open, its review, a page of clusters, the service.
 
     python docs/pictures/make.py
 
-Links some lines of the German demo note with the demo bundle, clusters the terms of the tutorial, opens the pages in
-Chromium and writes ``note.png``, ``review.png`` and ``clusters.png`` beside this file. Each picture contains a hash of
-what it shows: the links or clusters, and the files of the page. A test fails if that hash would be another one now.
+Links some lines of the German demo note with the demo bundle, clusters the terms of the tutorial, serves the bundle,
+opens the pages in Chromium and writes ``note.png`` and the other pictures beside this file. Each picture contains a
+hash of what it shows: the links or clusters, and the files of the page. A test fails if that hash would be another one
+now.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import shutil
 import struct
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
+from threading import Thread
 
 from medlink import link_notes
 from medlink.curation import cluster_list
@@ -27,18 +31,22 @@ from medlink.index import Bundle
 from medlink.linking.demo import demo_bundle, demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
+from medlink.service.app import Service
+from medlink.service.options import ServeOptions
 
-PICTURES = {kind: Path(__file__).with_name(f"{kind}.png") for kind in ("note", "review", "clusters")}
-_FILES = {"note": "notes", "review": "review", "clusters": "review"}  # folder of the page's files
+PICTURES = {kind: Path(__file__).with_name(f"{kind}.png") for kind in ("note", "review", "clusters", "serve")}
+_FILES = {"note": "notes", "review": "review", "clusters": "review", "serve": "serve"}  # folder of the page's files
 _FROM, _TO = "Diagnosen:", "EKG:"
-_KEYS = {"note": "", "review": "aaara", "clusters": "aa"}  # what a reader did before
+_KEYS = {"note": "", "review": "aaara", "clusters": "aa", "serve": ""}  # what a reader did before
 _OPENED = {  # what is clicked on each page, so that its card is open
     "note": (".text .mention", "Wasser in den Beinen"),
     "review": (".text .mention", "Wasser in den Beinen"),
     "clusters": ("#list *", "Pneumonie"),
+    "serve": (".text .mention", "Hb 7,9 g/dl"),
 }
 _WIDE, _HIGH, _SCALE = 1000, 740, 1.25  # in pixels of the page, and pixels of the picture for each of them
 _FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+_TEXT = "Z. n. Herzinfarkt. Kein Fieber, aber Husten und Wasser in den Beinen. Hb 7,9 g/dl. Vater: MS."
 _FLAGS += " --disable-component-update --hide-scrollbars"
 
 
@@ -57,11 +65,21 @@ class Pages:
         self._terms = folder / "terms.txt"
         self._terms.write_text(terms, encoding="utf-8")
 
-    def note(self) -> LinkedNote:
-        """The lines of the demo note with their links."""
+    def note(self, kind: str) -> LinkedNote:
+        """The note of a picture with its links: lines of the demo note, or what is written on the page."""
         note = demo_notes()["de"]
-        text = note[note.index(_FROM) : note.index(_TO)].strip()
-        return NotePipeline(self._bundle).link([Note("de.txt", text, "de")])[0]
+        text = _TEXT if kind == "serve" else note[note.index(_FROM) : note.index(_TO)].strip()
+        return NotePipeline(self._bundle, values=kind == "serve").link([Note("de.txt", text, "de")])[0]
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Serve the bundle; yields the address of the page."""
+        with Service([str(self._path)], ServeOptions(port=0, decisions=str(self._folder / "decisions.tsv"))) as service:
+            thread = Thread(target=service.serve_forever)
+            thread.start()
+            yield service.url
+            service.shutdown()
+            thread.join()
 
     def write(self, kind: str) -> tuple[Path, bytes]:
         """Write the page of a picture; returns its path, and the hash of what it shows.
@@ -73,15 +91,16 @@ class Pages:
             found = cluster_list(self._terms, bundle=self._path, report=page)
             shown = [f"{one.concept_id} {' | '.join(member.term for member in one.members)}" for one in found.clusters]
         else:
-            note = self.note()
+            note = self.note(kind)
             shown = [f"{mention.start} {mention.end} {mention.link.concept_id}" for mention in note.mentions]
             if kind == "note":
                 write_note_page(page, [note], self._bundle.kb, title="Linked notes")
-            else:
+            elif kind == "review":
                 self._write_review(page, note)
         digest = hashlib.sha256("".join(f"{line}\n" for line in shown).encode())
         files = Path(str(resources.files("medlink"))) / "resources" / "pages"
-        for path in sorted((*files.glob("*.*"), *(files / _FILES[kind]).iterdir())):
+        more = files.glob("notes/*") if kind == "serve" else ()  # the page of the service has those of notes
+        for path in sorted((*files.glob("*.*"), *(files / _FILES[kind]).iterdir(), *more)):
             digest.update(path.read_bytes())
         return page, b"Comment\0made of " + digest.hexdigest().encode()
 
@@ -92,19 +111,24 @@ class Pages:
         Review(self._bundle, links, notes=[str(notes)]).write_page(page)
 
 
-def take(kind: str, page: Path) -> bytes:
+def take(kind: str, url: str, folder: Path) -> bytes:
     """The picture of a page as PNG."""
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
 
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for flag in (*_FLAGS.split(), f"--user-data-dir={page.parent}/profile-{kind}"):
+    for flag in (*_FLAGS.split(), f"--user-data-dir={folder}/profile-{kind}"):
         options.add_argument(flag)
     with Chrome(options, ChromeService(shutil.which("chromedriver"))) as driver:
         size = {"width": _WIDE, "height": _HIGH, "deviceScaleFactor": _SCALE, "mobile": False}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.get(page.as_uri())
+        driver.get(url)
+        if kind == "serve":
+            driver.find_element("css selector", "#text").send_keys(_TEXT, Keys.CONTROL, Keys.ENTER)
+            WebDriverWait(driver, 60).until(lambda _: driver.find_elements("css selector", ".text"))
         if _KEYS[kind]:
             ActionChains(driver).send_keys(*_KEYS[kind]).perform()
         selector, text = _OPENED[kind]
@@ -119,7 +143,8 @@ def main() -> None:
         pages = Pages(demo_bundle(), Path(folder))
         for kind, path in PICTURES.items():
             page, shown = pages.write(kind)
-            picture, text = take(kind, page), b"tEXt" + shown
+            with pages.served() if kind == "serve" else nullcontext(page.as_uri()) as url:
+                picture, text = take(kind, url, Path(folder)), b"tEXt" + shown
             # a chunk of a PNG: length, kind and text, check sum; the last twelve bytes are the chunk that ends the file
             chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
             path.write_bytes(picture[:-12] + chunk + picture[-12:])

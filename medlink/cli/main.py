@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
     "map": ("medlink.cli.map", "Map a list of local codes to concepts, as Usagi does by hand."),
     "review": ("medlink.cli.review", "Review links, codes or clusters on a page, and keep the decisions."),
+    "serve": ("medlink.cli.serve", "Link notes over HTTP, and on a page."),
     "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),
 }
 

@@ -27,9 +27,11 @@ from medlink.kb.decision_table import (
     COLUMNS,
     GROUP,
     LOCATION_COLUMNS,
+    MENTION,
     REJECT,
     Decision,
     collapse_whitespace,
+    format_cells,
     iter_decisions,
 )
 from medlink.language.tags import language_tag
@@ -179,10 +181,29 @@ class DecisionStore:
             if self.read()[1] != revision:
                 remedy = "reload the page, and repeat the decisions that are missing"
                 raise DecisionsChangedError("was changed by another page or program", path=self.path, remedy=remedy)
-            self.rows = self._parse(data)
-            with atomic_writer(self.path, "the decisions", private=True) as file:
-                file.write(data)
+            self._replace(data)
             return hashlib.sha256(data).hexdigest()
+
+    def decide(self, row: Decision) -> None:
+        """Replace the decision about the location of a row; a row without a ``decision`` removes it.
+
+        Raises:
+            InputError: the table cannot be read, or the row is no decision; nothing is written.
+            ConfigError: the table cannot be written.
+        """
+        with self._lock:
+            others = [other for other in self._parse(self.read()[0]) if other.location != row.location]
+            rows = [*others, row] if row.decision else others
+            self._replace((HEADER + "".join("\t".join(format_cells(one)) + "\n" for one in rows)).encode())
+
+    def find(self, item: str) -> list[Decision]:
+        """Return the decisions about the mentions of a note that are on the disk now."""
+        return [row for row in self._parse(self.read()[0]) if row.item == item and row.kind == MENTION]
+
+    def _replace(self, data: bytes) -> None:
+        self.rows = self._parse(data)
+        with atomic_writer(self.path, "the decisions", private=True) as file:
+            file.write(data)
 
     def _parse(self, data: bytes) -> list[Decision]:
         rows = list(iter_decisions(LineFile(self.path, Problems(), stream=BytesIO(data))))

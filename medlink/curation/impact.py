@@ -36,6 +36,7 @@ from medlink.records import AMBIGUOUS, LINKED, Link
 SAME, ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED = "same", "another", "ambiguous", "nil", "renamed"
 RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
 """Results for a link. ``renamed`` is the same concept with another preferred name."""
+_PAGE_FILES = ("impact/body.html", "impact/style.css", "impact/page.js")
 _BATCH = 1_000
 _REMEDY = "give a file that link_notes() wrote"
 _EXAMPLES = 12  # texts and notes of a change on the page
@@ -343,4 +344,4 @@ def write_impact(
         yield from json_list(groups.rows())
         yield "}"
 
-    write_page(path, "impact", ("page.js",), "Changes by the new release", data())
+    write_page(path, _PAGE_FILES, "Changes by the new release", data())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from medlink.curation.concepts import CONCEPT, concept_row
 from medlink.curation.page import (
     MIN_SCORE,
     describe_relative,
@@ -16,7 +17,6 @@ from medlink.curation.page import (
     unusual_qualifiers,
     write_page,
 )  # fmt: skip
-from medlink.curation.review_page import CONCEPT, concept_row
 from medlink.errors import ConfigError
 from medlink.files.atomic import check_output_paths
 from medlink.records import LINKED
@@ -27,10 +27,22 @@ if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy
     from medlink.notes.reading import Note
     from medlink.notes.writers import Job, Writer
 
-_SCRIPTS = ("note.js", "card.js", "page.js")
+PAGE_FILES = ("notes/body.html", "notes/style.css", "notes/note.js", "notes/card.js", "notes/view.js")
+"""Files of every page of notes, below ``resources/pages``."""
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
-    "mention": ["text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value"],
+    "mention": [
+        "text",
+        "status",
+        "expanded",
+        "candidates",
+        "qualifiers",
+        "section",
+        "attributes",
+        "value",
+        "start",
+        "end",
+    ],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
     "concept": list(CONCEPT),
@@ -51,7 +63,7 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
     Raises:
         ConfigError: the file cannot be written.
     """
-    write_page(path, "notes", _SCRIPTS, title, _data(notes, kb))
+    write_page(path, (*PAGE_FILES, "notes/page.js"), title, note_page_data(notes, kb))
 
 
 class PageWriter:
@@ -89,7 +101,8 @@ class PageWriter:
             write_note_page(self._path, self._notes, self._kb, title=self._title)
 
 
-def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
+def note_page_data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
+    """Yield the pieces of the data of the page as JSON."""
     concepts: _Concepts = {}
     yield to_json({"fields": _FIELDS, "least": MIN_SCORE})[:-1] + ',"notes":'
     yield from json_list(_note(linked, concepts) for linked in notes)
@@ -143,4 +156,6 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
         [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()
     ]
     value = None if mention.value is None else describe_value(mention.value)
-    return [text, link.status, link.expanded, candidates, qualifiers, read and read.section, attributes, value]
+    section = read and read.section
+    located = (mention.start, mention.end)
+    return [text, link.status, link.expanded, candidates, qualifiers, section, attributes, value, *located]

@@ -1,7 +1,7 @@
 """HTML pages in one file that loads nothing and runs only its own script.
 
-A page is ``resources/pages/frame.html`` around the ``body.html`` of its folder. Inlined are the style and script that
-all pages share, then those of the folder, and the data. A Content-Security-Policy lists the hashes of style and script.
+A page is ``resources/pages/frame.html`` around its body. Inlined are the styles and scripts that all pages share, then
+its own, and the data. A Content-Security-Policy lists the hashes of style and script.
 The scripts are concatenated into one module, because a page without a server cannot import files. Scripts insert text
 as text nodes only.
 """
@@ -23,34 +23,34 @@ from medlink.records import Qualifiers, Value
 
 MIN_SCORE = 0.05
 """Lowest score of a candidate on a page; reviewers found only noise below it."""
-_STYLES, _SCRIPTS = ("base.css", "note.css"), ("dom.js", "parts.js", "concept.js", "qualifiers.js")
+_SHARED = ("base.css", "note.css", "dom.js", "parts.js", "concept.js", "qualifiers.js")
 _DEFAULT_QUALIFIERS = ("present", "current", "patient")
 _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 
 
-def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], title: str, data: Iterable[str]) -> None:
+def write_page(path: str | PathLike[str], files: Sequence[str], title: str, data: Iterable[str]) -> None:
     """Write a page atomically; a new file is readable by its owner only.
 
-    ``kind`` is a folder below ``resources/pages``, ``scripts`` are files of it in the order of their dependencies, and
-    ``data`` are the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
+    ``files`` are bodies, styles and scripts below ``resources/pages`` in the order of their dependencies, and ``data``
+    are the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     # a title may be a file name that is not UTF-8; the data is plain ASCII
     with atomic_text_writer(path, "the page", errors="replace", private=True) as file:
-        file.writelines(iter_page(kind, scripts, title, data))
+        file.writelines(iter_page(files, title, data))
 
 
-def iter_page(
-    kind: str, scripts: Sequence[str], title: str, data: Iterable[str], *, served: bool = False
-) -> Iterator[str]:
+def iter_page(files: Sequence[str], title: str, data: Iterable[str], *, served: bool = False) -> Iterator[str]:
     """Yield the pieces of a page; see :func:`write_page`. A ``served`` page may send requests to its own server."""
-    style = "".join(map(_source, (*_STYLES, f"{kind}/style.css")))
-    script = "".join(map(_source, (*_SCRIPTS, *(f"{kind}/{name}" for name in scripts))))
+    body, style, script = (
+        "".join(_source(name) for name in (*_SHARED, *files) if name.endswith(kind))
+        for kind in (".html", ".css", ".js")
+    )
     policy = _policy(style, script) + "; connect-src 'self'" * served
     values = {"title": escape(title), "policy": policy, "style": style, "script": script}
-    frame = _source("frame.html").replace("{{body}}", _source(f"{kind}/body.html"))
+    frame = _source("frame.html").replace("{{body}}", body)
     # one pass, so that placeholders in a title stay
     for part in _PLACEHOLDER.split(frame):
         if part == "{{data}}":

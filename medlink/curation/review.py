@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from medlink.curation.concepts import concept_row
 from medlink.curation.decisions import HEADER, DecisionStore, check_offsets
 from medlink.curation.page import iter_page, write_page
 from medlink.curation.review_items import CLUSTER, ReviewItems, read_review_items
-from medlink.curation.review_page import SCRIPTS, concept_row, review_data
-from medlink.curation.server import ReviewServer
+from medlink.curation.review_page import PAGE_FILES, review_data
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import atomic_text_writer, check_output_paths
 from medlink.files.escapes import escape_controls
@@ -25,7 +25,9 @@ from medlink.kb.decision_table import ACCEPT, MENTION, NONE, NOTE, REJECT, Decis
 from medlink.linking import Linker
 from medlink.notes.reading import Fields
 
-_FOLDER = "review"
+if TYPE_CHECKING:  # exports need no server
+    from medlink.curation.server import ReviewServer
+
 PAIR_COLUMNS = ("text_1", "text_2", "score", "id_1", "id_2")
 """Columns of rated pairs, as trainers read them."""
 _REMEDY = "decide about mentions first"
@@ -85,7 +87,7 @@ class Review:
         rows = (concept_row(self.bundle.kb, *concept) for concept in self.items.concepts())
         concepts = (row for row in rows if row is not None)
         data = self._data(concepts=concepts, decisions="" if decisions == HEADER else decisions)
-        write_page(path, _FOLDER, SCRIPTS, self._title(), data)
+        write_page(path, PAGE_FILES, self._title(), data)
 
     def write_pairs(self, path: StrPath) -> int:
         """Write pairs of a reviewed name and the name of a concept; return their number.
@@ -163,8 +165,10 @@ class Review:
         Raises:
             ConfigError: there is no table for the decisions, or the port cannot be used.
         """
+        from medlink.curation.server import ReviewServer
+
         store = self._require_store(None, "")
-        page = "".join(iter_page(_FOLDER, SCRIPTS, self._title(), self._data(served=True), served=True))
+        page = "".join(iter_page(PAGE_FILES, self._title(), self._data(served=True), served=True))
         return ReviewServer(page.encode("utf-8", "replace"), store, Linker(self.bundle), port)
 
     def _data(self, **more: Any) -> Iterator[str]:

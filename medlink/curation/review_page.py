@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from medlink.clustering.clusters import MAYBE
+from medlink.curation.concepts import CONCEPT
 from medlink.curation.decisions import collapse_whitespace, term_hash
 from medlink.curation.page import MIN_SCORE, json_list, round_score, to_json, write_page
 from medlink.language.tags import language_tag
 
-if TYPE_CHECKING:
-    from medlink.kb import KnowledgeBase
-
 Kind = Literal["cluster", "mention", "code"]
-SCRIPTS = (
-    *("model.js", "clusters.js", "decisions.js", "places.js", "list.js", "notes.js", "card.js", "dialog.js"),
-    *("server.js", "page.js"),
+PAGE_FILES = tuple(
+    f"review/{name}"
+    for name in (
+        *("body.html", "dialog.css", "style.css", "model.js", "clusters.js", "decisions.js", "places.js", "list.js"),
+        *("notes.js", "card.js", "dialog.js", "server.js", "page.js"),
+    )
 )
+"""Files of the page, below ``resources/pages``."""
 NOTE = ("item", "language", "text", "problem")
 """Columns of the rows of notes."""
-CONCEPT = ("language", "concept_id", "source", "names", "definitions", "semantic_types", "parents")
-"""Columns of :func:`concept_row`; ``language`` is that of the names of the parents."""
-_MAX_NAMES = 12  # of a concept in each language
 FIELDS = {
     "cluster": [
         *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
@@ -57,7 +55,8 @@ def review_data(
     """Yield the pieces of the data, one line for each row; memory does not grow with them.
 
     ``fields`` names the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
-    the columns :data:`NOTE`; ``concepts``, which are read last, have the columns :data:`CONCEPT`. The page starts with
+    the columns :data:`NOTE`; ``concepts``, which are read last, have the columns
+    :data:`~medlink.curation.concepts.CONCEPT`. The page starts with
     the table ``decisions``. A ``served`` page gets concepts and decisions from its server.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
@@ -70,24 +69,6 @@ def review_data(
     yield ',"concepts":'
     yield from json_list(concepts)
     yield "}"
-
-
-def concept_row(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:
-    """Return a concept for its card; the names of each language begin with the preferred name."""
-    concept = kb.get(concept_id)
-    if concept is None:
-        return None
-    names = [
-        (tag, list(dict.fromkeys(name.text for name in found)))
-        for tag, found in groupby(concept.names, key=lambda name: name.language)
-    ]
-    return [
-        *(language, concept_id, concept.source),
-        [[tag, texts[:_MAX_NAMES], max(0, len(texts) - _MAX_NAMES)] for tag, texts in names],
-        list(dict.fromkeys(definition.text for definition in concept.definitions)),
-        sorted({kind.semantic_type for kind in concept.semantic_types}),
-        list(kb.preferred_names(kb.parents(concept_id), language).values()),
-    ]
 
 
 class ConceptNames(Protocol):
@@ -116,7 +97,7 @@ def write_cluster_page(
         ConfigError: the file cannot be written.
     """
     rows = (cluster_row(cluster, kb, language) for cluster in clusters)
-    write_page(path, "review", SCRIPTS, title, review_data("cluster", FIELDS, rows, summary))
+    write_page(path, PAGE_FILES, title, review_data("cluster", FIELDS, rows, summary))
 
 
 def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: str | None) -> list[Any]:

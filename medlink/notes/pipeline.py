@@ -131,6 +131,11 @@ class NotePipeline:
         parts = {name: _fingerprint(part) for name, part in self._parts.items() if part is not None}
         return self.bundle.versions | learned | parts | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
+    @property
+    def linker(self) -> Linker:
+        """The linker of the mentions."""
+        return self._linker
+
     def ranker_warnings(self) -> list[str]:
         """Return the warnings of the re-ranker."""
         return self._linker.ranker_warnings()

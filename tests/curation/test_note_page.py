@@ -137,7 +137,7 @@ def test_the_data_of_qualifiers_attributes_and_headings(kb: KnowledgeBase, tmp_p
     assert [row["attributes"] for row in rows] == [[], [["li", "laterality", "H:9", "<b>links</b>"]], [], []]
     # without qualifiers there are no headings
     parts = page_data(kb, tmp_path / "p.html", linked("Befund: Fieber", fever()))["notes"][0][3]
-    assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, [], None]]
+    assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, [], None, 8, 14]]
 
 
 class NotePage:

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 
 from medlink import link_notes
@@ -213,7 +214,7 @@ def test_no_decisions(notes: Linked, demo: Bundle, tmp_path: Path) -> None:
 @contextmanager
 def serving(review: Review) -> Iterator[ReviewServer]:
     with review.server() as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield server
         server.shutdown()
@@ -221,24 +222,31 @@ def serving(review: Review) -> Iterator[ReviewServer]:
 
 
 def request(
-    server: ReviewServer, path: str, method: str = "GET", body: str = "", **headers: str
+    server: ReviewServer, path: str, method: str = "GET", body: bytes | str = "", **headers: str
 ) -> tuple[int, bytes, str]:
     """Status, content and ETag of an answer; a path without leading slash follows the token."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
-    given = {"Host": server.host, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    connection.request(method, path if path.startswith("/") else f"/{server.token}/{path}", body.encode(), given)
-    answer = connection.getresponse()
-    assert answer.getheader("Cache-Control") == "no-store"
-    assert answer.getheader("X-Content-Type-Options") == "nosniff"
-    return answer.status, answer.read(), answer.getheader("ETag", "")
+    url = f"http://{server.host}" + (path if path.startswith("/") else f"/{server.token}/{path}")
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = httpx.request(method, url, content=body, headers=given, timeout=10, trust_env=False)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Server" not in answer.headers
+    return answer.status_code, answer.content, answer.headers.get("ETag", "")
+
+
+def refusal(*given: Any, **headers: str) -> tuple[int, str]:
+    """Status and sentence of a refused request."""
+    status, content, _ = request(*given, **headers)
+    problem = json.loads(content)
+    assert (problem["status"], list(problem)) == (status, ["title", "status", "detail"])
+    return status, problem["detail"]
 
 
 @pytest.mark.slow
 def test_the_server(notes: Linked, demo: Bundle, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "decisions.tsv"
     with serving(notes.review(demo, out)) as server:
-        assert server.url == f"http://127.0.0.1:{server.server_address[1]}/{server.token}/"
-        assert server.server_address[0] == "127.0.0.1"
+        assert server.url == f"http://127.0.0.1:{server.port}/{server.token}/"
         status, page, _ = request(server, "")
         assert status == 200
         assert b"connect-src 'self'" in page
@@ -251,23 +259,30 @@ def test_the_server(notes: Linked, demo: Bundle, tmp_path: Path, capfd: pytest.C
             ("", {"Origin": "http://evil.example"}),
             ("", {"Origin": "null"}),
         ):
-            assert request(server, path, **headers)[:2] == (403, b"Forbidden")
-        for path in ("/", "/x/", f"/{server.token}", f"/{server.token[:-1]}/decisions", f"/{server.token}/../", "/etc"):
-            assert request(server, path)[:2] == (404, b"Not Found")
-        assert request(server, "decisions", "DELETE")[0] == 501
-        assert request(server, "", "PUT")[0] == 404
+            assert refusal(server, path, **headers) == (403, "Forbidden")
+        for path in (
+            "/",
+            "/x/",
+            f"/{server.token}",
+            f"/{server.token[:-1]}/decisions",
+            f"/{server.token}/%2e./",
+            "/etc",
+        ):
+            assert refusal(server, path) == (404, "Not Found")
+        assert refusal(server, "decisions", "DELETE") == (405, "Method Not Allowed")
+        assert refusal(server, "", "PUT") == (405, "Method Not Allowed")
 
         first = HEADER + row("note", notes.item("de"), "", "done")
         status, _, second_tag = request(server, "decisions", "PUT", first, If_Match=tag)
         assert (status, out.read_text("utf-8")) == (200, first)
         # a page that has not read this decision cannot remove it
-        status, answer, _ = request(server, "decisions", "PUT", HEADER, If_Match=tag)
+        status, answer = refusal(server, "decisions", "PUT", HEADER, If_Match=tag)
         assert (status, out.read_text("utf-8")) == (412, first)
-        assert answer.decode().startswith(f"Not saved: {out}: was changed by another page or program")
+        assert answer.startswith(f"Not saved: {out}: was changed by another page or program")
         # nor can one that sends an invalid table
-        status, answer, _ = request(server, "decisions", "PUT", first + "x\n", If_Match=second_tag)
+        status, answer = refusal(server, "decisions", "PUT", first + "x\n", If_Match=second_tag)
         assert (status, out.read_text("utf-8")) == (500, first)
-        assert answer.decode().startswith(f"Not saved: {out}:3: 1 of 2 rows cannot be used")
+        assert answer.startswith(f"Not saved: {out}:3: 1 of 2 rows cannot be used")
 
         hits = json.loads(request(server, "search?text=shortnes+of+breath&language=en")[1])
         assert (hits[0]["concept_id"], hits[0]["preferred_name"]) == ("DEMO:0228", "dyspnea")
@@ -276,8 +291,8 @@ def test_the_server(notes: Linked, demo: Bundle, tmp_path: Path, capfd: pytest.C
         concept = json.loads(request(server, "concept?id=DEMO:0228&language=es")[1])
         assert [tag for tag, *_ in concept["names"]] == ["de", "en", "es"]
         assert json.loads(request(server, "concept?id=no&language=")[1]) is None
-        port = server.server_address[1]
-        with pytest.raises(ConfigError, match=f"port {port} cannot be used: .*Remedy: name another port"):
+        port = server.port
+        with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 cannot be used: .*Remedy: name another port"):
             notes.review(demo, out).server(port)
     # a later review resumes
     assert notes.review(demo, out).store.rows[0].item == notes.item("de")
@@ -288,14 +303,28 @@ def test_a_truncated_request_changes_nothing(notes: Linked, demo: Bundle, tmp_pa
     out = tmp_path / "decisions.tsv"
     with serving(notes.review(demo, out)) as server:
         tag = request(server, "decisions")[2]
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
-        connection.putrequest("PUT", f"/{server.token}/decisions", skip_host=True)
-        for name, value in (("Host", server.host), ("If-Match", tag), ("Content-Length", "1000")):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection.putrequest("PUT", f"/{server.token}/decisions")
+        for name, value in (("If-Match", tag), ("Content-Length", "1000")):
             connection.putheader(name, value)
         connection.endheaders(HEADER.encode())
         connection.sock.shutdown(1)
-        assert connection.getresponse().status == 400
+        with closing(connection), pytest.raises(ConnectionError):
+            connection.getresponse()
     assert not out.exists()
+
+
+def test_a_large_body_is_refused(notes: Linked, demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the client states its size or not; the connection stays usable."""
+    monkeypatch.setattr("medlink.curation.server._MAX_BYTES", 5_000_000)
+    sentence = "The body is larger than 5,000,000 bytes: send less in one request."
+    body = b"x" * 6_000_000
+    with serving(notes.review(demo, tmp_path / "d.tsv")) as server, httpx.Client(timeout=10, trust_env=False) as client:
+        for content in (body, iter([body])):
+            answer = client.put(f"{server.url}decisions", content=content)
+            assert (answer.status_code, answer.json()["detail"]) == (413, sentence)
+        assert client.get(f"{server.url}decisions").status_code == 200
+    assert not (tmp_path / "d.tsv").exists()
 
 
 def test_codes_and_clusters(demo: Bundle, tmp_path: Path) -> None:
@@ -327,14 +356,11 @@ def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Pa
         )
         assert run.stdout is not None
         url = run.stdout.readline().strip()
-        host, path = url.removeprefix("http://").split("/", 1)
-        connection = http.client.HTTPConnection(host, timeout=20)
-        connection.request("GET", f"/{path}decisions")
-        answer = connection.getresponse()
-        table, tag = answer.read().decode(), answer.getheader("ETag", "")
-        table += row("code", "L2" if "L3" in table else "L3", "x", "none")
-        connection.request("PUT", f"/{path}decisions", table.encode(), {"If-Match": tag})
-        assert connection.getresponse().status == 200
+        with httpx.Client(timeout=20, trust_env=False) as client:
+            answer = client.get(f"{url}decisions")
+            table = answer.text + row("code", "L2" if "L3" in answer.text else "L3", "x", "none")
+            headers = {"If-Match": answer.headers["ETag"]}
+            assert client.put(f"{url}decisions", content=table, headers=headers).status_code == 200
         run.send_signal(end)
         _, errors = run.communicate(timeout=20)
         assert run.returncode == status

@@ -124,6 +124,24 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
     assert "('Herzinfarkt', 'DEMO:" in done.stdout
 
 
+def test_serve(folder: Path) -> None:
+    code = """
+import threading, httpx
+from medlink.service.app import Service
+from medlink.service.options import ServeOptions
+with Service(["demo/bundle"], ServeOptions(port=0)) as service:
+    thread = threading.Thread(target=service.serve_forever)
+    thread.start()
+    body = {"notes": [{"text": "Z. n. Herzinfarkt", "language": "de"}]}
+    print(httpx.post(f"{service.url}link", json=body).json()["notes"][0]["mentions"][0]["concept_id"])
+    service.shutdown()
+    thread.join()
+"""
+    done = run(folder, code=code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("DEMO:")
+
+
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [

@@ -14,13 +14,16 @@ class ConceptCard {
   #concepts;
   #least;
   #close;
+  #decide;
 
   // concepts gives what the page knows of a concept, by language of the note and id; close is called by the button.
-  constructor(box, concepts, least, close) {
+  // decide gives buttons for a candidate, and for the mention if it has none.
+  constructor(box, concepts, least, close, decide) {
     this.#box = box;
     this.#concepts = concepts;
     this.#least = least;
     this.#close = close;
+    this.#decide = decide;
     this.hide();
   }
 
@@ -43,8 +46,9 @@ class ConceptCard {
         ...qualifierBadges(mention, true)),
       ...this.#beside(mention),
       make("h2", {}, best ? make("bdi", {}, visible(best.preferred_name)) : UNDECIDED[mention.status].title),
+      ...this.#decide(mention, null),
       ...(best ? this.#concept(best, language) : [make("p", {}, UNDECIDED[mention.status].text)]),
-      ...this.#others(mention.candidates.filter((one) => one !== best), language, best),
+      ...this.#others(mention, mention.candidates.filter((one) => one !== best), language, best),
     );
     this.#box.scrollTop = 0;
   }
@@ -75,7 +79,7 @@ class ConceptCard {
     return aboutConcept(concept, rows);
   }
 
-  #others(candidates, language, best) {
+  #others(mention, candidates, language, best) {
     const heading = best ? "Other candidates" : "Candidates";
     const rows = candidates.map((one) => make(
       "details", { class: "other" },
@@ -84,6 +88,7 @@ class ConceptCard {
           make("code", {}, visible(one.concept_id)), make("span", { class: "faint" }, visible(one.source))),
         scoreBar(one.score)),
       ...this.#concept(one, language),
+      ...this.#decide(mention, one),
     ));
     return [
       make("h3", {}, candidates.length ? heading : `No ${heading.toLowerCase()}`),

@@ -64,7 +64,10 @@ class Server {
     } catch {
       throw new Error("Not saved: medlink review is not running. Save the decisions as a file, start it again, and open the new address.");
     }
-    if (!answer.ok) throw new Error(await answer.text(), { cause: answer.status });
+    if (!answer.ok) {
+      const sentence = await answer.json().then((problem) => problem.detail, () => answer.statusText);
+      throw new Error(sentence, { cause: answer.status });
+    }
     return answer;
   }
 }

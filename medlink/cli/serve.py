@@ -1,0 +1,36 @@
+"""``medlink serve``: link notes over HTTP."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from medlink.cli.options import PATH_OR_NAME, explicit_options, make_settings, settings_options
+from medlink.notes.options import NoteOptions
+from medlink.service.options import ServeOptions
+
+
+@click.command()
+@click.argument("bundles", metavar="BUNDLE...", nargs=-1, required=True, type=PATH_OR_NAME)
+@settings_options(ServeOptions)
+@settings_options(NoteOptions)
+def serve(bundles: tuple[str, ...], **options: Any) -> None:
+    """Link notes over HTTP, and on a page, with the concepts of each BUNDLE, until Ctrl-C.
+
+    Prints the address of the page. Requests select a BUNDLE by its name, that of its folder or NAME=FOLDER; a BUNDLE
+    that is replaced is opened anew. Options of linking are the defaults of requests. Each request is logged on standard
+    error, without words of notes; docs/how-to/serve.md lists the calls.
+    """
+    from medlink.service.app import Service
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logging.getLogger("medlink.access").addHandler(handler)
+    logging.getLogger("medlink.access").setLevel(logging.INFO)
+    given = explicit_options(options, NoteOptions)
+    with Service(bundles, make_settings(ServeOptions, options), **given) as service, suppress(KeyboardInterrupt):
+        click.echo(service.url)
+        service.serve_forever()

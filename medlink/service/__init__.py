@@ -1,0 +1,1 @@
+"""The HTTP service: link notes, link mentions, search and show concepts."""
