@@ -44,18 +44,19 @@ _V = TypeVar("_V")
 _Value = Literal[
     "absent", "uncertain", "present", "historical", "past", "gone", "hypothetical", "family", "other", "patient"
 ]
-Reads = Literal[_Value, "pseudo", "end", "cause"]
+Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
 ``past`` is *historical* for a passing finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes but those of time.
+``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes but those of time. ``means`` says
+by what something was found, such as *by CT*: no cue of presence acts on a mention in it or right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
 """Position of a cue: before the mention, after it, either, around it as the two halves of a frame, or beside it.
 
 Check boxes are ``beside`` their mentions: before them in a line that begins with a box, else behind them.
 """
-_INERT = ("pseudo", "end", "cause")
+_INERT = ("pseudo", "end", "cause", "means")
 _BETWEEN = " … "
 SYSTEM = "system"
 """Kind of a heading that names a part of the body: in the review of systems if that is open, else in the findings."""
@@ -258,6 +259,7 @@ class ScopeRules(Rules):
         without: denials of a single word in a list ("nausea without emesis, vertigo").
         passing: patterns of findings that pass, such as an infarct.
         lasting: patterns of those among them that last ("chronic sinusitis").
+        operated: patterns of words for a patient after an operation ("apendicectomizado").
         since: words before the year in which something lasting began.
         nothing: words in the line of a heading whose section is empty.
         adverbs: patterns of words between a mention and the denial after it ("fever currently none").
@@ -277,6 +279,7 @@ class ScopeRules(Rules):
     without: frozenset[str] = frozenset()
     passing: tuple[str, ...] = ()
     lasting: tuple[str, ...] = ()
+    operated: tuple[str, ...] = ()
     since: frozenset[str] = frozenset()
     nothing: frozenset[str] = frozenset()
     adverbs: tuple[str, ...] = ()
@@ -293,6 +296,11 @@ class ScopeRules(Rules):
     def adverb(self) -> re.Pattern[str]:
         """``adverbs`` as one pattern of whole words, in lower case."""
         return any_of(map(re.compile, self.adverbs))
+
+    @cached_property
+    def tells_past(self) -> re.Pattern[str]:
+        """``operated`` as one pattern of a whole mention, in lower case."""
+        return re.compile(rf"\b(?:{any_of(map(re.compile, self.operated)).pattern})\b")
 
     @cached_property
     def passes(self) -> re.Pattern[str]:

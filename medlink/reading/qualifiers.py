@@ -160,14 +160,16 @@ class ParsedNote:
         time = values.get("temporality")
         if time == "gone":
             values["temporality"] = "historical"
+        mention = " ".join(word.low for word in self._words[place.start : place.end])
+        if time in (None, "past") and self._layout.rules.tells_past.match(mention):
+            time = "historical"  # "Apendicectomizado"
         if time in ("past", "historical"):
             # an absent finding was never there, and a lasting one still is
-            mention = " ".join(word.low for word in self._words[place.start : place.end])
             over = time == "historical" or self._layout.rules.passes.match(mention) is not None
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
             else:
-                del values["temporality"]
+                values.pop("temporality", None)
         if values.get("experiencer") == "family":
             values["relative"], values["onset_age"] = self._family.read(place)
         return Qualifiers(**values, section=section)
@@ -213,7 +215,7 @@ def _frames(
 
 
 def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
-    """The longest matches, disjoint and each in one clause; of equal ones the most compact, then the first."""
+    """The longest matches, each in one clause, disjoint but for means; of equal ones the most compact, then first."""
 
     def preference(match: Match) -> tuple[int, int, int, tuple[WordSpan, ...]]:
         size = sum(end - start for start, end in match.parts)
@@ -222,9 +224,10 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     taken, chosen = bytearray(len(stops)), list[Match]()
     for match in sorted(matches, key=preference):
         inside = stops.find(1, match.start + 1, match.end) < 0
-        if inside and all(taken.find(1, start, end) < 0 for start, end in match.parts):
+        means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"
+        if inside and (means or all(taken.find(1, start, end) < 0 for start, end in match.parts)):
             chosen.append(match)
-            for start, end in match.parts:
+            for start, end in () if means else match.parts:
                 taken[start:end] = b"\1" * (end - start)
     return sorted(chosen, key=lambda match: match.parts)
 
@@ -239,7 +242,7 @@ def _years(layout: clauses.Layout) -> Iterator[PhraseMatch[Cue]]:
                     if found["month"] or (at > 1 and words[at - 1].low in "./-" and words[at - 2].low.isdecimal()):
                         latest = max(latest, years[at])
     for at, year in sorted(years.items()):
-        if year < latest - 1:
+        if year < latest - 1 or not latest:  # a note without a date tells of the year as of another one
             # a word before it may mark the start of a lasting condition ("since")
             before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))
             if next((low for low in before if low == "," or low in layout.rules.since), ",") == ",":

@@ -82,6 +82,7 @@ class _Scopes:
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
         self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
         self._joins, self._either = layout.places_of(self._rules.joins), layout.places_of(self._rules.either)
+        self._ands = self._rules.joins - self._rules.either
         self.decided: list[dict[str, CueEffect]] = [{} for _ in mentions]
         self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
         for start, end in mentions:
@@ -92,6 +93,7 @@ class _Scopes:
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
         self._denials = [match.start for match in by_reads.get("absent", ())]
+        self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
         clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(_DASHES), acting)
         hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
@@ -243,6 +245,8 @@ class _Scopes:
         nothing = nothing and _FIELD[cue.reads] != "experiencer"  # its object is no mention
         either = any_within(self._either, start, until)
         behind = self._words[comma + 1].low
+        if denies and behind in self._ands and any_within(self._either, start - 1, comma):
+            return False  # "no conjunctivitis or keratitis, and right ptosis"
         graded = (behind in self._rules.grades or is_number(behind)) and not either
         if graded or (nothing and cue.reads == "historical"):
             return False  # "s/p stent, asthma and gout"
@@ -279,6 +283,8 @@ class _Scopes:
 
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
+        if self._mentions[number].start in self._means and _FIELD[reads] == "presence":
+            return
         if reads == "gone":  # it was there before, and is absent now
             self._decide(cue._replace(reads="absent"), number, distance)
         if reads == "past":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice, product
 from typing import Literal
 
 import numpy as np
@@ -29,10 +30,12 @@ _MIN_LETTERS = 3  # of a cut word
 _ALONE = 7  # least letters of a cut word without neighbours
 _MAX_WORDS = 4
 _MAX_WORDS_READ = 100  # words of names that begin so, beside those of the lexicon
+_MAX_WHOLE, _MAX_WORDINGS = 6, 36  # words that a cut word may be, and wordings of a span, that are looked up
 _MAX_NAMES = 2_000  # names of the index whose first word is taken
 _SPELLINGS = (("ph", "f"), ("th", "t"), ("rh", "r"), ("y", "i"), ("k", "c"), ("z", "c"), ("ae", "e"), ("oe", "e"))
 _WHOLE = 0.999  # share of a feature that covers a word
 _CACHE_SIZE = 1 << 12  # spans, and beginnings of words
+_NUMERAL = re.compile(r"[ivx]+|[1-9]", re.IGNORECASE)  # of a type or degree
 _GAP = re.compile(r"\.?(?: |\n| \n)?")
 
 Written = tuple[tuple[str, bool], ...]
@@ -112,9 +115,24 @@ class TruncationReader:
         ]
         alike = [entry for entry in entries if _has_words(entry.text, cut)]
         if len({entry.concept_id for entry in alike}) != 1:
-            return None, bool(names)
+            return self._by_family(content), bool(names)
         own = [entry for entry in alike if base(entry.language) == base(self._language)]
         return min((entry.text for entry in own or alike), key=lambda text: (len(text), text)), bool(names)
+
+    def _by_family(self, content: Sequence[tuple[WordEntry, bool]]) -> str | None:
+        """The span with whole words of the lexicon, the shortest first, that is a name by word families."""
+        if len(content) == 1 or not any(FINDING_KINDS & entry.kinds for entry, _ in content):
+            return None
+        choices = [self._whole_words(entry.exact) if is_cut else [entry.written] for entry, is_cut in content]
+        wordings = sorted(map(" ".join, islice(product(*choices), _MAX_WORDINGS)), key=len)
+        texts = self._scanner.scan_all(wordings)
+        found = zip(texts, self._index.match_families(texts, self._selection) if texts else (), strict=True)
+        return next((text.text for text, places in found if (0, len(text.words)) in places), None)
+
+    def _whole_words(self, letters: str) -> list[str]:
+        known = self._forms.continuations(WORD, base(self._language), letters)
+        own = (letters + rest for rest, forms in known.items() if any(not f.marks & (AFFIX | SHORT) for f in forms))
+        return sorted(own, key=lambda word: (len(word), word))[:_MAX_WHOLE]
 
     def _features(self, entry: WordEntry, *, is_cut: bool) -> list[NDArray[np.int64]]:
         """The features that a word may have; of a whole compound those of each part."""
@@ -178,7 +196,10 @@ def _may_be_cut(words: Sequence[ScannedWord], stops: Sequence[str]) -> bool:
     if len(words) == 1:
         return stops[0] == "cut" and words[0].end - words[0].start >= _ALONE
     whole = [word for word, stop in zip(words, stops, strict=True) if not (stop or word.function)]
-    if any(word.end - word.start < _MIN_LETTERS and not word.finds for word in whole):
+    if any(
+        word.end - word.start < _MIN_LETTERS and not word.finds and not _NUMERAL.fullmatch(word.entry.exact)
+        for word in whole
+    ):
         return False
     cut = (word.end - word.start for word, stop in zip(words, stops, strict=True) if stop)
     is_clear = max(cut) > _MIN_LETTERS or any(word.finds for word in whole)

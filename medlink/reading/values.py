@@ -54,6 +54,11 @@ _CLAUSE = re.compile(r"[;,\n](?=\s|$)|(?<=\w{5})\.(?=\s|$)")  # short words have
 _END = re.compile(r"[.;,\n](?=\s|$)")
 _NEAR = 40  # characters of a clause that are searched for a word that makes the value a target
 _MATERIAL = 250  # characters before a value that are searched for the specimen
+_LABEL = re.compile(r"[^.,;:\n]{0,30}:")  # the rest of a label
+_SENTENCE = re.compile(
+    r"(?<=[^\W\d_]{4})[.!?](?=\s+(?:[^\W\d_a-z]|$))|(?<=\bo\.B)\.|(?<=\bo\. B)\."
+)  # short words are cut
+_WRAPPED = 50  # least characters of a line whose sentence goes on in the next line
 _ADULT = 18
 _MAJORITY = 3  # factor by which words for one sex must outnumber those for the other
 
@@ -336,8 +341,21 @@ class _Note:
         if behind and behind[1] is None:
             return False
         paragraph = text[max(0, read.start - _MATERIAL) : read.start].split("\n\n")[-1]
-        in_blood = [found[1] is not None for found in self._words.material.finditer(paragraph)]
-        return in_blood[-1] if in_blood else True
+        materials = reversed(list(self._words.material.finditer(paragraph)))
+        return next((found[1] is not None for found in materials if found[1] or self._reaches(found)), True)
+
+    def _reaches(self, fluid: re.Match[str]) -> bool:
+        """Whether a fluid is the specimen of a value at the end of the text that it was found in.
+
+        It is in its sentence, in a line that it labels with a colon, and below a line of its own.
+        """
+        text, end = fluid.string, fluid.end()
+        line, broken, _ = text[text.rfind("\n", 0, fluid.start()) + 1 :].partition("\n")
+        if broken and (line.rstrip().endswith(":") or not any(map(str.isalpha, self._words.material.sub("", line)))):
+            return True
+        if broken and len(line) < _WRAPPED:
+            return False
+        return (not broken and _LABEL.match(text, end) is not None) or not _SENTENCE.search(text, end)
 
     @cached_property
     def _groups(self) -> frozenset[Who]:
