@@ -75,7 +75,9 @@ class WordKinds:
         ends = [_covered_at(word[text], words, covered) for word in (first, last, rarest)]
         uncovered = features.weight[words.word] * (1 - covered)
         slots = words.owner * (self._none + 1) + self.of_words(features)[words.word]
-        by_kind = np.bincount(slots, uncovered, pairs * (self._none + 1)).reshape(pairs, -1)[:, : self._none]
+        by_kind = np.bincount(slots, uncovered, pairs * (self._none + 1)).reshape(pairs, self._none + 1)[
+            :, : self._none
+        ]
         return TextCoverage(share, max_uncovered, ends[0], ends[1], ends[2], by_kind.astype(np.float32))
 
 
