@@ -20,6 +20,7 @@ def test_defaults() -> None:
     assert all(field.description for field in LinkOptions.model_fields.values())
     assert LinkOptions().to_dict() == {
         "k": 5, "threshold": 0.5, "language": None, "languages": [], "sources": [], "semantic_types": [],
+        "under": [], "not_under": [], "ecl": None,
         "ranker": None, "ranker_cache": None, "prefer": [], "presume": True, "resolve": "none",
     }  # fmt: skip
     assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
