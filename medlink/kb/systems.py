@@ -29,6 +29,7 @@ class System:
         urls: its FHIR URLs; the first is written.
         aliases: other names in files.
         prefixed_codes: whether its codes have the prefix too.
+        separators: the mark within its codes in files of ClaML, and the one that its users write.
     """
 
     name: str
@@ -36,6 +37,7 @@ class System:
     urls: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     prefixed_codes: bool = False
+    separators: tuple[str, str] | None = None
 
     @property
     def url(self) -> str:
@@ -45,6 +47,14 @@ class System:
     def code(self, concept_id: str) -> str:
         """Return the code of a concept; in a system without a FHIR URL it is the concept id."""
         return concept_id.removeprefix(f"{self.prefix}:") if self.urls and not self.prefixed_codes else concept_id
+
+    def usual_code(self, code: str) -> str:
+        """Return a code of a ClaML file as its users write it.
+
+        >>> system_by_name("ICD-O-3").usual_code("8140:0"), system_by_name("OPS").usual_code("5-470")
+        ('8140/0', '5-470')
+        """
+        return code if self.separators is None else code.replace(*self.separators)
 
     def concept_id(self, code: str) -> str:
         """Return the concept id of a code; a code with the prefix (``HP:0001945``) is its own id."""
@@ -61,7 +71,12 @@ SYSTEMS = (
     System("ICD-10-CM", "ICD10CM", (f"{_SID}icd-10-cm",)),
     System("CIE-10-ES", "CIE10ES", (), ("CIE10", "ICD-10-ES")),
     System("ICD-10", "ICD10", (f"{_SID}icd-10",), ("ICD-10-WHO",)),
-    System("ICD-O-3", "ICDO3", ("http://terminology.hl7.org/CodeSystem/icd-o-3", f"{_SID}icd-o-3")),
+    System(
+        "ICD-O-3",
+        "ICDO3",
+        ("http://terminology.hl7.org/CodeSystem/icd-o-3", f"{_SID}icd-o-3"),
+        separators=(":", "/"),
+    ),
     System("OPS", "OPS", (f"{_BFARM}ops", "http://fhir.de/CodeSystem/dimdi/ops")),
     System("Alpha-ID", "ALPHAID", (f"{_BFARM}alpha-id",)),
     System("ATC", "ATC", (f"{_BFARM}atc", "http://www.whocc.no/atc", "http://fhir.de/CodeSystem/dimdi/atc")),

@@ -159,7 +159,7 @@ class _Reader:
         if self.system is None:
             self.lines.bad_row("class before the title", element.line)
             return
-        code = element.get("code")
+        code = self.system.usual_code(element.get("code"))
         titles: dict[str, str] = {}
         for tag, text in self.labels(element, _TITLES):
             titles.setdefault(tag, text)
@@ -178,9 +178,9 @@ class _Reader:
         for tag, text in self.labels(element, ("definition",)):
             yield Definition(concept_id, text, tag, name)
         for parent in element.children("SuperClass"):
-            if parent.get("code"):
-                self.parents.setdefault(code, parent.get("code"))
-                yield Relation(concept_id, "isa", self.system.concept_id(parent.get("code")), name)
+            if above := self.system.usual_code(parent.get("code")):
+                self.parents.setdefault(code, above)
+                yield Relation(concept_id, "isa", self.system.concept_id(above), name)
         kinds = [rubric.get("kind") for rubric in element.children("Rubric")]
         for kind in kinds:
             if kind == "preferred" and "preferredLong" in kinds:
