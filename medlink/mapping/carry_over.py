@@ -10,6 +10,7 @@ from typing import NamedTuple
 from medlink.kb import KnowledgeBase
 from medlink.kb.changes import classify_retirement
 from medlink.mapping.codes import APPROVED, MAPS_TO, CodeMapping, SourceCode, Target
+from medlink.mapping.descriptions import ucum_code
 from medlink.mapping.targets import Targets
 from medlink.records import LINKED
 
@@ -63,6 +64,8 @@ class EarlierMaps:
             return CarryResult(UNDECIDED, "nobody had decided", before)
         if not same:
             return CarryResult(SOURCE, f"the description was: {before.source.name}", before)
+        if before.source.unit and source.unit and _unit(before.source.unit) != _unit(source.unit):
+            return CarryResult(SOURCE, f"the unit was: {before.source.unit}", before)
         checked = [self._check_target(target) for target in before.targets]
         result = min((target.result for target in checked), key=_WORST.index, default=KEPT)
         reason = "; ".join(target.reason for target in checked if target.reason)
@@ -97,6 +100,10 @@ class EarlierMaps:
         for code, maps in self._by_code.items():
             if code not in self._seen:
                 yield from maps
+
+
+def _unit(written: str) -> str:
+    return ucum_code(written) or written.casefold()
 
 
 def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:

@@ -247,10 +247,13 @@ class BiolordLinker(Component):
     def predict(self, docs: Sequence[Doc]) -> list[dict[TokenSpan, LinkedMention]]:
         """Return the links of each document by the token spans of its mentions; the documents do not change.
 
-        Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text.
+        Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text. If the options select
+        concepts, all spans are: a score holds for the concept that was found among all.
         """
         spans = [{(span.start, span.end): (span.start_char, span.end_char) for span in self._spans(d)} for d in docs]
         known = [self._pop_mentions(doc) for doc in docs]
+        if self.linker.selection is not None:
+            known = [{} for _ in docs]
         new = [at for at, own in enumerate(spans) if not set(own.values()) <= known[at].keys()]
         texts, given = [docs[at].text for at in new], [sorted(set(spans[at].values())) for at in new]
         judged = self._reader.judge(texts, given, [long_forms_of_doc(docs[at]) for at in new])

@@ -63,9 +63,20 @@ def test_notes_and_spacy_find_the_same(demo: Bundle, options: dict[str, Any]) ->
     nlp = spacy.blank("de")
     nlp.add_pipe("medlink_mentions", config={"bundle": str(demo.folder)})
     nlp.add_pipe("biolord_linker", config={"bundle": str(demo.folder), **options})
-    linked = {(span.start_char, span.kb_id_) for span in nlp(TEXT).ents if span.kb_id_}
+    linked = {(span.start_char, span.kb_id_) for span in nlp(TEXT).ents if span.kb_id_ != "NIL"}
     assert set(named) <= linked
     assert {concept for _, concept in linked} <= kept
+
+
+def test_a_score_of_another_concept_is_not_taken_over(demo: Bundle) -> None:
+    """The first of the concepts that are left has not the score of the best one of all."""
+    text = "Apixaban und Metformin bei Vorhofflimmern und Fieber."
+    nlp = spacy.blank("de")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo.folder)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo.folder), "under": ["DEMO:0010"]})
+    assert {span.text: span.kb_id_ for span in nlp(text).ents if span.kb_id_ != "NIL"} == {
+        "Vorhofflimmern": Linker(demo).link(["Vorhofflimmern"])[0].concept_id
+    }
 
 
 def test_the_command_line_filters(demo_path: Path, tmp_path: Path) -> None:

@@ -94,6 +94,21 @@ def test_each_result_of_an_earlier_map(omop: Bundle, tmp_path: Path) -> None:
     assert (merged["before_concept_id"], merged["concept_id"]) == ("5", "2")
 
 
+def test_another_unit_is_another_test(omop: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / "one.csv"
+    (tmp_path / "list.csv").write_text("code,name,unit\nK1,Hb,g/dl\nK2,Hb,g/dL\n", encoding="utf-8")
+    map_codes(omop, tmp_path / "list.csv", out=out, language="de")
+    out.write_text(out.read_text("utf-8").replace("UNCHECKED", "APPROVED"), encoding="utf-8")
+    (tmp_path / "list.csv").write_text("code,name,unit\nK1,Hb,mmol/l\nK2,Hb,g/dl\n", encoding="utf-8")
+    changes = tmp_path / "c.jsonl"
+    map_codes(omop, tmp_path / "list.csv", out=tmp_path / "two.csv", before=out, changes=changes, language="de")
+    rows = [json.loads(line) for line in changes.read_text("utf-8").splitlines()]
+    assert [(row["code"], row["result"], row["reason"]) for row in rows] == [
+        ("K1", "source renamed", "the unit was: g/dl"),
+        ("K2", "kept", ""),
+    ]
+
+
 def test_all_targets_of_a_code_must_hold(omop: Bundle, tmp_path: Path) -> None:
     before = [row("K1", "Irgendwas", "9", "Fever"), row("K1", "Irgendwas", "5", "Old attack")]
     _, changes = carry_over(omop, tmp_path, ["K1,Irgendwas"], before)

@@ -81,7 +81,7 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dic
     observation = {"resourceType": "Observation", **common, "status": "preliminary", **content}
     if q is not None and q.experiencer != "patient":
         observation["focus"] = [{"display": q.experiencer}]
-    if q is not None and q.presence != "uncertain":
+    if q is not None and q.presence != "uncertain" and q.temporality != "hypothetical":
         observation["valueBoolean"] = q.presence == "present"
     return observation
 

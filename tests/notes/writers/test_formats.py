@@ -420,3 +420,10 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     gout, pneumonia = csv.DictReader((tmp_path / "n.csv").read_text("utf-8").splitlines())
     assert {"subject=family", "relative=FTH", "onset_age=54"} <= set(gout["term_modifiers"].split(","))
     assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
+
+
+def test_what_is_planned_is_neither_affirmed_nor_denied(demo: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("id,text\n7,Koloskopie geplant. Keine Koloskopie. Koloskopie 2019.\n", "utf-8")
+    link_notes(demo, tmp_path / "notes.csv", out=tmp_path / "o.fhir.ndjson", language="de")
+    resources = [entry["resource"] for entry in json.loads((tmp_path / "o.fhir.ndjson").read_text("utf-8"))["entry"]]
+    assert [one.get("valueBoolean") for one in resources] == [None, False, True]
