@@ -126,7 +126,7 @@ def table_writer(
     yield text
     text.seek(0)
     quoted = {"quoting": csv.QUOTE_NONE} if delimiter == "\t" else {}
-    rows = list(csv.reader(text, delimiter=delimiter, **quoted))  # type: ignore[arg-type]
+    rows = list(csv.reader(text, delimiter=delimiter, **quoted))  # type: ignore[arg-type]  # typed by key
     # before openpyxl opens its own files
     longest = max((len(value) for row in rows for value in row), default=0)
     if len(rows) > _MAX_ROWS or longest > _MAX_CELL:

@@ -29,7 +29,7 @@ class System:
         urls: its FHIR URLs; the first is written.
         aliases: other names in files.
         prefixed_codes: whether its codes have the prefix too.
-        separators: the mark within its codes in files of ClaML, and the one that its users write.
+        separators: what separates the parts of a code, in ClaML files and in common use (``:`` and ``/``).
     """
 
     name: str

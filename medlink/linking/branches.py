@@ -33,14 +33,10 @@ def select_branches(
         excluded |= kb.descendants(not_under) | set(not_under)
     if not (under or excluded or ecl is not None):
         return None
-    if under:
-        selected = kb.descendants(under) | set(under)
-        selected = selected if ecl is None else selected & select_concepts(kb, ecl)
-    elif ecl is not None:
-        selected = select_concepts(kb, ecl)
-    else:
-        selected = {concept.concept_id for concept in kb.iter_concepts()}
-    remaining = frozenset(selected - excluded)
+    chosen = [kb.descendants(under) | set(under)] if under else []
+    chosen += [] if ecl is None else [select_concepts(kb, ecl)]
+    chosen = chosen or [{concept.concept_id for concept in kb.iter_concepts()}]
+    remaining = frozenset(set.intersection(*chosen) - excluded)
     if not remaining:
         raise ConfigError("the filters leave no concept", path=kb.path, remedy="remove some of them")
     return remaining

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from medlink.language.lexicon.abbreviation_table import abbreviations_of_kind
+from medlink.language.lexicon.abbreviation_table import most_frequent
 from medlink.language.lexicon.tables import Abbreviation, shortened
 
 TEST, DRUG = "test", "drug"
@@ -28,7 +28,7 @@ def expand(text: str, language: str, kind: str) -> Iterator[tuple[str, str]]:
     >>> list(expand("ALT (SGPT)", "en", TEST))[0]
     ('alanine aminotransferase', 'en')
     """
-    known = abbreviations_of_kind(language, kind, _FIELDS.get(kind))
+    known = most_frequent(language, kind, _FIELDS.get(kind))
     bare = _BRACKETS.sub("", text).strip(_EDGES) or text
 
     def find(form: str) -> Abbreviation | None:

@@ -10,6 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
 
+import numpy as np
+
+from medlink.linking.arrays import Floats
+from medlink.linking.candidates import Contexts, Mention
+from medlink.linking.features import CandidateFeatures
+from medlink.linking.ranking import Ranker
 from medlink.records import LINKED, Link
 
 SAMPLE = 2_000
@@ -50,3 +56,24 @@ def priors_of(domains: Sequence[str], concepts_by_type: Mapping[str, int]) -> Pr
     """Return the priors of a list whose domains are known."""
     wanted = {domain.casefold() for domain in domains}
     return {kind: 0.0 if kind.casefold() in wanted else _LOWEST for kind in concepts_by_type}
+
+
+class DomainRanker:
+    """Adds the priors of the semantic types of concepts to the rank scores of another ranker.
+
+    Weights of a ranker are those of a conditional logit, so differences of rank scores are log odds.
+    """
+
+    def __init__(self, first: Ranker, priors: Priors) -> None:
+        self._first, self._priors = first, priors
+        self.uses_context = first.uses_context
+
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Return rank scores ``(p,)``; of several types or concepts the likeliest counts, and no type is as likely."""
+        pair, entry = candidates.entry
+        concepts, inverse = np.unique(candidates.entries.concept, return_inverse=True)
+        types = candidates.batch.index.concept_types(concepts)
+        priors = np.array([max((self._priors.get(kind, 0.0) for kind in kinds), default=0.0) for kinds in types])
+        highest = np.full(len(candidates.name), -np.inf)
+        np.maximum.at(highest, pair, priors[inverse[entry]])
+        return np.asarray(self._first.rank(mentions, contexts, candidates) + highest)

@@ -82,19 +82,17 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         return
     component, specimen = _split_specimen(description, tag)
     measured = _property(unit)
-    differential = words.differential
-    if unit.strip() == differential.unit and component.casefold().startswith(differential.cells):
-        for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
-            yield differential.names[own].format(text), own
+    counted = words.differential
+    is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
+    if specimen is None and measured is None and not is_share:
         return
-    if specimen is None and measured is None:
-        return
-    if specimen is None:
-        specimen = words.specimen((measured and measured.specimen) or words.default)
-    components = dict.fromkeys([(component, tag), *expand(component, tag, TEST)])
-    for text, own in components:
-        bracket = f" [{measured.names[own]}]" if measured else ""
-        yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
+    specimen = specimen or words.specimen((measured and measured.specimen) or words.default)
+    for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
+        if is_share:
+            yield counted.names[own].format(text), own
+        else:
+            bracket = f" [{measured.names[own]}]" if measured else ""
+            yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
 
 
 def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:

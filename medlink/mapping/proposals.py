@@ -30,7 +30,7 @@ from medlink.mapping.codes import (
     Target,
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
-from medlink.mapping.domains import SAMPLE, Priors, estimate_priors, priors_of
+from medlink.mapping.domains import SAMPLE, DomainRanker, Priors, estimate_priors, priors_of
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding
@@ -107,14 +107,19 @@ class Mapper:
         self._codes = CodeEvidence(self.bundle.kb, self._allowed_by_code(), self.options.code_system)
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
+        self._parsed: dict[SourceCode, _ParsedCode] = {}
         self._linked: dict[_Key, Link] = {}
 
     def _open_linker(self, priors: Priors) -> Linker:
-        stored, options = self.bundle.manifest["calibration"], self.options
-        if stored and FittedRanker.from_dict(stored) != default_ranker():  # fitted to mentions of a site
-            return Linker(self.bundle, among=self.among, pool=POOL, **options.linking)
+        options = self.options
         policy = SharedNamePolicy(self.bundle, options.prefer, presume=options.presume)
-        ranker: Ranker = DescriptionRanker(default_ranker().ranker, priors)
+        stored = self.bundle.manifest["calibration"]
+        fitted = FittedRanker.from_dict(stored) if stored else default_ranker()
+        ranker: Ranker = fitted.ranker
+        if fitted == default_ranker():  # else fitted to mentions of a site
+            fitted, ranker = default_description_ranker(), DescriptionRanker(fitted.ranker)
+        if priors:
+            ranker = DomainRanker(ranker, priors)
         if policy.profiles.has_several_sources:
             ranker = PriorRanker(ranker, policy.profiles)
         return Linker(
@@ -123,7 +128,7 @@ class Mapper:
             reranker=None
             if options.ranker is None
             else open_reranker(options.ranker, self.bundle, options.ranker_cache),
-            calibration=default_description_ranker().calibration,
+            calibration=fitted.calibration,
             decision=policy,
             among=self.among,
             pool=POOL,
@@ -158,7 +163,8 @@ class Mapper:
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
         descriptions = set[_Key]()
-        for parsed in map(self._parse, codes):
+        for code in codes:
+            parsed = self._parsed[code] = self._parse(code)
             self._remaining.update(self._keys(parsed))
             descriptions.update(self._keys(replace(parsed, full_names=())))
         if self.options.infer_domain and not self.options.domain:
@@ -180,7 +186,7 @@ class Mapper:
         its score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
         proposed. Units and values with a concept in the bundle become further targets.
         """
-        parsed = [self._parse(code) for code in codes]
+        parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
         links = self._link(parsed)
         decided = [self._decide(code, links) for code in parsed]
         firsts = dict.fromkeys(decision.candidates[0].concept_id for decision, *_ in decided if decision.link == LINKED)

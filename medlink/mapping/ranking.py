@@ -26,7 +26,6 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
-from medlink.mapping.domains import Priors
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -110,19 +109,12 @@ def default_description_ranker() -> FittedRanker:
 
 
 class DescriptionRanker:
-    """Ranks the names of descriptions by :data:`FEATURES`, and by the prior of the semantic types of their concepts.
-
-    Args:
-        first: the ranker of mentions, whose rank score is a column.
-        priors: log odds of semantic types, at most 0; see :mod:`medlink.mapping.domains`.
-        fitted: weights; default: those that ship with medlink.
-    """
+    """Ranks the names of descriptions by :data:`FEATURES`; ``first`` is the ranker of mentions, whose rank is one."""
 
     uses_context = False
 
-    def __init__(self, first: LinearRanker, priors: Priors, fitted: FittedRanker | None = None) -> None:
-        self._first, self._priors = first, priors
-        self._weights = (fitted or default_description_ranker()).ranker
+    def __init__(self, first: LinearRanker) -> None:
+        self._first, self._weights = first, default_description_ranker().ranker
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
         """Return rank scores ``(p,)``, independent of the context."""
@@ -130,24 +122,7 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        if any(_PROPERTY in text for text in candidates.batch.texts):
-            ranks -= _OTHER_COMPONENT * _have_other_component(candidates, table)
-        # the weights are those of a conditional logit: differences of rank scores are log odds
-        return ranks + self._prior(candidates) if self._priors else ranks
-
-    def _prior(self, candidates: CandidateFeatures) -> Floats:
-        """The prior of each pair ``(p,)``: the highest of the types of its concepts, 0 for a concept without a type."""
-        pair, entry = candidates.entry
-        concepts, inverse = np.unique(candidates.entries.concept, return_inverse=True)
-        priors = np.array(
-            [
-                max((self._priors.get(kind, 0.0) for kind in kinds), default=0.0)
-                for kinds in candidates.batch.index.concept_types(concepts)
-            ]
-        )
-        highest = np.full(len(candidates.name), -np.inf)
-        np.maximum.at(highest, pair, priors[inverse[entry]])
-        return highest
+        return np.asarray(ranks - _OTHER_COMPONENT * _have_other_component(candidates, table))
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:

@@ -158,7 +158,7 @@ class CandidateGenerator:
         explained = {place: long for place, long in explained.items() if place[0] < place[1]}
         reworded: dict[Place, list[str]] = defaultdict(list)
         for place, wording in chain(paraphrases, self._truncation.read(text)):
-            # a name as it is written needs no wording with fewer words
+            # the text is a name already: a shorter wording would only lose words
             if place not in families or len(wording) >= len(text.written(place)):
                 reworded[place].append(wording)
         names, short = self._names.find(text, explained), self._short(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,18 @@ def test_the_domain_of_a_list(lists: Bundle, tmp_path: Path) -> None:
     assert found["inferred"] == (["Drug"], True)
     with pytest.raises(ConfigError, match=r"no concept has the semantic type 'Drugs'.*most frequent are: Drug, "):
         Mapper(lists, domain=["Drugs"])
+
+
+def test_a_domain_counts_with_weights_of_a_site(lists: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = default_ranker()
+    curves = replace(fitted.calibration, rival=fitted.calibration.rival - 1)
+    monkeypatch.setitem(lists.manifest, "calibration", replace(fitted, calibration=curves).to_dict())
+    code = [SourceCode("1", "defibrotide; ophthalmic, local oral", language="en")]
+    kinds = [
+        Mapper(lists, domain=[domain]).propose(code)[0].candidates[0].semantic_types
+        for domain in ("Drug", "Procedure", "organism")
+    ]
+    assert kinds == [("Drug",), ("Procedure",), ("Organism",)]
 
 
 def test_main_part() -> None:

@@ -49,7 +49,7 @@ _US, _GB = "900000000000509007", "900000000000508004"
 _SYSTEMS = {"447562003": "ICD-10", "446608001": "ICD-O", "900000000000497000": "CTV3", "6011000124106": "ICD-10-CM"}
 _STATE = ("id", "effectiveTime", "active")
 _CHANGING = ("Description", "TextDefinition", "Language")
-"""Kinds of files of which an active row of a later date replaces an earlier one."""
+"""Kinds of files in which a row replaces an earlier one if it is active and has a later date."""
 _TAG = re.compile(r"\(([^()]+)\)\s*$")
 _PACKAGE = re.compile(r"release[-_]package[-_]information.*\.json", re.IGNORECASE)
 _NAMING = frozenset({"attribute", "foundation metadata concept"})

@@ -165,7 +165,7 @@ class AbbreviationTable:
 
     def __init__(self, language: str) -> None:
         self._language = language
-        self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(language)
+        self._abbreviations, self._laconic = most_frequent(base(language)), _laconic(language)
         self._inflector = Inflector(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
@@ -221,23 +221,12 @@ class AbbreviationTable:
 
 
 @cache
-def _abbreviations(language: str) -> dict[str, Abbreviation]:
-    path = SHIPPED / ABBREVIATIONS.format(language)
-    best: dict[str, Abbreviation] = {}
-    for short in read_abbreviations(path, language):
-        for form in short.short_forms:
-            if form not in best or best[form].weight < short.weight:
-                best[form] = short
-    return best
-
-
-@cache
-def abbreviations_of_kind(language: str, kind: str, field: str | None = None) -> dict[str, Abbreviation]:
-    """Return for each form the most frequent meaning of a kind, such as ``drug``, or in a field, if one is given."""
+def most_frequent(language: str, kind: str | None = None, field: str | None = None) -> dict[str, Abbreviation]:
+    """Return for each form the most frequent meaning: of a kind, such as ``drug``, or in a field, if they are given."""
     best: dict[str, Abbreviation] = {}
     path = SHIPPED / ABBREVIATIONS.format(language)
     for short in read_abbreviations(path, language) if path.is_file() else ():
-        if short.kind == kind or field in short.fields:
+        if kind in (None, short.kind) or field in short.fields:
             for form in short.short_forms:
                 if form not in best or best[form].weight < short.weight:
                     best[form] = short
