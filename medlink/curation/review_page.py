@@ -16,8 +16,8 @@ Kind = Literal["cluster", "mention", "code"]
 PAGE_FILES = tuple(
     f"review/{name}"
     for name in (
-        *("body.html", "dialog.css", "style.css", "model.js", "clusters.js", "decisions.js", "places.js", "list.js"),
-        *("notes.js", "card.js", "dialog.js", "server.js", "page.js"),
+        *("body.html", "concept-dialog.html", "dialog.css", "style.css", "model.js", "clusters.js", "decisions.js"),
+        *("places.js", "list.js", "notes.js", "card.js", "dialog.js", "server.js", "page.js"),
     )
 )
 """Files of the page, below ``resources/pages``."""

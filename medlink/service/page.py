@@ -27,7 +27,15 @@ from medlink.service.bundles import OpenBundle, ServedBundle
 from medlink.service.models import DecisionRequest, PageRequest, parse_request
 from medlink.web.guard import Refusal, result_of
 
-_FILES = ("serve/ask.html", *PAGE_FILES, "review/dialog.css", "serve/style.css", "review/dialog.js", "serve/page.js")
+_FILES = (
+    "serve/ask.html",
+    "review/concept-dialog.html",
+    *PAGE_FILES,
+    "review/dialog.css",
+    "serve/style.css",
+    "review/dialog.js",
+    "serve/page.js",
+)
 _OPTIONS = {"values": True}
 
 
