@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.guards import Guards
+from medlink.clustering.list_prior import adjust_to_list
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
 from medlink.processes import MIN_FORKED, forked
@@ -139,7 +140,16 @@ def build_graph(
                 report(part.stop, count)
         graphs = [graph for graph in chain(*zip_longest(graphs, others())) if graph is not None]
     report(count, count)
-    return _concatenate(graphs)
+    return _adjust(_concatenate(graphs), count)
+
+
+def _adjust(graph: Graph, terms: int) -> Graph:
+    free = graph.apart == 0
+    adjusted = adjust_to_list(graph.probability[free], terms)
+    adjusted = np.minimum(adjusted, 1 - np.abs(graph.narrower[free]))
+    certain = graph.probability[free] >= _STATED
+    graph.probability[free] = np.where(certain, np.maximum(adjusted, _STATED), adjusted)
+    return graph
 
 
 def _compare(
