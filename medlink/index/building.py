@@ -44,8 +44,8 @@ class BuildOptions(NamedTuple):
     """Storage of the vectors of a segment, and resources of its build.
 
     Attributes:
-        kind: ``flat`` (exact), ``hnsw`` (a graph, for many names), ``ivf`` or ``ivfpq`` (cells, for very many); chosen
-            by size when not given.
+        kind: ``flat`` (exact), ``hnsw`` (a graph, for many names) or ``ivfpq`` (cells, for very many); chosen by size
+            when not given.
         memory: bytes that the vectors may take; decides the kind together with the size.
         threads: threads that build the graph or the cells; a single thread gives the same index every time. With
             several, a static encoder embeds many names in a second process.
