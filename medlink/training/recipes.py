@@ -245,7 +245,7 @@ class CoderPlusPlusRecipe(Recipe):
     In the paper a batch of one process has 16 anchors, and a step has 8 batches. The paper trains for 1,200,000 steps,
     and the first 10,000 are warm-up. It renews the neighbours every 60,000 steps, "for each epoch", so there are 20
     epochs. Weight decay and gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
-    :func:`~medlink.training.coderpp.loss.multi_similarity`.
+    :class:`~medlink.training.coderpp.loss.MultiSimilarityLoss`.
     """
 
     positives: int = Field(default=30, ge=1, description="Synonyms that join an anchor in its batch: k of the paper.")
@@ -272,15 +272,6 @@ class CoderPlusPlusRecipe(Recipe):
         sampling: dict[str, Any] = {"anchors": 64, "accumulation": 1, "epochs": 3}
         optimiser: dict[str, Any] = {"learning_rate": 1e-3, "warmup": 0.05, "weight_decay": 0.0}
         return cls(**sampling, **optimiser, threshold=0.7, feature_dropout=0.5)
-
-    def table5(self, setting: Literal["a", "b", "c"]) -> CoderPlusPlusRecipe:
-        """Return this recipe with the sampling of a row of Table 5 of the paper.
-
-        ``"a"`` (k = 1, m = 30, neighbours never renewed), ``"b"`` (k = m = 30, never renewed) or ``"c"`` (k = m = 30,
-        renewed each epoch: CODER++ as proposed).
-        """
-        changes: dict[str, Any] = {"positives": 1 if setting == "a" else 30, "neighbours": 30}
-        return self.replace(**changes, refresh="epoch" if setting == "c" else "never")
 
 
 class StaticRecipe(Settings):

@@ -65,7 +65,7 @@ class TrainingData:
 
         problems = Problems(adjustable=False)
         rows: Iterable[Definition] = (
-            definition for path in self.definitions for definition in read_definitions(path, problems=problems)
+            definition for path in self.definitions for definition in read_definitions(path, problems)
         )
         with KnowledgeBase(self.kb) as kb:
             definitions = definitions_by_code(kb, rows, self.system) if self.system else rows
