@@ -25,7 +25,8 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
-from medlink.training.common.resumable_trainer import BatchTrainer, resolve_precision
+from medlink.training.common.batch_trainer import BatchTrainer
+from medlink.training.common.resumable_trainer import resolve_precision
 from medlink.training.common.run import Run
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.view import TrainingView

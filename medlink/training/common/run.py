@@ -24,18 +24,10 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.file_hashes import write_hashes
+from medlink.training.common.batch_trainer import BatchTrainer, RunSummary
 from medlink.training.common.card import write_card
-from medlink.training.common.resumable_trainer import (
-    STATE,
-    BatchTrainer,
-    Measure,
-    RunSummary,
-    find_newest_checkpoint,
-    process_state,
-    read_errors,
-    resolve_precision,
-    write_errors,
-)
+from medlink.training.common.checkpoints import STATE, find_newest_checkpoint, process_state, read_errors, write_errors
+from medlink.training.common.resumable_trainer import Measure, resolve_precision
 from medlink.training.common.trainable import Trainable, limit_tokens
 from medlink.training.data.batches import Batches
 from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions

@@ -20,7 +20,8 @@ from torch import Tensor
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
-from medlink.training.common.resumable_trainer import RunSummary, read_errors
+from medlink.training.common.batch_trainer import RunSummary
+from medlink.training.common.checkpoints import read_errors
 from medlink.training.common.run import Run, new_folder
 from medlink.training.common.trainable import limit_tokens
 from medlink.training.data.text_store import TargetBatches, TextEntry, TextStore, read_targets

@@ -19,7 +19,7 @@ from medlink.index.knn_graph import nearest
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding
-from medlink.training.common.resumable_trainer import RunSummary
+from medlink.training.common.batch_trainer import RunSummary
 from medlink.training.common.run import Run, neighbours_path, read_neighbours, write_neighbours
 from medlink.training.common.targets import to_unit
 from medlink.training.common.trainable import make_trainable

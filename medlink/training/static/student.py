@@ -25,7 +25,7 @@ from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.common.resumable_trainer import process_state
+from medlink.training.common.checkpoints import process_state
 from medlink.training.common.run import Run
 from medlink.training.common.targets import (
     fit_to_targets,

@@ -11,8 +11,8 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 
 from medlink.models import load_encoder
 from medlink.training.biolord.sts import CARD
+from medlink.training.common.batch_trainer import RunSummary
 from medlink.training.common.card import write_card
-from medlink.training.common.resumable_trainer import RunSummary
 from medlink.training.common.run import training_run
 from medlink.training.recipes import RunOptions, StsRecipe
 

@@ -23,7 +23,8 @@ from sentence_transformers import SentenceTransformer
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.transformer import compute_fingerprint
 from medlink.training.biolord.contrastive import InfoNceLoss, false_negatives
-from medlink.training.common.resumable_trainer import RunSummary, find_newest_checkpoint
+from medlink.training.common.batch_trainer import RunSummary
+from medlink.training.common.checkpoints import find_newest_checkpoint
 from medlink.training.common.run import open_run_folder
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
