@@ -31,7 +31,7 @@ from medlink.kb.changes import MERGED_AWAY, classify_retirement
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.options import parse_language
-from medlink.records import AMBIGUOUS, LINKED, Link
+from medlink.records import AMBIGUOUS, LINKED, Link, Result
 
 SAME, ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED = "same", "another", "ambiguous", "nil", "renamed"
 RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
@@ -78,7 +78,7 @@ class LinkChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ImpactReport:
+class ImpactReport(Result):
     """Counts of links, of checked links (those with a concept), and of their results.
 
     ``notes`` counts the notes of checked links, and ``changed_notes`` counts those that would be coded differently.
@@ -99,10 +99,6 @@ class ImpactReport:
         for reason, count in self.reasons.items():
             yield f"  {reason}: {count:,}"
         yield f"{self.changed_notes:,} of {self.notes:,} notes would be coded differently"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return asdict(self)
 
 
 def check_links(

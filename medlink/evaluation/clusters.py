@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field
 
-from medlink.clustering.clusters import Record
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.task import Report, Run, Sampled, Task, step
 from medlink.index.knn_graph import nearest
+from medlink.records import Result
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
 """One or more concepts of each name."""
@@ -40,7 +40,7 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMeasures(Record):
+class PartitionMeasures(Result):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
     Pair precision is the share of pairs in one cluster that belong together, and pair recall is the share of pairs

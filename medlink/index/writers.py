@@ -12,7 +12,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,14 +37,14 @@ from medlink.kb.changes import check_sources_kept
 from medlink.language.lexicon.forms import LexiconForms, load_forms
 from medlink.language.lexicon.tables import read_folder
 from medlink.models import Encoder, load_encoder
-from medlink.records import FSN, Name
+from medlink.records import FSN, Name, Result
 
 logger = logging.getLogger("medlink")
 _LISTED = 20  # words of a lexicon folder that the manifest lists
 
 
 @dataclass(frozen=True, slots=True)
-class AddReport:
+class AddReport(Result):
     """Result of :func:`extend_bundle`: the report on the knowledge base, the number of names in the index, and those
     ``added`` since the build of its main segment."""
 
@@ -54,13 +54,9 @@ class AddReport:
     added: int
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class UpdateReport:
+class UpdateReport(Result):
     """Result of :func:`update_bundle`: the report on the inputs (``None`` without inputs), the changes of the release,
     the number of distinct names in the index, and those newly ``embedded``."""
 
@@ -70,10 +66,6 @@ class UpdateReport:
     names: int
     embedded: int
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return asdict(self)
 
 
 def build_bundle(
