@@ -379,16 +379,12 @@ class NameFeatures(FeatureStore):
             feature_ends.append(np.array([word_begin]))
         weights = smooth_idf(df, len(languages)) if main is None else main._weights
         save_array(folder, "said_weight", weights.astype(ARRAYS["said_weight"]))
-        written = {name: open_array(folder, name) for name in _UNWEIGHTED}
-        words, of_words = RaggedArray(written["slot_ends"]), RaggedArray(written["said_ends"])
+        arrays = {name: open_array(folder, name) for name in (*_UNWEIGHTED, "said_weight")}
+        unweighted = FeatureStore(lambda: forms, {**arrays, "slot_weight": np.broadcast_to(np.float16(0), begin)})
         with ArrayWriter(folder, "slot_weight", ARRAYS["slot_weight"]) as weight:
             for start in range(0, len(languages), _BATCH):
-                text, word = words.take(np.arange(start, min(start + _BATCH, len(languages))))
-                owner, at = of_words.take(word)
-                unweighted = WordFeatures(
-                    text, np.zeros(0, np.float32), owner, written["said_feature"][at], written["said_share"][at]
-                )
-                weight.append(with_weights(unweighted, weights).weight)
+                features = unweighted.of(np.arange(start, min(start + _BATCH, len(languages))))
+                weight.append(with_weights(features, weights).weight)
         return cls(folder)
 
 
