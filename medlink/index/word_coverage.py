@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.word_overlap import UNKNOWN, PairWords, WordFeatures
+from medlink.index.word_features import UNKNOWN, WordFeatures
+from medlink.index.word_overlap import PairWords
 from medlink.language.lexicon.forms import LexiconForms
 
 UNKNOWN_WORD = "unknown"
