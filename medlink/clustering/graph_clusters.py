@@ -47,7 +47,6 @@ class GraphClusters(LazyClusters):
     Args:
         terms, forms: the list and its n nodes.
         group: ``(n,)`` group of each node.
-        vectors: ``(n, d)`` embeddings.
         graph: all edges between nodes.
         language: base language preferred for representatives, or ``""``.
 

@@ -109,7 +109,6 @@ class PairFeatures:
 
     Args:
         texts, languages: n terms with their languages, BCP 47 or ``""``.
-        guards: their guard values.
         cosines: ``(n, k)`` cosines of the nearest terms, those of :meth:`add_neighbours`, if they are known already.
 
     Attributes:

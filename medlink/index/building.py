@@ -76,9 +76,7 @@ def build_segment(
     """Build a segment into an empty or new folder.
 
     Args:
-        names: names of all concepts of the segment.
         encoder: embeds each distinct name once.
-        semantic_types: all semantic types of the concepts, for filters.
         shards: folder for the embeddings of many names. The next build resumes from it after a kill; the caller removes
             it.
         main: the main segment, if this segment is for later names. It then includes concepts of the main segment with

@@ -80,7 +80,6 @@ class Numbering:
     """Map the row numbers of one segment to keys, which both segments of an index share, and back.
 
     Args:
-        count: number of rows.
         keys: ``(count,)`` keys of the rows, ascending; by default a row number is its own key.
         new: number of rows that the main segment lacks; by default all.
     """

@@ -40,7 +40,6 @@ class WordKinds:
     """The kinds of words in the features of texts.
 
     Args:
-        forms: the lexicon forms that analysed the texts.
         kinds: for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
             has the first kind that one of its features has.
     """

@@ -47,10 +47,6 @@ class FeatureSums:
     Args:
         sum_rows: sums ``(n, d)`` of the table rows of n bags of hashes.
         hash_words: bags of n-grams of words in their exact form.
-        dimension: d.
-        max_chars: characters of a name that count.
-        with_markers: whether markers count.
-        meanings: hasher of meanings, if they count.
     """
 
     def __init__(

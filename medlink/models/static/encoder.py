@@ -155,9 +155,7 @@ class StaticEncoder:
     """A trained static encoder.
 
     Args:
-        config: its shape.
         tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
-        folder: folder of its files, if it was loaded.
         forms: forms of the lexicon, if the shape has word families.
     """
 

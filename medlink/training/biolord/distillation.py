@@ -57,7 +57,6 @@ def distill(
         concepts: gives names and definitions of every concept, in the same order in each call
             (:func:`~medlink.training.data.text_store.group_by_concept`).
         start: the transformer to train; in the paper the base of the contrastive phase.
-        recipe: how to train.
         teacher: the contrastive model, or any encoder.
 
     Raises:

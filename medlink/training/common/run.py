@@ -173,7 +173,6 @@ def training_run(
     The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error.
 
     Args:
-        out, recipe, options: output folder, recipe, and options of the run.
         progress: called with lines of progress, in the main process.
         evaluate: development measure, higher is better.
         marker, kind: the file that marks a folder as a replaceable output, and the name of such outputs in errors.

@@ -80,8 +80,6 @@ class KnowledgeBasePairs:
     text, in the exact form of :func:`medlink.language.text.normalise`, and no two of their concepts share any name.
 
     Args:
-        view: the concepts.
-        recipe: which pairs and how many.
         workers: processes that make pairs beside the training process; 0 makes them between the steps. The pairs are
             the same.
 

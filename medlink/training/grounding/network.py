@@ -238,7 +238,6 @@ class GroundedEncoder:
     """A frozen encoder, the linear map on top of it, and a network on top of both.
 
     Args:
-        encoder: the frozen encoder.
         sets, held_out: names of each concept to train on, and (name, concept) pairs for validation.
 
     Attributes:

@@ -189,9 +189,7 @@ class MlteRegressor:
 
     Args:
         encoder: the transformer, possibly with a translator before it.
-        head: the prediction model.
         kind: ``regressor``, with scores on the scale of the ratings, or ``classifier``, with probabilities.
-        extras: extra features of a pair.
         record: inputs and results of training; plain data.
     """
 
@@ -205,7 +203,6 @@ class MlteRegressor:
         """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
         Args:
-            texts_1, texts_2: n texts each.
             extra: for each pair a cell for each of :attr:`extras`.
 
         Raises:

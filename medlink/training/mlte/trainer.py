@@ -66,7 +66,6 @@ class MlteTrainer:
     Args:
         pairs: the training pairs with their ratings, 0 and 1 for a classifier.
         start: the transformer: a folder, or ``hf:NAME``.
-        recipe: hyperparameters.
         dev: development pairs, to choose beta and the epoch of the fine-tuning; required with several betas.
         extras: names of the cells in :attr:`~medlink.training.data.rated_pairs.RatedPair.extra`.
 

@@ -37,7 +37,6 @@ class RankerTrainer:
     Args:
         groups: from :func:`medlink.linking.fit.collect_groups`, possibly of several bundles.
         start: a transformer: a folder, or ``hf:NAME``.
-        recipe: hyperparameters.
 
     Raises:
         ConfigError: there are no groups to train on, or fewer than 20 held-out groups have a right candidate.

@@ -67,7 +67,6 @@ class StaticStudent(Trainer):
         names: gives the names of a knowledge base, in ascending order of their concepts.
         start: the static encoder to train (``"builtin"`` or a folder), or the shape of one with random weights; by
             default of the usual dimension, or the teacher's if that is smaller.
-        recipe: hyperparameters.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 

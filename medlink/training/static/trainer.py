@@ -138,8 +138,6 @@ class StaticTrainer:
 
     Args:
         names: names of at least two concepts with two different names each.
-        start: shape of the encoder.
-        recipe: hyperparameters.
         coarse: names of similar meaning, such as all terms under one code, with the code as their concept. Their pull
             is weaker than that of synonyms. They are no negatives of each other: many are synonyms, and ``names``
             distinguish the rest.
