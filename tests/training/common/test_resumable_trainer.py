@@ -9,8 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from medlink.training.common.run import open_run_folder
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
 from medlink.training.recipes import PhaseRecipe, RunOptions
-from tests.training.small_bert import Killed, kill_at
+from tests.training.small_bert import Killed, kill_at, two_processes
 
 RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
 STEPS = 10
@@ -302,46 +300,24 @@ def test_refusals(bert: Path, tmp_path: Path) -> None:
         train(bert, tmp_path / "b", batches=short)
 
 
-def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecipe, rows: int, stop: int) -> None:
-    """A process of a run in which both end at a step."""
-    from accelerate import PartialState
-
-    # what the copy of the test's process knows of itself
-    PartialState._shared_state.clear()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
-    os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
-
-    lines: list[str] = []
-
-    def log(line: str) -> None:
-        lines.append(line)
-        if stop and line.startswith(f"step {stop}/"):
-            os._exit(9)
-
-    model = SentenceTransformer(str(start), device="cpu")
-    fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
-    if not rank:
-        (work / "losses.json").write_text(json.dumps(losses(lines)))
-        model.save(str(work / "model"), create_model_card=False)
-
-
 def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, stop: int = 0) -> list[int | None]:
-    """Train by two processes; their exit codes, not 0 for one that was left waiting."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    context = multiprocessing.get_context("fork")
-    both = [context.Process(target=one_of_two, args=(rank, port, start, work, recipe, rows, stop)) for rank in (0, 1)]
-    for process in both:
-        process.start()
-    both[0].join(60)
-    both[1].join(60 if not stop else 1)
-    for process in both:
-        process.kill()
-        process.join()
-    return [process.exitcode for process in both]
+    """Train by two processes, which both end at a step; their exit codes."""
+
+    def run(rank: int) -> None:
+        lines: list[str] = []
+
+        def log(line: str) -> None:
+            lines.append(line)
+            if stop and line.startswith(f"step {stop}/"):
+                os._exit(9)
+
+        model = SentenceTransformer(str(start), device="cpu")
+        fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+        if not rank:
+            (work / "losses.json").write_text(json.dumps(losses(lines)))
+            model.save(str(work / "model"), create_model_card=False)
+
+    return two_processes(run, seconds=1 if stop else 60)
 
 
 # seven rows are not shared evenly
