@@ -25,12 +25,12 @@ from medlink.models.encoders import split_pooling
 from medlink.settings import Settings
 from medlink.training.biolord import phases
 from medlink.training.biolord.phases import Progress, TrainingData, resolve_tables
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.recipes import (
     CheckpointSteps,
     ContrastiveRecipe,
     DistillationRecipe,
     MultilingualRecipe,
-    PairRecipe,
     PhaseRecipe,
     RunOptions,
     StsRecipe,

@@ -22,9 +22,9 @@ from medlink.errors import ConfigError
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data.batches import cycle_order, distinct_batches, prefetch
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.relations import LANGUAGE, describe, relation_phrase, relation_words
 from medlink.training.data.view import Int32Array, Ragged, TrainingView
-from medlink.training.recipes import PairRecipe
 
 KINDS = ("definition", "description", "name")
 _MAX_STEPS_UP = 64  # SNOMED CT is some 20 levels deep; a cycle must end too
