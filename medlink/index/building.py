@@ -73,10 +73,9 @@ def build_segment(
     forms: LexiconForms | None = None,
     known: Sequence[Segment] = (),
 ) -> Segment:
-    """Build a segment into an empty or new folder.
+    """Build a segment of all ``names`` of its concepts, and all their semantic types, into an empty or new folder.
 
     Args:
-        encoder: embeds each distinct name once.
         shards: folder for the embeddings of many names. The next build resumes from it after a kill; the caller removes
             it.
         main: the main segment, if this segment is for later names. It then includes concepts of the main segment with

@@ -39,9 +39,8 @@ class TextCoverage(NamedTuple):
 class WordKinds:
     """The kinds of words in the features of texts.
 
-    Args:
-        kinds: for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
-            has the first kind that one of its features has.
+    ``kinds`` has for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
+    has the first kind that one of its features has.
     """
 
     def __init__(self, forms: LexiconForms, kinds: Mapping[str, Sequence[str]]) -> None:

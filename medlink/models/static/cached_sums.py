@@ -44,9 +44,8 @@ class Sums(NamedTuple):
 class FeatureSums:
     """Sum the feature vectors of names, caching those of words, meanings and markers; threads may share it.
 
-    Args:
-        sum_rows: sums ``(n, d)`` of the table rows of n bags of hashes.
-        hash_words: bags of n-grams of words in their exact form.
+    ``sum_rows`` gives the sums ``(n, d)`` of the table rows of n bags of hashes, and ``hash_words`` bags of n-grams of
+    words in their exact form.
     """
 
     def __init__(

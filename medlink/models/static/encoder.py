@@ -154,9 +154,8 @@ def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
 class StaticEncoder:
     """A trained static encoder.
 
-    Args:
-        tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
-        forms: forms of the lexicon, if the shape has word families.
+    ``tensors`` are ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers. A
+    shape with word families needs the ``forms`` of the lexicon.
     """
 
     def __init__(

@@ -170,12 +170,9 @@ def training_run(
 ) -> Iterator[Run]:
     """Open a run that writes the folder ``out``.
 
-    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error.
-
-    Args:
-        progress: called with lines of progress, in the main process.
-        evaluate: development measure, higher is better.
-        marker, kind: the file that marks a folder as a replaceable output, and the name of such outputs in errors.
+    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error. The main process
+    calls ``progress`` with lines. ``marker`` is the file that marks a folder as a replaceable output, and ``kind`` the
+    name of such outputs in errors.
 
     Raises:
         ConfigError: a folder is in use, there is an unfinished run and ``resume`` is off, or this machine lacks the

@@ -160,9 +160,7 @@ class Head:
     extra features. The paper names neither the scaling of features nor the activation; here features are standardised
     on the training pairs, and the activation is a ReLU.
 
-    Args:
-        mean, deviation: ``(f,)`` mean and deviation of the features.
-        first, first_bias, second, second_bias: ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
+    ``mean`` and ``deviation`` are ``(f,)``; the layers are ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
     """
 
     mean: Floats
@@ -202,8 +200,7 @@ class MlteRegressor:
     def score(self, texts_1: Sequence[str], texts_2: Sequence[str], extra: Sequence[Sequence[str]] = ()) -> Floats:
         """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
-        Args:
-            extra: for each pair a cell for each of :attr:`extras`.
+        ``extra`` has for each pair a cell for each of :attr:`extras`.
 
         Raises:
             ConfigError: the numbers of texts differ, or an extra feature is missing.

@@ -205,13 +205,8 @@ def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> 
 def fit_heads(features: Floats, extra: Floats, gold: Floats, recipe: MlteRecipe) -> list[Head]:
     """Train a head for each beta of the recipe, with the same initial weights and batches.
 
-    All are trained at once. They do not affect each other, as Adam scales each weight separately.
-
-    Args:
-        features, extra, gold: ``(n, f)``, ``(n, c)`` and ``(n,)`` of the training pairs.
-
-    Raises:
-        EncoderError: the loss is NaN or infinite.
+    All are trained at once. They do not affect each other, as Adam scales each weight separately. ``features``,
+    ``extra`` and ``gold`` are ``(n, f)``, ``(n, c)`` and ``(n,)``. EncoderError: the loss is NaN or infinite.
     """
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     # the deviation of a constant column is a rounding error
