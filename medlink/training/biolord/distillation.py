@@ -71,7 +71,7 @@ def distill(
             model, trunk = with_head(start, recipe.dimension, seeded.seed, head)
             run.evaluate = None if measure is None else partial(_measure_trunk, measure, trunk)
             figures = fit_to_targets(run, model, store, seeded, f"run-{number + 1}")
-            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures.facts())
+            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures)
             if run.is_main:
                 remove(run.folder / f"run-{number + 1}")
     if run.is_main:

@@ -290,7 +290,7 @@ def train_multilingual(
         **filter_facts,
         **teacher_facts,
     }
-    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())
+    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures)
 
 
 def _entries(

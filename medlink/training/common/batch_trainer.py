@@ -30,27 +30,6 @@ from medlink.training.recipes import PhaseRecipe
 _PROBE_TEXTS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """Results of a run: ``loss`` in the last line of progress, the best development ``measure`` and its step."""
-
-    steps: int
-    seconds: float
-    loss: float | None = None
-    measure: float | None = None
-    best_step: int | None = None
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts for the card."""
-        return {
-            "steps": self.steps,
-            "hours": f"{self.seconds / 3600:.2f}",
-            "loss over the last of them": None if self.loss is None else f"{self.loss:.3g}",
-            "best development measure": self.measure,
-            "step of the best": self.best_step,
-        }
-
-
 class _EpochSampler:
     """Sampler and dataset of a data loader that skips the first ``done`` batches of the epoch."""
 
@@ -209,8 +188,13 @@ class BatchTrainer(ResumableTrainer):
         epoch, number = divmod(step - 1, len(self._sampler))
         return f" (batch {number + 1} of epoch {epoch + 1})"
 
-    def summary(self) -> RunSummary:
-        """Return the results of the run."""
-        state = self.state
+    def facts(self) -> dict[str, Any]:
+        """Return the results of the run for a card; the loss is that of the last line of progress."""
         loss = self.last_log("loss").get("loss")
-        return RunSummary(state.global_step, round(self.seconds(), 1), loss, state.best_metric, state.best_global_step)
+        return {
+            "steps": self.state.global_step,
+            "hours": f"{self.seconds() / 3600:.2f}",
+            "loss over the last of them": None if loss is None else f"{loss:.3g}",
+            "best development measure": self.state.best_metric,
+            "step of the best": self.state.best_global_step,
+        }

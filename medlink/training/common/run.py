@@ -24,7 +24,7 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.file_hashes import write_hashes
-from medlink.training.common.batch_trainer import BatchTrainer, RunSummary
+from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.card import write_card
 from medlink.training.common.checkpoints import STATE, find_newest_checkpoint, process_state, read_errors, write_errors
 from medlink.training.common.resumable_trainer import Measure, resolve_precision
@@ -95,8 +95,8 @@ class Run:
 
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
-    ) -> RunSummary:
-        """Train a model in place, to the last weights or the best by the development measure.
+    ) -> dict[str, Any]:
+        """Train a model in place, to the last weights or the best by the development measure; return facts for a card.
 
         Same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed and
         resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder ``name``
@@ -121,7 +121,7 @@ class Run:
         trainer = BatchTrainer(model, batches, loss, recipe, self, folder)
         trainer.run(checkpoint)
         self.wait()
-        return trainer.summary()
+        return trainer.facts()
 
     def train(
         self,
@@ -134,7 +134,7 @@ class Run:
     ) -> None:
         """Make a whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
         self.bind(recipe, data=batches.digest, start=part.fingerprint)
-        figures = self.fit(part.model, batches, loss, recipe).facts()
+        figures = self.fit(part.model, batches, loss, recipe)
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
         self.write(part.save, **card, start=part.fingerprint, data=data, recipe=recipe, figures=figures)
 

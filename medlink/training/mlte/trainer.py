@@ -123,7 +123,7 @@ class MlteTrainer:
         figures: dict[str, Any] = {}
         if recipe.fine_tune:
             batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
-            figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe).facts()
+            figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe)
         extras = tuple(ExtraFeature.fit(name, [pair.extra[i] for pair in pairs]) for i, name in enumerate(self._names))
         run.progress(f"{len(pairs):,} pairs are read by the encoder")
         heads = fit_heads(*_compute_features(model, pairs, extras), _ratings(pairs), recipe)

@@ -107,7 +107,7 @@ class StaticStudent(Trainer):
             "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
         }
         results = {
-            **figures.facts(),
+            **figures,
             "names kept from training, one of a concept, looked up among the others": count,
             "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
             f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
