@@ -43,18 +43,12 @@ from medlink.training.biolord.phases import TrainingData
 from medlink.training.common.averaging import soup
 from medlink.training.common.run import new_folder
 from medlink.training.common.targets import Projection, principal_components, sum_embeddings, to_unit
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.rated_pairs import read_pairs
 from medlink.training.data.text_store import ConceptTexts, TextStore
 from medlink.training.data.view import TrainingView
-from medlink.training.recipes import (
-    ContrastiveRecipe,
-    DistillationRecipe,
-    MultilingualRecipe,
-    PairRecipe,
-    Recipe,
-    StsRecipe,
-)
+from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, Recipe, StsRecipe
 
 CHECKPOINT_STEPS = 100
 # of the concepts are enough to find axes that all are reduced by

@@ -17,7 +17,7 @@ import json
 import random
 from collections import defaultdict
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 import numpy as np
@@ -31,10 +31,10 @@ from medlink.training.coderpp.terms import Terms
 from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
-SETTINGS: tuple[tuple[Literal["a", "b", "c"], str], ...] = (
-    ("a", "(a) k = 1, m = 30, neighbours kept"),
-    ("b", "(b) k = m = 30, neighbours kept"),
-    ("c", "(c) k = m = 30, neighbours renewed"),
+SETTINGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("a", "(a) k = 1, m = 30, neighbours kept", {"positives": 1, "neighbours": 30, "refresh": "never"}),
+    ("b", "(b) k = m = 30, neighbours kept", {"positives": 30, "neighbours": 30, "refresh": "never"}),
+    ("c", "(c) k = m = 30, neighbours renewed", {"positives": 30, "neighbours": 30, "refresh": "epoch"}),
 )
 
 
@@ -94,11 +94,11 @@ def main(table: Path, work: Path, names: int, held_out: int, epochs: int, base_e
     run = json.dumps([parts[0].digest, load_encoder(start).fingerprint, recipe.to_dict()])
     folder = work / hashlib.sha256(run.encode()).hexdigest()[:12]
     rows = [f"| base | {' | '.join(figures(load_encoder(start), part) for part in parts)} |"]
-    for setting, label in SETTINGS:
+    for setting, label, sampling in SETTINGS:
         out = folder / setting
         if not out.exists():
             click.echo(f"setting {setting}", err=True)
-            trainer = CoderPlusPlusTrainer(train, start, recipe.table5(setting))
+            trainer = CoderPlusPlusTrainer(train, start, recipe.replace(**sampling))
             trainer.train(out, resume=True, progress=lambda line: click.echo(line, err=True))
         rows.append(f"| {label} | {' | '.join(figures(load_encoder(out), part) for part in parts)} |")
     click.echo(

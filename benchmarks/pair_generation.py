@@ -22,9 +22,9 @@ import click
 def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
     """Make pairs and forget them."""
     from medlink.kb import KnowledgeBase
+    from medlink.training.data.pair_recipe import PairRecipe
     from medlink.training.data.pairs import KnowledgeBasePairs
     from medlink.training.data.view import TrainingView
-    from medlink.training.recipes import PairRecipe
 
     start = time.perf_counter()
     with KnowledgeBase(path) as kb:

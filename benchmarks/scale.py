@@ -34,7 +34,7 @@ from scale_words import words_compared
 from medlink.index import Bundle
 from medlink.index.building import embed_names
 from medlink.index.segment import Segment
-from medlink.index.vectors import cells, vector_index
+from medlink.index.vectors import ivfpq, vector_index
 from medlink.index.vectors.base import VectorIndex
 from medlink.index.vectors.library import faiss
 
@@ -176,7 +176,7 @@ def compared(bundle: Bundle, part: Segment, queries: Queries, work: Path) -> dic
     faiss().omp_set_num_threads(1)
     best, taken = exact_search(part, queries)
     own = part.manifest["kind"]
-    kinds = [own, *(kind for kind in ("ivf", "ivfpq") if kind != own and len(part.names) <= _OTHERS)]
+    kinds = [own] + ["ivfpq"] * (len(part.names) <= _OTHERS and own != "ivfpq")
     kinds += ["hnsw"] * (len(part.names) <= _GRAPH and own != "hnsw")
     found: dict[str, Any] = {"exact": taken, "asked": sum(map(len, queries.values())), "kinds": {}, "probes": {}}
     for kind in kinds:
@@ -188,13 +188,13 @@ def compared(bundle: Bundle, part: Segment, queries: Queries, work: Path) -> dic
             "bytes": vector_index(kind).bytes_per_name(index.dimension),
             "raw": 4 * index.dimension,
         }
-        if isinstance(index, cells.CellsIndex):
-            usual, found["probes"][kind] = (cells._PROBED, cells._PROBED_SHARE), {}
-            cells._PROBED_SHARE = 0.0
+        if isinstance(index, ivfpq.Index):
+            usual, found["probes"][kind] = (ivfpq._PROBED, ivfpq._PROBED_SHARE), {}
+            ivfpq._PROBED_SHARE = 0.0
             for probes in _PROBES:
-                cells._PROBED = probes
+                ivfpq._PROBED = probes
                 found["probes"][kind][probes] = searched(index, queries, best)
-            cells._PROBED, cells._PROBED_SHARE = usual
+            ivfpq._PROBED, ivfpq._PROBED_SHARE = usual
     return found
 
 
@@ -369,15 +369,13 @@ def plotted(sizes: list[dict[str, Any]], path: Path) -> None:
     axes = figure.add_subplot()
     for at, one in enumerate(sizes):
         found = one["kinds"]
-        for kind, mark in (("ivf", "o"), ("ivfpq", "^")):
-            if kind not in found["probes"]:
-                continue
+        for kind in found["probes"]:
             points = [
                 (np.mean([both[1] for both in row["recall"].values()]), found["asked"] / row["seconds"])
                 for row in found["probes"][kind].values()
             ]
             label = f"{kind}, {found['kinds'][kind]['bytes']} bytes a name, {one['names']:,} names"
-            axes.plot(*zip(*points, strict=True), f"{mark}-", color=f"C{at}", label=label, markersize=4)
+            axes.plot(*zip(*points, strict=True), "^-", color=f"C{at}", label=label, markersize=4)
         speed = found["asked"] / found["exact"]
         axes.plot(1.0, speed, "s", color=f"C{at}", label=f"exact, 1024 bytes a name, {one['names']:,} names")
     axes.set(yscale="log", xlabel="recall@10", ylabel="mentions a second, one thread")

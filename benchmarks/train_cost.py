@@ -25,11 +25,13 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
-from medlink.training.common.resumable_trainer import BatchTrainer, resolve_precision
+from medlink.training.common.batch_trainer import BatchTrainer
+from medlink.training.common.resumable_trainer import resolve_precision
 from medlink.training.common.run import Run
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.view import TrainingView
-from medlink.training.recipes import ContrastiveRecipe, PairRecipe, Recipe, RunOptions
+from medlink.training.recipes import ContrastiveRecipe, Recipe, RunOptions
 
 PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 

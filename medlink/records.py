@@ -7,7 +7,7 @@ Terms: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``, ``synonym``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 FSN = "fsn"
@@ -23,6 +23,15 @@ class _Serializable:
         """Plain data, ready for JSON."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Base of results: their fields are plain values, or further results."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def index() -> None:
     help="'builtin', a model folder, or hf:NAME of the hub [default: the bundle's own, else builtin].",
 )  # fmt: skip
 @pooling_option("encoder")
-@click.option("--kind", help="Kind of index: flat, hnsw, ivf or ivfpq [default: chosen by size and memory].")
+@click.option("--kind", help="Kind of index: flat, hnsw or ivfpq [default: chosen by size and memory].")
 @click.option(
     "--memory", type=ByteSize(),
     help="Memory that the vectors of all names may take, such as 500M or 2G; a kind that fits is chosen.",

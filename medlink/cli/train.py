@@ -27,12 +27,12 @@ from medlink.files.problems import Problems, pluralize
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
+from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.recipes import (
     CoderPlusPlusRecipe,
     GroundingRecipe,
     MlteRecipe,
     PhaseRecipe,
-    RankerRecipe,
     RunOptions,
     StaticRecipe,
     check_dev_options,

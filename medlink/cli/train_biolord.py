@@ -19,12 +19,12 @@ from medlink.cli.options import (
     settings_options,
 )
 from medlink.cli.output import say
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.recipes import (
     CoderPlusPlusRecipe,
     ContrastiveRecipe,
     DistillationRecipe,
     MultilingualRecipe,
-    PairRecipe,
     PhaseRecipe,
     RunOptions,
     StaticStudentRecipe,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, overload
 
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.problems import pluralize
 from medlink.processes import MIN_FORKED, forked
-from medlink.records import Candidate
+from medlink.records import Candidate, Result
 
 SAME_FORM, EMBEDDING, ABBREVIATION = "same form", "embedding", "abbreviation"
 SAME_CONCEPT, DECISION = "same concept", "decision"
@@ -46,16 +47,7 @@ _CONCEPT_KEYS = ("concept_id", "preferred_name", "score", "source", "same_as")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Base of records whose fields are plain values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Member(Record):
+class Member(Result):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was first joined
@@ -80,7 +72,7 @@ class Member(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour(Record):
+class Neighbour(Result):
     """A term of another cluster that is close to this cluster.
 
     ``probability`` rates whether ``term`` and ``member``, a term of this cluster, are one concept. ``apart`` is the
@@ -153,7 +145,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Record):
+class Summary(Result):
     """Counts over a clustering.
 
     ``terms`` counts distinct rows, ``forms`` distinct terms regardless of case, accents, hyphens and inflection.
@@ -219,7 +211,7 @@ class Clustering:
     def lines(self, shape: Shape = "tsv") -> Iterator[str]:
         """Yield the lines of a file: a TSV without its empty columns, JSON lines, or groups to read."""
         if shape == "groups":
-            yield from self._groups()
+            yield from (escape_controls(line) + "\n" for line in chain(self._groups(), [self.text()]))
             return
         if shape == "jsonl":
             yield from (
@@ -266,21 +258,14 @@ class Clustering:
                 AMBIGUOUS: f"  one of {', '.join(candidate.concept_id for candidate in cluster.candidates)}",
                 NEW: f"  new{f', below {cluster.parent_id} {cluster.parent_name}' if cluster.parent_id else ''}",
             }[cluster.status]
-            yield (
-                escape_controls(
-                    f"{cluster.number}  {cluster.representative}{size}{concept if self.has_concepts else ''}"
-                )
-                + "\n"
-            )
+            yield f"{cluster.number}  {cluster.representative}{size}{concept if self.has_concepts else ''}"
             for member in cluster.members[1:]:
-                yield escape_controls(f"    {member.term}") + "\n"
+                yield f"    {member.term}"
             if cluster.broader:
-                yield escape_controls(f"    broader: {cluster.broader.cluster}  {cluster.broader.term}") + "\n"
+                yield f"    broader: {cluster.broader.cluster}  {cluster.broader.term}"
             for near in cluster.neighbours:
                 if near.maybe:
-                    why = f"{near.probability:.2f} with {near.member}"
-                    yield escape_controls(f"    maybe: {near.cluster}  {near.term} ({why})") + "\n"
-        yield self.text() + "\n"
+                    yield f"    maybe: {near.cluster}  {near.term} ({near.probability:.2f} with {near.member})"
 
     def text(self) -> str:
         """Return the summary in one line."""

@@ -107,13 +107,8 @@ class Pairs(NamedTuple):
 class PairFeatures:
     """Compute features of pairs of n terms of one list.
 
-    Args:
-        texts, languages: n terms with their languages, BCP 47 or ``""``.
-        guards: their guard values.
-        cosines: ``(n, k)`` cosines of the nearest terms, those of :meth:`add_neighbours`, if they are known already.
-
-    Attributes:
-        abbreviations: pairs of an abbreviation and its long form.
+    ``languages`` are BCP 47 or ``""``; ``cosines (n, k)`` are those of :meth:`add_neighbours`, if they are known
+    already. ``abbreviations`` are pairs of an abbreviation and its long form.
     """
 
     def __init__(

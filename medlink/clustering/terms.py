@@ -94,7 +94,7 @@ class Terms:
         return len(self.texts)
 
     @classmethod
-    def from_rows(cls, rows: Iterable[tuple[str, int, str, str]], notes: Sequence[str] = ()) -> Terms:
+    def from_rows(cls, rows: Iterable[tuple[str, int, str, str]]) -> Terms:
         """Build terms from rows of text, frequency, language and id, and merge equal rows.
 
         >>> terms = Terms.from_rows([("Fieber", 2, "de", ""), ("Fieber", 3, "de", ""), ("fever", 1, "en", "")])
@@ -117,7 +117,7 @@ class Terms:
             frequency.append(count)
             language.append(numbers.setdefault(tag, len(numbers)))
         counts, languages = np.array(frequency, dtype=np.int64), np.array(language, dtype=np.int16)
-        return cls(texts, counts, languages, tuple(numbers), ids if any_id else PackedTexts(), tuple(notes))
+        return cls(texts, counts, languages, tuple(numbers), ids if any_id else PackedTexts())
 
     def ordered(self) -> Terms:
         """Sort the rows by text, language and id, so results do not depend on the order of the list."""

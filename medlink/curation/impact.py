@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from medlink.curation.page import json_list, round_score, to_json, write_page
+from medlink.curation.page import json_object, round_score, write_page
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
 from medlink.files.escapes import escape_cell, escape_controls
@@ -31,7 +31,7 @@ from medlink.kb.changes import MERGED_AWAY, classify_retirement
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.options import parse_language
-from medlink.records import AMBIGUOUS, LINKED, Link
+from medlink.records import AMBIGUOUS, LINKED, Link, Result
 
 SAME, ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED = "same", "another", "ambiguous", "nil", "renamed"
 RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
@@ -78,7 +78,7 @@ class LinkChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ImpactReport:
+class ImpactReport(Result):
     """Counts of links, of checked links (those with a concept), and of their results.
 
     ``notes`` counts the notes of checked links, and ``changed_notes`` counts those that would be coded differently.
@@ -99,10 +99,6 @@ class ImpactReport:
         for reason, count in self.reasons.items():
             yield f"  {reason}: {count:,}"
         yield f"{self.changed_notes:,} of {self.notes:,} notes would be coded differently"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return asdict(self)
 
 
 def check_links(
@@ -172,9 +168,12 @@ class _NoteCounter:
     def __init__(self) -> None:
         self.count, self._last = 0, ""
 
-    def add(self, note: str) -> None:
-        self.count += note != self._last or not self.count
+    def add(self, note: str) -> bool:
+        """Count a note, and return whether it is another one than the last."""
+        is_new = note != self._last or not self.count
+        self.count += is_new
         self._last = note
+        return is_new
 
 
 class _Comparison:
@@ -281,8 +280,7 @@ class _Group:
     texts: Counter[str] = field(default_factory=Counter)
     other_texts: int = 0
     notes: list[str] = field(default_factory=list)
-    note_count: int = 0
-    last_note: str = ""
+    counter: _NoteCounter = field(default_factory=_NoteCounter)
 
 
 class ChangeGroups:
@@ -302,27 +300,18 @@ class ChangeGroups:
             group.texts[change.text] += 1
         else:
             group.other_texts += 1
-        if not group.note_count or change.note != group.last_note:
-            group.note_count += 1
-            group.last_note = change.note
-            if len(group.notes) < _EXAMPLES:
-                group.notes.append(change.note)
+        if group.counter.add(change.note) and len(group.notes) < _EXAMPLES:
+            group.notes.append(change.note)
 
     def rows(self) -> Iterator[list[Any]]:
         """Yield a row for each change, the most frequent first; scores are means."""
         for group in sorted(self._groups.values(), key=lambda group: (-group.links, group.first.concept_id)):
             first = group.first
             yield [
-                *(
-                    first.result,
-                    first.reason,
-                    first.concept_id,
-                    first.preferred_name,
-                    round_score(group.score / group.links),
-                ),
-                *(first.new_concept_id, first.new_preferred_name),
+                *(first.result, first.reason, first.concept_id, first.preferred_name),
+                *(round_score(group.score / group.links), first.new_concept_id, first.new_preferred_name),
                 None if first.new_score is None else round_score(group.new_score / group.links),
-                *(first.replaced_by, first.how, group.links, group.note_count),
+                *(first.replaced_by, first.how, group.links, group.counter.count),
                 [text for text, _ in group.texts.most_common()],
                 *(group.other_texts, group.notes),
             ]
@@ -338,10 +327,5 @@ def write_impact(
     Raises:
         ConfigError: the file cannot be written.
     """
-
-    def data() -> Iterator[str]:
-        yield to_json({"fields": _FIELDS, "report": report, "releases": list(releases)})[:-1] + ',"changes":'
-        yield from json_list(groups.rows())
-        yield "}"
-
-    write_page(path, _PAGE_FILES, "Changes by the new release", data())
+    head = {"fields": _FIELDS, "report": report, "releases": list(releases)}
+    write_page(path, _PAGE_FILES, "Changes by the new release", json_object(head, changes=groups.rows()))

@@ -11,9 +11,8 @@ from medlink.curation.page import (
     MIN_SCORE,
     describe_relative,
     describe_value,
-    json_list,
+    json_object,
     round_score,
-    to_json,
     unusual_qualifiers,
     write_page,
 )  # fmt: skip
@@ -32,16 +31,7 @@ PAGE_FILES = ("notes/body.html", "notes/style.css", "notes/note.js", "notes/card
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
     "mention": [
-        "text",
-        "status",
-        "expanded",
-        "candidates",
-        "qualifiers",
-        "section",
-        "attributes",
-        "value",
-        "start",
-        "end",
+        *("text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value", "start", "end"),
     ],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
@@ -102,13 +92,16 @@ class PageWriter:
 
 
 def note_page_data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
-    """Yield the pieces of the data of the page as JSON."""
+    """Return the pieces of the data of the page as JSON."""
     concepts: _Concepts = {}
-    yield to_json({"fields": _FIELDS, "least": MIN_SCORE})[:-1] + ',"notes":'
-    yield from json_list(_note(linked, concepts) for linked in notes)
-    yield ',"concepts":'
-    yield from json_list(row for concept in concepts if (row := concept_row(kb, *concept)))
-    yield "}"
+
+    def concept_rows() -> Iterator[list[Any]]:
+        for concept in concepts:
+            if row := concept_row(kb, *concept):
+                yield row
+
+    rows = (_note(linked, concepts) for linked in notes)
+    return json_object({"fields": _FIELDS, "least": MIN_SCORE}, notes=rows, concepts=concept_rows())
 
 
 def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:

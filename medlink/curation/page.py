@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from os import PathLike
@@ -124,6 +124,19 @@ def json_list(values: Iterable[Any]) -> Iterator[str]:
         yield separator + to_json(value)
         separator = ",\n"
     yield "\n]" if separator == ",\n" else "[]"
+
+
+def json_object(head: Mapping[str, Any], **lists: Iterable[Any]) -> Iterator[str]:
+    """Yield the pieces of a JSON object: ``head``, and further lists, which are read in this order.
+
+    >>> "".join(json_object({"a": 1}, b=[2]))
+    '{"a":1,"b":[\\n2\\n]}'
+    """
+    yield to_json(head)[:-1]
+    for name, values in lists.items():
+        yield f',"{name}":'
+        yield from json_list(values)
+    yield "}"
 
 
 def _source(name: str) -> str:

@@ -290,25 +290,12 @@ def _located_row(number: int, row: dict[str, Any]) -> list[Any]:
     offered = [candidate for candidate in candidates if candidate["score"] >= MIN_SCORE or candidate is best]
     first = best or (candidates[0] if candidates else None)
     return [
-        *(
-            number,
-            name,
-            row["concept_id"],
-            (best or row).get("preferred_name") or "",
-            round_score(first and first["score"]),
-        ),
-        *(False, None, ""),
+        *(number, name, row["concept_id"], (best or row).get("preferred_name") or ""),
+        *(round_score(first and first["score"]), False, None, ""),
         [[round_score(candidate[name]) for name in _CANDIDATE] for candidate in offered],
         [[name, row["frequency"], row["language"], row["item"] if "start" not in row else "", None]],
-        *(
-            [],
-            None,
-            {LINKED: "known", NIL: "new"}.get(row["status"], AMBIGUOUS),
-            row["item"],
-            row.get("start"),
-            row.get("end"),
-        ),
-        row["section"],
+        *([], None, {LINKED: "known", NIL: "new"}.get(row["status"], AMBIGUOUS)),
+        *(row["item"], row.get("start"), row.get("end"), row["section"]),
         unusual_qualifiers(row.get(name) for name in ("presence", "temporality", "experiencer")),
         row.get("expanded"),
         first["semantic_types"] if first else [],

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from medlink.clustering.clusters import MAYBE
 from medlink.curation.concepts import CONCEPT
 from medlink.curation.decisions import collapse_whitespace, term_hash
-from medlink.curation.page import MIN_SCORE, json_list, round_score, to_json, write_page
+from medlink.curation.page import MIN_SCORE, json_object, round_score, write_page
 from medlink.language.tags import language_tag
 
 Kind = Literal["cluster", "mention", "code"]
@@ -52,7 +52,7 @@ def review_data(
     decisions: str = "",
     served: bool = False,
 ) -> Iterator[str]:
-    """Yield the pieces of the data, one line for each row; memory does not grow with them.
+    """Return the pieces of the data, one line for each row; memory does not grow with them.
 
     ``fields`` names the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
     the columns :data:`NOTE`; ``concepts``, which are read last, have the columns
@@ -62,13 +62,8 @@ def review_data(
     named = {**fields, "concept": CONCEPT, "note": NOTE}
     head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
     limits = {"least": MIN_SCORE, "maybe": MAYBE}
-    yield to_json({**head, **limits, "summary": dict(summary)})[:-1] + ',"clusters":'
-    yield from json_list(rows)
-    yield ',"notes":'
-    yield from json_list(notes)
-    yield ',"concepts":'
-    yield from json_list(concepts)
-    yield "}"
+    data = {**head, **limits, "summary": dict(summary)}
+    return json_object(data, clusters=rows, notes=notes, concepts=concepts)
 
 
 class ConceptNames(Protocol):

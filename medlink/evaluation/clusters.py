@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field
 
-from medlink.clustering.clusters import Record
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.task import Report, Run, Sampled, Task, step
 from medlink.index.knn_graph import nearest
+from medlink.records import Result
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
 """One or more concepts of each name."""
@@ -40,7 +40,7 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMeasures(Record):
+class PartitionMeasures(Result):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
     Pair precision is the share of pairs in one cluster that belong together, and pair recall is the share of pairs
@@ -279,8 +279,7 @@ class Sweep:
 
 def sweep(
     concepts: Groups, embeddings: NDArray[np.float32], *, neighbours: int = NEIGHBOURS,
-    thresholds: ArrayLike = THRESHOLDS, kind: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    thresholds: ArrayLike = THRESHOLDS, progress: Callable[[int, int], object] | None = None,
 ) -> Sweep:  # fmt: skip
     """Evaluate embeddings as a clustering of names, at every threshold at once.
 
@@ -293,7 +292,7 @@ def sweep(
         embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
         neighbours: m, the number of nearest names of each name.
         thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
-        kind, progress: see :func:`medlink.index.knn_graph.nearest`.
+        progress: called with the number of distinct names done and their total.
 
     Raises:
         ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors
@@ -307,7 +306,7 @@ def sweep(
         message = "thresholds must be cosines between -1 and 1, ascending, each once"
         raise ConfigError(message, remedy="sort them, and take out duplicates")
     matrix = incidence(concepts)
-    rows, cosines = nearest(embeddings, neighbours, kind=kind, progress=progress)
+    rows, cosines = nearest(embeddings, neighbours, progress=progress)
     true_pairs = (int(count_related(matrix).sum()) - n) // 2
     if not true_pairs:
         remedy = "evaluate on a source that has synonyms or translations"

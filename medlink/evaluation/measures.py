@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError
 from medlink.index.knn_graph import Neighbours, best_first, exact_cosines
 from medlink.index.vectors.library import faiss
+from medlink.records import Result
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -35,7 +35,7 @@ _SPARE = 8  # further names, since rounding in the matrix product could cut a ti
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate(Record):
+class Estimate(Result):
     """A measure of ``items`` items with its interval, NaN if no resample defines the measure."""
 
     items: int
@@ -121,7 +121,7 @@ class Ranks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RankMeasures(Record):
+class RankMeasures(Result):
     """Measures of a list of ranks.
 
     ``acc1`` and ``acc5`` are the shares of queries with gold at rank 1 and among the first five, ``mrr`` is the mean

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -280,8 +280,7 @@ class RankedTask(Sampled):
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
         """Look up the queries."""
-        options: Any = {"depth": self.depth, "rank_by": self.rank_by, "progress": run.progress}
-        return retrieve(run.encode, dictionary, queries, **options)
+        return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
 
 
 class QueryOptions(Sampled):
@@ -326,9 +325,8 @@ class RetrievalTask(QueryOptions, RankedTask):
     language: Annotated[str, Field(description="Language of queries that name none.")] = ""
 
     def measure(self, run: Run) -> Report:
-        languages = language_filter(self.dictionary_languages)
         selected = self.select_queries(run.paths[1:], run, self.language)
-        names = read_dictionary(run.paths[0], run.problems, languages=languages)
+        names = read_dictionary(run.paths[0], run.problems, languages=language_filter(self.dictionary_languages))
         queries = with_known_gold(selected, {concept_id for ids in names.concepts for concept_id in ids}, run)
         head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"
         return self.report(head, names, queries, run)
@@ -391,9 +389,8 @@ class LeafToParentTask(RankedTask):
     languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
 
     def measure(self, run: Run) -> Report:
-        languages = language_filter(self.languages)
         with KnowledgeBase(run.paths[0]) as store:
-            leaves = read_leaves(store, languages=languages)
+            leaves = read_leaves(store, languages=language_filter(self.languages))
         run.problems.skipped += Counter({"leaf without a name": leaves.nameless})
         queries, dictionary = self.draw_sample(leaves.queries), leaves.dictionary
         head = (

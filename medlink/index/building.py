@@ -44,8 +44,8 @@ class BuildOptions(NamedTuple):
     """Storage of the vectors of a segment, and resources of its build.
 
     Attributes:
-        kind: ``flat`` (exact), ``hnsw`` (a graph, for many names), ``ivf`` or ``ivfpq`` (cells, for very many); chosen
-            by size when not given.
+        kind: ``flat`` (exact), ``hnsw`` (a graph, for many names) or ``ivfpq`` (cells, for very many); chosen by size
+            when not given.
         memory: bytes that the vectors may take; decides the kind together with the size.
         threads: threads that build the graph or the cells; a single thread gives the same index every time. With
             several, a static encoder embeds many names in a second process.
@@ -73,12 +73,9 @@ def build_segment(
     forms: LexiconForms | None = None,
     known: Sequence[Segment] = (),
 ) -> Segment:
-    """Build a segment into an empty or new folder.
+    """Build a segment of all ``names`` of its concepts, and all their semantic types, into an empty or new folder.
 
     Args:
-        names: names of all concepts of the segment.
-        encoder: embeds each distinct name once.
-        semantic_types: all semantic types of the concepts, for filters.
         shards: folder for the embeddings of many names. The next build resumes from it after a kill; the caller removes
             it.
         main: the main segment, if this segment is for later names. It then includes concepts of the main segment with

@@ -76,9 +76,6 @@ class Bundle:
     Logs a pending knowledge base in the folder. The opened parts stay on the disk as long as this object lives, even if
     another process writes the bundle. A pickled bundle opens the same parts.
 
-    Args:
-        folder: a folder that :func:`medlink.index.build_bundle` wrote.
-
     Raises:
         BundleError: a part is missing or damaged, or does not belong to the others; the message names it.
     """

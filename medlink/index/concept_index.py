@@ -1,69 +1,37 @@
 """``ConceptIndex``: every name of a terminology by form, by words and by embedding.
 
-An index has a main segment, and perhaps a second one with later names. Each is complete; this module merges their
-results. Keys, integers that both segments share, identify names and concepts.
+Each segment of an index is complete; this module merges their results (:mod:`medlink.index.merged_names`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import REBUILD, Array
 from medlink.index.building import BuildOptions, build_segment
+from medlink.index.damage import reporting_damage
 from medlink.index.family_match import feature_columns
+from medlink.index.merged_names import MergedNames
 from medlink.index.name_scan import NamedSpan, NameScanner
-from medlink.index.names import Filter, Keys, NameEntries, NameEntry, Positions, Selection, Selections, tags_of
-from medlink.index.segment import Segment, number_both
+from medlink.index.names import Filter, Keys, Positions, Selections
 from medlink.index.word_coverage import TextCoverage, WordKinds
-from medlink.index.word_overlap import Overlap, WordFeatures
-from medlink.language.lexicon.forms import LexiconForms
+from medlink.index.word_features import WordFeatures
+from medlink.index.word_overlap import Overlap
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Place, ScannedText
-from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import normalise
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-# errors of operations on damaged arrays
-_DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
 _SAMPLE = 500  # names of a segment whose words are looked at
-_T = TypeVar("_T")
 
 
-def _reporting_damage(cls: type[_T]) -> type[_T]:
-    """Make the methods of a class with a ``folder`` raise :class:`BundleError` for damaged arrays."""
-    for name, method in list(vars(cls).items()):
-        if callable(method) and (name == "__init__" or name[0] != "_"):
-            setattr(cls, name, _wrapped(method))
-    return cls
-
-
-def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def wrapped(self: Any, *args: Any, **options: Any) -> Any:
-        try:
-            return method(self, *args, **options)
-        except _DAMAGE as error:
-            # without its text, which may quote a note
-            raise BundleError(
-                f"the files of the index do not fit together ({type(error).__name__})",
-                path=self.folder,
-                remedy="run verify_bundle(), which names the damaged file",
-            ) from error
-
-    return wrapped
-
-
-@_reporting_damage
-class ConceptIndex:
+@reporting_damage
+class ConceptIndex(MergedNames):
     """A saved index, memory-mapped; ``added`` is the folder of the segment of later names, if any.
 
     Raises:
@@ -71,22 +39,7 @@ class ConceptIndex:
     """
 
     def __init__(self, folder: str | Path, added: str | Path | None = None) -> None:
-        self.folder, self.added = Path(folder), None if added is None else Path(added)
-        self.segments = tuple(Segment(path) for path in (self.folder, self.added) if path is not None)
-        for key in ("dimension", "encoder"):
-            if len({segment.manifest[key] for segment in self.segments}) > 1:
-                raise BundleError(f"the added names are of another {key}", path=self.added, remedy=REBUILD)
-        if added is not None:
-            main, later = self.segments
-            main.rows, later.rows = number_both(main.rows.count, later.places[0])
-            main.concepts, later.concepts = number_both(main.concepts.count, later.places[1])
-        self.languages, self.sources, self.semantic_types = (
-            sorted({value for segment in self.segments for value in getattr(segment.names, kind)})
-            for kind in ("languages", "sources", "semantic_types")
-        )
-        numbers = {tag: i for i, tag in enumerate(self.languages)}
-        self._language_numbers = [np.array([numbers[tag] for tag in s.names.languages], int) for s in self.segments]
-        self._first_address = np.cumsum([0, *(len(segment.names.concept) for segment in self.segments)])
+        super().__init__(folder, added)
         self._selections: dict[Filter, Selections] = {}
         self._scanners: dict[tuple[int, str], NameScanner] = {}
 
@@ -124,123 +77,6 @@ class ConceptIndex:
         added = {"rows": segment.rows.new, "names": len(segment.names.concept), "concepts": segment.concepts.new}
         return {**main, **{key: main[key] + count for key, count in added.items()}, "added": added}
 
-    @property
-    def forms(self) -> LexiconForms:
-        """The lexicon forms that analyse names and texts."""
-        return self.segments[0].words.forms
-
-    def __len__(self) -> int:
-        """Number of distinct names."""
-        return sum(segment.rows.new for segment in self.segments)
-
-    def keys(self) -> Keys:
-        """Return the keys of all names, in the order of their exact forms."""
-        return np.arange(len(self))
-
-    def _with(self, selection: Selections | None) -> Iterator[tuple[Segment, Selection | None]]:
-        return zip(self.segments, selection or [None] * len(self.segments), strict=True)
-
-    def _collect(
-        self, keys: Keys, kind: Literal["rows", "concepts"], read: Callable[[Segment, Array], Iterable[Any]]
-    ) -> Array:
-        """A value for each key, from the first segment that has it; lists become arrays of objects."""
-        # the segment of later names has all names and semantic types of its concepts
-        segments = self.segments if kind == "rows" else self.segments[::-1]
-        collected = []
-        left = np.arange(len(keys))
-        for segment in segments:
-            numbers = getattr(segment, kind).numbers(keys[left])
-            here = numbers >= 0
-            listed = read(segment, numbers[here])
-            values: Array = listed if isinstance(listed, np.ndarray) else np.fromiter(listed, object)
-            collected.append((left[here], values))
-            left = left[~here]
-        if len(left):
-            raise LookupError("a key that no segment has")
-        if len(segments) == 1:
-            return values
-        out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
-        for positions, values in collected:
-            out[positions] = values
-        return out
-
-    def norms(self, names: Keys) -> list[str]:
-        """Return the exact forms of names."""
-        return list(self._collect(names, "rows", lambda segment, rows: segment.names.norms.take(rows)))
-
-    def sizes(self, names: Keys) -> NDArray[np.int64]:
-        """Return the numbers of characters and of blanks ``(n, 2)`` in the exact forms of names."""
-        return self._collect(names, "rows", lambda segment, rows: np.stack(segment.names.norms.sizes(rows), axis=1))
-
-    def numbered(self, names: Keys) -> NDArray[np.bool_]:
-        """Mark the names ``(n,)`` that may contain a number."""
-        return self._collect(names, "rows", lambda segment, rows: segment.names.numbered[rows])
-
-    def vectors(self, names: Keys) -> NDArray[np.float32]:
-        """Return the embeddings ``(n, dimension)`` of names."""
-        return self._collect(names, "rows", lambda segment, rows: segment.vectors.vectors(rows))
-
-    def attributes(self, names: Keys) -> NDArray[np.bool_]:
-        """Mark the names ``(n,)`` that consist of qualities, times or measures (*left*, *mild*)."""
-        return self._collect(names, "rows", self._attributes)
-
-    def _attributes(self, segment: Segment, rows: Array) -> Array:
-        counts = np.array([norm.count(" ") + 1 for norm in segment.names.norms.take(rows)], dtype=np.int64)
-        return self.segments[0].words.attributes(segment.words.of(rows), counts)
-
-    def concept_ids(self, concepts: Keys) -> list[str]:
-        return list(self._collect(concepts, "concepts", lambda segment, rows: segment.names.concept_ids.take(rows)))
-
-    def means(self, concepts: Keys) -> NDArray[np.float16]:
-        """Return the unit means ``(n, dimension)`` of the embeddings of each concept's names."""
-        return self._collect(concepts, "concepts", lambda segment, rows: segment.means[rows])
-
-    def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
-        return list(self._collect(concepts, "concepts", lambda segment, rows: map(segment.names.concept_types, rows)))
-
-    def shared_names(self) -> dict[str, int]:
-        """Count the names that several concepts share (:meth:`NameTable.shared`), over all segments."""
-        counts = Counter[str]()
-        for segment in self.segments:
-            counts.update(segment.names.shared())
-        return dict(counts)
-
-    def entries(self, names: Keys, selection: Selections | None = None) -> NameEntries:
-        """Return the entries of names within the selection, in the order of the names."""
-        columns: list[tuple[Array, ...]] = []
-        for i, (segment, selected) in enumerate(self._with(selection)):
-            rows, table = segment.rows.numbers(names), segment.names
-            here = np.flatnonzero(rows >= 0)
-            position, entry = table.entries_of(rows[here], selected)
-            concepts = segment.concepts.keys(table.concept[entry])
-            languages = self._language_numbers[i][table.language[entry]]
-            address = entry + self._first_address[i]
-            columns.append((here[position], address, concepts, languages, table.preferred[entry]))
-        if len(columns) == 1:
-            return NameEntries(*columns[0])
-        position, *rest = (np.concatenate(column) for column in zip(*columns, strict=True))
-        order = np.argsort(position, kind="stable")
-        return NameEntries(position[order], *(column[order] for column in rest))
-
-    def describe(self, addresses: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
-        """Return the texts, languages and sources of entries, by their addresses."""
-        segment_of = np.searchsorted(self._first_address, addresses, side="right") - 1
-        out = np.empty((3, len(addresses)), dtype=object)
-        for i, segment in enumerate(self.segments):
-            here = np.flatnonzero(segment_of == i)
-            entry, table = addresses[here] - self._first_address[i], segment.names
-            out[0, here] = table.texts.take(entry)
-            out[1, here] = [table.languages[code] for code in table.language[entry].tolist()]
-            out[2, here] = [table.sources[code] for code in table.source[entry].tolist()]
-        texts, languages, sources = out.tolist()
-        return texts, languages, sources
-
-    def entries_of(self, name: int, selection: Selections | None = None) -> list[NameEntry]:
-        """Return the entries of one name within the selection."""
-        entries = self.entries(np.array([name]), selection)
-        columns = (self.concept_ids(entries.concept), *self.describe(entries.address), entries.preferred.tolist())
-        return [NameEntry(*values) for values in zip(*columns, strict=True)]
-
     def select(self, wanted: Filter) -> Selections | None:
         """Resolve a filter, and cache the result; ``None`` if it restricts nothing.
 
@@ -251,17 +87,7 @@ class ConceptIndex:
             return None
         if wanted in self._selections:
             return self._selections[wanted]
-        of_language = {v for v in wanted.languages if any(is_wanted(tag, tags_of([v])) for tag in self.languages)}
-        for kind, values, known, listed in (
-            ("source", wanted.sources, self.sources, self.sources),
-            ("semantic type", wanted.semantic_types, self.semantic_types, self.semantic_types),
-            ("language", wanted.languages, of_language, self.languages),
-        ):
-            for value in values:
-                if value not in known:
-                    without = f"the bundle has none at all, leave {kind.replace(' ', '_')}s out"
-                    remedy = f"known: {', '.join(listed[:12])}" if listed else without
-                    raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
+        wanted.check(self.languages, self.sources, self.semantic_types)
         typed = [segment.names.typed(wanted.semantic_types) for segment in self.segments]
         for segment, mask in zip(self.segments[1:], typed[1:], strict=True):
             # the segment of later names has all semantic types of its concepts
@@ -281,10 +107,10 @@ class ConceptIndex:
         """
         routes: dict[int, str] = {}
         norm, inflector = normalise(text) if norm is None else norm, shared_analyser(self.forms).inflector
-        for segment, selected in self._with(selection):
+        for segment, allowed in self._with_rows(selection):
             for row, route in segment.dictionary.lookup(text, language, norm, inflector).items():
                 key = segment.rows.key(row)
-                if (selected is None or selected.rows[row]) and routes.get(key) != "exact":
+                if (allowed is None or allowed[row]) and routes.get(key) != "exact":
                     routes[key] = route
         return routes
 
@@ -292,8 +118,8 @@ class ConceptIndex:
         """Estimate, by a sample of each segment, the share of the selected names that have a word of these kinds."""
         is_wanted = np.isin(np.array(self.forms.kinds), list(kinds))
         count = having = 0
-        for segment, selected in self._with(selection):
-            rows = np.arange(len(segment.names)) if selected is None else np.flatnonzero(selected.rows)
+        for segment, allowed in self._with_rows(selection):
+            rows = np.arange(len(segment.names)) if allowed is None else np.flatnonzero(allowed)
             rows = rows[:: max(1, len(rows) // _SAMPLE)]
             names = segment.words.of(rows)
             known = names.feature < len(is_wanted)
@@ -309,17 +135,11 @@ class ConceptIndex:
 
         ``words`` has for each word of the span all features that it may have.
         """
-        return [
-            (segment.rows.key(row), count)
-            for segment, selected in self._with(selection)
-            for row, count in zip(
-                *(
-                    column.tolist()
-                    for column in segment.families.completed(words, None if selected is None else selected.rows)
-                ),
-                strict=True,
-            )
-        ]
+        found: list[tuple[int, int]] = []
+        for segment, allowed in self._with_rows(selection):
+            rows, counts = segment.families.completed(words, allowed)
+            found += zip(segment.rows.keys(rows).tolist(), counts.tolist(), strict=True)
+        return found
 
     def names_beginning(self, letters: str, limit: int) -> list[str]:
         """Return normalised names of all languages that begin with some letters, up to ``limit`` of each segment."""
@@ -356,9 +176,8 @@ class ConceptIndex:
         """Find for each of n texts the spans that match names of the selection by their word families."""
         columns = feature_columns(texts, len(self.forms.names))
         spans: list[set[Place]] = [set() for _ in texts]
-        for segment, selected in self._with(selection):
-            matched = segment.families.match(texts, columns, None if selected is None else selected.rows)
-            for own, more in zip(spans, matched, strict=True):
+        for segment, allowed in self._with_rows(selection):
+            for own, more in zip(spans, segment.families.match(texts, columns, allowed), strict=True):
                 own.update(more)
         return spans
 
@@ -414,10 +233,8 @@ class ConceptIndex:
         ``position (m,)`` in ``wanted``, and the name.
         """
         positions, names = [], []
-        for segment, selected in self._with(selection):
-            position, rows, _ = segment.postings.search(
-                mentions, wanted, k, None if selected is None else selected.rows
-            )
+        for segment, allowed in self._with_rows(selection):
+            position, rows, _ = segment.postings.search(mentions, wanted, k, allowed)
             positions.append(position)
             names.append(segment.rows.keys(rows))
         return np.concatenate(positions), np.concatenate(names)
@@ -433,8 +250,8 @@ class ConceptIndex:
         """
         selection = self.select(wanted) if isinstance(wanted, Filter) else wanted
         names, scores = [], []
-        for segment, selected in self._with(selection):
-            rows, score = segment.vectors.search(vectors, k, None if selected is None else selected.rows)
+        for segment, allowed in self._with_rows(selection):
+            rows, score = segment.vectors.search(vectors, k, allowed)
             names.append(np.where(rows < 0, -1, segment.rows.keys(rows)) if len(segment.names) else rows)
             scores.append(score)
         if len(self.segments) == 1:
@@ -454,15 +271,14 @@ class ConceptIndex:
         larger k than is stored, the segment searches for k + 1, the name itself included.
         """
         positions, neighbours = [], []
-        for segment, selected in self._with(selection):
+        for segment, allowed in self._with_rows(selection):
             rows = segment.rows.numbers(names)
-            stored = (rows >= 0) & (selected is None and k <= segment.near.shape[1])
+            stored = (rows >= 0) & (allowed is None and k <= segment.near.shape[1])
             near = np.full((len(names), k + 1), -1, dtype=np.int64)
             if stored.any():
                 near[stored, :k] = segment.near[rows[stored], :k]
             if not stored.all():
-                queries = self.vectors(names[~stored])
-                searched = segment.vectors.search(queries, k + 1, None if selected is None else selected.rows)[0]
+                searched = segment.vectors.search(self.vectors(names[~stored]), k + 1, allowed)[0]
                 near[~stored, : searched.shape[1]] = searched
             position, column = np.nonzero(near >= 0)
             positions.append(position)

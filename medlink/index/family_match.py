@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import RaggedArray, save_array
-from medlink.index.word_overlap import NameFeatures, WordFeatures, features_of_word
+from medlink.index.word_features import WordFeatures, features_of_word
+from medlink.index.word_overlap import NameFeatures
 from medlink.language.scan import Place, ScannedText, ScannedWord, WordEntry
 
 _BATCH = 1 << 16  # names indexed at a time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.errors import ConfigError
 from medlink.files.atomic import wrap_disk_full
 from medlink.index.arrays import Array, ArrayWriter, RaggedArray, StringArray, StringWriter, open_array, save_array
 from medlink.language.exact import normalise_all
@@ -42,6 +43,20 @@ class Filter:
     semantic_types: tuple[str, ...] = ()
     concepts: frozenset[str] | None = None
     """Ids of concepts; ``None`` does not restrict, and an id that the index lacks selects nothing."""
+
+    def check(self, languages: Sequence[str], sources: Sequence[str], semantic_types: Sequence[str]) -> None:
+        """Raise :class:`ConfigError` for a language, source or semantic type that no name of the index has."""
+        of_language = {v for v in self.languages if any(is_wanted(tag, tags_of([v])) for tag in languages)}
+        for kind, values, known, listed in (
+            ("source", self.sources, sources, sources),
+            ("semantic type", self.semantic_types, semantic_types, semantic_types),
+            ("language", self.languages, of_language, languages),
+        ):
+            for value in values:
+                if value not in known:
+                    without = f"the bundle has none at all, leave {kind.replace(' ', '_')}s out"
+                    remedy = f"known: {', '.join(listed[:12])}" if listed else without
+                    raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

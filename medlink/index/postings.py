@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import RaggedArray, open_array, save_array
-from medlink.index.word_overlap import NameFeatures, WordFeatures
+from medlink.index.word_features import WordFeatures
+from medlink.index.word_overlap import NameFeatures
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

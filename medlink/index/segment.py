@@ -79,10 +79,8 @@ class Segment:
 class Numbering:
     """Map the row numbers of one segment to keys, which both segments of an index share, and back.
 
-    Args:
-        count: number of rows.
-        keys: ``(count,)`` keys of the rows, ascending; by default a row number is its own key.
-        new: number of rows that the main segment lacks; by default all.
+    ``keys (count,)`` ascend; by default a row number is its own key. ``new`` is the number of rows that the main
+    segment lacks, by default all.
     """
 
     def __init__(self, count: int, keys: Keys | None = None, new: int | None = None) -> None:

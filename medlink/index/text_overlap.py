@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
-from medlink.index.word_overlap import (
-    ARRAYS,
+from medlink.index.word_features import (
     UNKNOWN,
     FeatureExtractor,
-    FeatureStore,
     WordFeatures,
     any_of_group,
     document_frequency,
     smooth_idf,
     with_weights,
 )
+from medlink.index.word_overlap import ARRAYS, FeatureStore
 from medlink.language.lexicon.batch_analysis import BatchAnalyser
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.name_analysis import LexicalAnalyser
@@ -40,7 +39,7 @@ _BATCH = 1 << 15  # texts analysed at a time
 class TextFeatures(FeatureStore):
     """The word features of n texts; ``languages`` are BCP 47 or ``None``.
 
-    A feature weighs :func:`medlink.index.word_overlap.smooth_idf` of the texts that have it.
+    A feature weighs :func:`medlink.index.word_features.smooth_idf` of the texts that have it.
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.word_overlap import UNKNOWN, PairWords, WordFeatures
+from medlink.index.word_features import UNKNOWN, WordFeatures
+from medlink.index.word_overlap import PairWords
 from medlink.language.lexicon.forms import LexiconForms
 
 UNKNOWN_WORD = "unknown"
@@ -38,10 +39,8 @@ class TextCoverage(NamedTuple):
 class WordKinds:
     """The kinds of words in the features of texts.
 
-    Args:
-        forms: the lexicon forms that analysed the texts.
-        kinds: for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
-            has the first kind that one of its features has.
+    ``kinds`` has for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
+    has the first kind that one of its features has.
     """
 
     def __init__(self, forms: LexiconForms, kinds: Mapping[str, Sequence[str]]) -> None:

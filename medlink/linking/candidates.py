@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Keys, Selections
-from medlink.index.word_overlap import WordFeatures
+from medlink.index.word_features import WordFeatures
 from medlink.language.exact import normalise_all
 from medlink.linking.arrays import Ints
 from medlink.models import Encoder

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,12 @@ _MARKER_SALT, _MEANING_SALT, _UNKNOWN_SALT = 0x3A << 32, 0x4B << 32, 0x5C << 32 
 _BLANK, _END = 32, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Bags:
-    """Features of ``n`` strings: those of string i are ``hashes[indptr[i]:indptr[i + 1]]`` (uint64)."""
+class Bags(NamedTuple):
+    """Features of ``n`` strings: those of string i are ``values[offsets[i]:offsets[i + 1]]``, hashes (uint64) or
+    table rows (int64)."""
 
-    indptr: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    values: NDArray[Any]
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -91,9 +91,8 @@ def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> 
         hashes.append(_mix(hashed))
     row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
     order = np.argsort(row, kind="stable")
-    indptr = np.zeros(len(forms) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=len(forms)), out=indptr[1:])
-    return Bags(indptr, (np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))[order])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(forms)))])
+    return Bags(offsets, (np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))[order])
 
 
 def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np.int64]:
@@ -102,15 +101,11 @@ def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np
     return (salted % np.uint64(size)).astype(np.int64)
 
 
-def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut to ``max_chars``.
-
-    Returns:
-        ``indptr (n + 1,)`` and ``hashes (total,)``; those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
-    """
+def hash_markers(texts: Sequence[str], max_chars: int = 256) -> Bags:
+    """Hash the markers (:func:`medlink.language.exact.markers`) of every text, normalised and cut to ``max_chars``."""
     codes = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
     flat = np.array([code for of_text in codes for code in of_text], np.int64)
-    return np.cumsum([0, *map(len, codes)]), hash_codes(flat)
+    return Bags(np.cumsum([0, *map(len, codes)]), hash_codes(flat))
 
 
 def marker_codes(form: str) -> list[int]:
@@ -153,10 +148,9 @@ def rules_digest() -> str:
 
     It is part of the fingerprint of a static encoder, whose weights are useless under other rules.
     """
-    bags = hash_ngrams(_PROBES, (2, 3, 5))
-    indptr, hashes = hash_markers(_PROBES)
-    rows = [buckets(np.append(bags.hashes, hashes), 1_000_003, probe) for probe in range(3)]
+    ngrams, markers = hash_ngrams(_PROBES, (2, 3, 5)), hash_markers(_PROBES)
+    rows = [buckets(np.append(ngrams.values, markers.values), 1_000_003, probe) for probe in range(3)]
     digest = hashlib.sha256()
-    for array in (bags.indptr, bags.hashes, indptr, hashes, *rows):
+    for array in (*ngrams, *markers, *rows):
         digest.update(np.ascontiguousarray(array, dtype="<u8").tobytes())
     return digest.hexdigest()[:32]

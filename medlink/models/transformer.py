@@ -31,9 +31,7 @@ class TransformerEncoder:
     """A sentence-transformers model with the :class:`Encoder` protocol.
 
     Args:
-        name: a model folder, or ``hf:`` and the name of a hub model.
         device: torch device; by default a GPU if there is one.
-        batch_size: texts encoded at a time.
         pooling: pooling of a bare checkpoint, which has no ``modules.json`` (as CODER, SapBERT and PubMedBERT are
             published). By default the mean of sentence-transformers, with one warning.
 

@@ -1,4 +1,4 @@
-"""Recipes of all trainers: each hyperparameter with range, default, meaning and source. Importing needs no torch."""
+"""Recipes of encoders and regressors: hyperparameters with range, default, meaning and source. No torch is imported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from medlink.settings import Settings
 # In the 32 bits of training 1e6 leaves room for products. Cosines differ by at least 6e-8, so a sharper loss gains
 # nothing.
 MAX_VALUE, MIN_VALUE = 1e6, 1e-6
-_TOLERANCE = 1e-9  # of shares that add up to 1
 HEAD_WEIGHTS = r"(^|\.)head\.linear\.(weight|bias)$"
 """Regular expression of the parameter names of a distillation head; the model below may have linear layers too."""
 BETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -100,44 +99,6 @@ class RunOptions(Settings):
     checkpoint_steps: CheckpointSteps = 1000
     workers: Workers = 0
     resume: bool = Field(default=False, description="Resume from the newest checkpoint of OUT.")
-
-
-class PairRecipe(Settings):
-    """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
-
-    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, it has each
-    relation or name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All
-    other pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper
-    gives no shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
-    """
-
-    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
-    definition_share: float = Field(default=0.15, ge=0, le=1, description="Share of pairs with a definition.")
-    name_share: float = Field(default=0.0, ge=0, le=1, description="Share of pairs of two names of a concept.")
-    definition_repeats: int = Field(
-        default=50, ge=1, description="Occurrences of a definition in an epoch without --pairs."
-    )
-    open_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with 'something'."
-    )
-    semantic_type_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with a semantic type."
-    )
-    seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _check_shares(self) -> Self:
-        for first, second in (("definition_share", "name_share"), ("open_share", "semantic_type_share")):
-            if getattr(self, first) + getattr(self, second) > 1 + _TOLERANCE:
-                raise ValueError(f"{first} and {second} together are more than 1")
-        return self
-
-    @property
-    def description_share(self) -> float:
-        """Share of pairs with a description, which is the rest."""
-        rest = 1 - self.definition_share - self.name_share
-        # 1 - 0.7 - 0.3 is slightly above 0
-        return rest if rest > _TOLERANCE else 0.0
 
 
 class StsRecipe(PhaseRecipe):
@@ -245,7 +206,7 @@ class CoderPlusPlusRecipe(Recipe):
     In the paper a batch of one process has 16 anchors, and a step has 8 batches. The paper trains for 1,200,000 steps,
     and the first 10,000 are warm-up. It renews the neighbours every 60,000 steps, "for each epoch", so there are 20
     epochs. Weight decay and gradient norm are the defaults of the authors' ``coderpp/train/train.py``; the loss is
-    :func:`~medlink.training.coderpp.loss.multi_similarity`.
+    :class:`~medlink.training.coderpp.loss.MultiSimilarityLoss`.
     """
 
     positives: int = Field(default=30, ge=1, description="Synonyms that join an anchor in its batch: k of the paper.")
@@ -272,15 +233,6 @@ class CoderPlusPlusRecipe(Recipe):
         sampling: dict[str, Any] = {"anchors": 64, "accumulation": 1, "epochs": 3}
         optimiser: dict[str, Any] = {"learning_rate": 1e-3, "warmup": 0.05, "weight_decay": 0.0}
         return cls(**sampling, **optimiser, threshold=0.7, feature_dropout=0.5)
-
-    def table5(self, setting: Literal["a", "b", "c"]) -> CoderPlusPlusRecipe:
-        """Return this recipe with the sampling of a row of Table 5 of the paper.
-
-        ``"a"`` (k = 1, m = 30, neighbours never renewed), ``"b"`` (k = m = 30, never renewed) or ``"c"`` (k = m = 30,
-        renewed each epoch: CODER++ as proposed).
-        """
-        changes: dict[str, Any] = {"positives": 1 if setting == "a" else 30, "neighbours": 30}
-        return self.replace(**changes, refresh="epoch" if setting == "c" else "never")
 
 
 class StaticRecipe(Settings):
@@ -432,24 +384,3 @@ class MlteRecipe(PhaseRecipe):
         if min(self.beta) < 0 or max(self.beta) > MAX_VALUE:
             raise ValueError(f"beta is {self.beta}, at least 0 and at most {MAX_VALUE:g} expected")
         return self
-
-
-class RankerRecipe(Settings):
-    """Hyperparameters of :class:`~medlink.training.ranker.trainer.RankerTrainer`."""
-
-    candidates: int = Field(
-        default=8, ge=2, le=64, description="First candidates of the linker that are re-ranked, in training and in use."
-    )
-    negatives: int = Field(default=3, ge=1, le=63, description="Wrong candidates for each right one.")
-    context: bool = Field(default=False, description="Also read the text around a mention.")
-    definitions: bool = Field(default=False, description="Also read definitions of the candidates.")
-    epochs: Epochs = 2
-    batch_size: int = Field(default=8, ge=1, description="Mentions in a step.")
-    learning_rate: LearningRate = 5e-5
-    warmup: Warmup = 0.1
-    weight_decay: WeightDecay = 0.01
-    max_tokens: int = Field(default=64, ge=8, le=512, description="Most tokens of mention and candidate.")
-    held_share: float = Field(
-        default=0.2, gt=0, lt=1, description="Share of the mentions held out to fit weights and calibration."
-    )
-    seed: Seed = 1

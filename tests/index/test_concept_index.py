@@ -167,14 +167,14 @@ def test_nothing_to_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kinds_of_cells_keep_no_near_names_and_search_for_them(tmp_path: Path) -> None:
+def test_cells_keep_no_near_names_and_search_for_them(tmp_path: Path) -> None:
     given = [
         Name(f"T:{i}", f"{word} {part}", "en") for i, word in enumerate(("cyst", "fever", "pain")) for part in "abc"
     ]
-    flat, ivf = (ConceptIndex.build(tmp_path / kind, given, load_encoder(), kind=kind) for kind in ("flat", "ivf"))
-    assert ivf.segments[0].near.shape == (9, 0)
-    assert (ivf.manifest["kind"], ivf.manifest["bytes_per_name"]) == ("ivf", 264)
+    flat, cells = (ConceptIndex.build(tmp_path / kind, given, load_encoder(), kind=kind) for kind in ("flat", "ivfpq"))
+    assert cells.segments[0].near.shape == (9, 0)
+    assert (cells.manifest["kind"], cells.manifest["bytes_per_name"]) == ("ivfpq", 72)
     names = np.array([0.0, 5.0])
     for i, name in enumerate(names):
-        wanted, found = (set(one[1][one[0] == i].tolist()) for one in (flat.near(names, 3), ivf.near(names, 3)))
+        wanted, found = (set(one[1][one[0] == i].tolist()) for one in (flat.near(names, 3), cells.near(names, 3)))
         assert wanted == found - {name}

@@ -44,7 +44,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["flat", "ivf"])
+@pytest.mark.parametrize("kind", ["flat", "ivfpq"])
 def test_names_are_embedded_while_they_are_read(kind: str, encoded: list[int], tmp_path: Path) -> None:
     encoder, steps = random_encoder(CONFIG), list[tuple[str, int, int]]()
     build_segment(tmp_path / "one", NAMES, encoder, options=BuildOptions(kind))
@@ -120,9 +120,9 @@ def test_a_stopped_build_resumes_and_leaves_nothing(tmp_path: Path, monkeypatch:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf", progress=stop)
+        build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivfpq", progress=stop)
     counting.texts.clear()
-    built = build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf")
+    built = build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivfpq")
     assert len(counting.texts) == len(built.index) - 16
     assert not (tmp_path / "house" / ".embedded").exists()
     # an error leaves nothing

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import FLAT_LIMIT, GRAPH_LIMIT, base, cells, choose, hnsw, kinds, library, vector_index
+from medlink.index.vectors import FLAT_LIMIT, GRAPH_LIMIT, base, choose, hnsw, ivfpq, kinds, library, vector_index
 from medlink.index.vectors.library import gpu_count
 from tests.index.gpus import stand_in
 
@@ -99,9 +99,9 @@ def test_one_thread_builds_the_same_index(tmp_path: Path, kind: str) -> None:
 
 
 def test_kinds() -> None:
-    assert kinds() == ("flat", "hnsw", "ivf", "ivfpq")
+    assert kinds() == ("flat", "hnsw", "ivfpq")
     assert [choose(count) for count in (FLAT_LIMIT, FLAT_LIMIT + 1)] == ["flat", "hnsw"]
-    with pytest.raises(ConfigError, match=r"unknown kind of index 'tree'\. Remedy: one of flat, hnsw, ivf, ivfpq"):
+    with pytest.raises(ConfigError, match=r"unknown kind of index 'tree'\. Remedy: one of flat, hnsw, ivfpq"):
         vector_index("tree")
 
 
@@ -115,12 +115,11 @@ def test_memory_chooses_a_kind() -> None:
         choose(1000, 256, 71_999)
 
 
-@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
-def test_pages_that_are_given_back_are_read_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_that_are_given_back_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = vectors(2000)
-    index = vector_index(kind).load(saved(tmp_path, x, kind))
+    index = vector_index("ivfpq").load(saved(tmp_path, x, "ivfpq"))
     before = index.search(x[:100], 5)
-    monkeypatch.setattr(cells, "_MAX_PAGES", 10)
+    monkeypatch.setattr(ivfpq, "_MAX_PAGES", 10)
     after = index.search(x[:100], 5)
     np.testing.assert_array_equal(before[0], after[0])
     np.testing.assert_array_equal(before[1], after[1])
@@ -128,9 +127,8 @@ def test_pages_that_are_given_back_are_read_again(kind: str, tmp_path: Path, mon
         index.vectors(np.array([2000]))
 
 
-@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
-def test_vectors_of_cells_that_are_damaged(kind: str, tmp_path: Path) -> None:
-    saved(tmp_path, vectors(100), kind)
+def test_vectors_of_cells_that_are_damaged(tmp_path: Path) -> None:
+    saved(tmp_path, vectors(100), "ivfpq")
     content = (tmp_path / "exact.npy").read_bytes()
     for damaged, message in ((content[:-40], "damaged"), (b"", "damaged"), (None, "missing")):
         (tmp_path / "exact.npy").unlink()
@@ -139,12 +137,12 @@ def test_vectors_of_cells_that_are_damaged(kind: str, tmp_path: Path) -> None:
         else:
             (tmp_path / "exact.npy").unlink(missing_ok=True)
         with pytest.raises(BundleError, match=message):
-            vector_index(kind).load(tmp_path)
+            vector_index("ivfpq").load(tmp_path)
         (tmp_path / "exact.npy").write_bytes(content)
     np.save(tmp_path / "exact.npy", vectors(99).astype(np.float16))
     with pytest.raises(BundleError, match=r"vectors of shape \(99, 16\), \(100, 16\) expected"):
-        # codes that are no file's are read at the first search
-        vector_index(kind).load(tmp_path).prepare()
+        # codes are read at the first search
+        vector_index("ivfpq").load(tmp_path).prepare()
 
 
 def test_small_codes_are_read_at_the_first_search(tmp_path: Path) -> None:

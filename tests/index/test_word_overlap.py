@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.index import word_overlap as module
-from medlink.index.word_overlap import UNKNOWN, FeatureExtractor, NameFeatures, Overlap, WordFeatures, features_of_word
+from medlink.index import word_features as module
+from medlink.index.word_features import UNKNOWN, FeatureExtractor, WordFeatures, features_of_word
+from medlink.index.word_overlap import NameFeatures, Overlap
 from medlink.language.lexicon.batch_analysis import BatchAnalyser
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.name_analysis import LexicalAnalyser

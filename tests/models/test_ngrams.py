@@ -31,16 +31,16 @@ def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ..
         sizes = (4,)
     bags = hash_ngrams(texts, sizes, words=words)
     wanted = [naive(text, sizes, words) for text in texts]
-    assert np.diff(bags.indptr).tolist() == [len(w) for w in wanted]
+    assert np.diff(bags.offsets).tolist() == [len(w) for w in wanted]
     # equal features have equal hashes, different ones different hashes
     by_feature: dict[str, set[int]] = {}
     counts: Counter[int] = Counter()
     for i, features in enumerate(wanted):
-        got = Counter(bags.hashes[bags.indptr[i] : bags.indptr[i + 1]].tolist())
+        got = Counter(bags.values[bags.offsets[i] : bags.offsets[i + 1]].tolist())
         assert sorted(got.values()) == sorted(Counter(features).values())
         counts += got
         alone = hash_ngrams([texts[i]], sizes, words=words)
-        assert Counter(alone.hashes.tolist()) == got
+        assert Counter(alone.values.tolist()) == got
     for features in wanted:
         for feature in features:
             by_feature.setdefault(feature, set())
@@ -62,8 +62,8 @@ def test_hashes_of_markers_never_change() -> None:
 def test_hashes_never_change() -> None:
     """Weights on users' disks were trained with these hashes."""
     bags = hash_ngrams(["Ödem 2"])
-    assert bags.hashes.tolist() == HASHES
-    assert buckets(bags.hashes, 65_536).tolist() != buckets(bags.hashes, 65_536, 1).tolist()
+    assert bags.values.tolist() == HASHES
+    assert buckets(bags.values, 65_536).tolist() != buckets(bags.values, 65_536, 1).tolist()
 
 
 HASHES = [
@@ -83,15 +83,15 @@ HASHES = [
 
 
 def test_edges() -> None:
-    assert hash_ngrams([]).indptr.tolist() == [0]
-    assert hash_ngrams(["", "…", "😀"]).indptr.tolist() == [0, 0, 0, 0]
+    assert hash_ngrams([]).offsets.tolist() == [0]
+    assert hash_ngrams(["", "…", "😀"]).offsets.tolist() == [0, 0, 0, 0]
     long = hash_ngrams(["ab " * 1000], max_chars=30)
-    assert len(long.hashes) == len(naive("ab " * 1000, (3, 4, 5), True, 30))
+    assert len(long.values) == len(naive("ab " * 1000, (3, 4, 5), True, 30))
 
 
 @pytest.mark.parametrize("probe", [0, 1])
 def test_buckets_are_spread(probe: int) -> None:
-    hashes = hash_ngrams([f"name {i}" for i in range(3000)]).hashes
+    hashes = hash_ngrams([f"name {i}" for i in range(3000)]).values
     rows = buckets(np.unique(hashes), 1024, probe)
     assert rows.min() >= 0
     assert rows.max() < 1024

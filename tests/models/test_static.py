@@ -16,7 +16,7 @@ from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.file_hashes import write_hashes
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static import cached_sums
-from medlink.models.static.encoder import features, gelu, is_static, quantise
+from medlink.models.static.encoder import Features, features, gelu, is_static, quantise
 from medlink.models.static.meaning_features import MeaningHasher
 
 CONFIG = StaticConfig(families=False, rows=97, dimension=6, hidden=5)
@@ -46,7 +46,7 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
     w = {k: np.asarray(v, dtype=np.float64) for k, v in encoder.tensors.items()}
     c = encoder.config
     bags = hash_ngrams([text], c.sizes)
-    if not len(bags.hashes):
+    if not len(bags.values):
         return [0.0] * c.dimension
 
     def vector(one: np.uint64) -> list[float]:
@@ -58,8 +58,8 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
         return [a / length if length else 0.0 for a in v]
 
     x = [0.0] * c.dimension
-    for one in bags.hashes:
-        x = [a + b / len(bags.hashes) for a, b in zip(x, vector(one), strict=True)]
+    for one in bags.values:
+        x = [a + b / len(bags.values) for a, b in zip(x, vector(one), strict=True)]
     mean = sum(x) / len(x)
     deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + 1e-5)
     normed = [(v - mean) / deviation * g + b for v, g, b in zip(x, w["norm.weight"], w["norm.bias"], strict=True)]
@@ -74,7 +74,7 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
     ]
     y = unit([a + b for a, b in zip(x, down, strict=True)])
     m = [0.0] * c.dimension
-    for one in hash_markers([text])[1] if c.marker_weight else ():
+    for one in hash_markers([text]).values if c.marker_weight else ():
         m = [a + b for a, b in zip(m, vector(one), strict=True)]
     return unit([a + c.marker_weight * b for a, b in zip(y, unit(m), strict=True)])
 
@@ -176,11 +176,10 @@ def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> Non
         whole = module(module.preprocess(TEXTS))["sentence_embedding"].numpy()
         # as the trainer from nothing calls it: the rows in use alone, numbered anew
         found = features(TEXTS, encoder.config)
-        used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
-        rows, marker_rows = np.split(local, [len(found.rows)])
-        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows))
-        ones = [torch.ones(len(part)) for part in (rows, marker_rows, found.family_rows)]
-        of_rows = module.compose(module.table.weight[torch.from_numpy(used)], read, *ones).numpy()
+        used = np.unique(np.concatenate([bags.values for bags in found]))
+        local = (bags._replace(values=np.searchsorted(used, bags.values)) for bags in found)
+        read, ones = as_tensors(Features(*local)), [torch.ones(len(bags.values)) for bags in found]
+        of_rows = module.compose(module.table.weight[torch.from_numpy(used)], read, ones).numpy()
     np.testing.assert_allclose(whole, expected, atol=1e-6)
     np.testing.assert_array_equal(of_rows, whole)
     assert module.encoder().fingerprint == encoder.fingerprint
@@ -274,8 +273,8 @@ def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_pa
 
 def test_meanings_are_features(read: StaticEncoder) -> None:
     def rows(*texts: str) -> list[set[int]]:
-        found = features(texts, read.config, MeaningHasher(read.forms))  # type: ignore[arg-type]  # it has forms
-        return [set(part.tolist()) for part in np.split(found.family_rows, found.family_indptr[1:-1])]
+        found = features(texts, read.config, MeaningHasher(read.forms)).families  # type: ignore[arg-type]  # it has forms
+        return [set(part.tolist()) for part in np.split(found.values, found.offsets[1:-1])]
 
     one, other, wrong, nothing, own, like = rows("hepatisch", "liver", "Pneumnoie", "zzyxqv", "Bartter", "Barttner")
     assert one <= other

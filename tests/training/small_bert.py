@@ -1,10 +1,15 @@
-"""A BERT of one layer or more with random weights, and a simulated kill, for the tests of trainers."""
+"""A BERT of one layer or more with random weights, a simulated kill, and two processes, for the tests of trainers."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import socket
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import faiss
 import torch
 
 
@@ -20,6 +25,38 @@ def kill_at(*starts: str) -> Callable[[str], None]:
             raise Killed
 
     return progress
+
+
+def two_processes(work: Callable[[int], object], *, seconds: int = 60) -> list[int | None]:
+    """Run both processes of a run of two, each with its rank; their exit codes, not 0 for one that was left waiting.
+
+    The second is killed so many ``seconds`` after the first.
+    """
+    from accelerate import PartialState
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(rank: int) -> None:
+        # what the copy of the test's process knows of itself
+        PartialState._shared_state.clear()
+        torch.set_num_threads(1)
+        faiss.omp_set_num_threads(1)
+        warnings.simplefilter("ignore")
+        given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+        os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
+        work(rank)
+
+    both = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in (0, 1)]
+    for process in both:
+        process.start()
+    for process, most in zip(both, (60, seconds), strict=True):
+        process.join(most)
+    for process in both:
+        process.kill()
+        process.join()
+    return [process.exitcode for process in both]
 
 
 def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16, layers: int = 1) -> Path:

@@ -15,7 +15,7 @@ FLAT_LIMIT = 50_000
 """Names up to which :func:`choose` gives exact search."""
 GRAPH_LIMIT = 500_000
 """Names up to which :func:`choose` gives a graph."""
-_NO_KINDS = {"base", "cells", "library"}
+_NO_KINDS = {"base", "library"}
 
 
 def kinds() -> tuple[str, ...]:
@@ -39,7 +39,6 @@ def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
     Raises:
         ConfigError: no kind fits into the memory.
     """
-    # ivf is slower than ivfpq at any size, and no better
     by_size = ("flat", "hnsw", "ivfpq")
     kind = by_size[(count > FLAT_LIMIT) + (count > GRAPH_LIMIT)]
     if memory is None:

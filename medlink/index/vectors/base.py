@@ -39,8 +39,7 @@ class VectorIndex(ABC):
         self._threads = threads
         self._open(self._create(dimension))
 
-    def _open(self, index: Any, folder: Path | None = None) -> None:
-        """Adopt a Faiss index, and the folder of its file, if any."""
+    def _open(self, index: Any) -> None:
         self._index, self._storage = index, self._vectors_of(index)
         self.dimension = int(index.d)
 
@@ -135,7 +134,7 @@ class VectorIndex(ABC):
 
     def _load(self, path: Path) -> None:
         with reporting_unreadable(path):
-            self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), path.parent)
+            self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC))
 
     def prepare(self) -> None:  # noqa: B027  # most kinds are mapped
         """Read the files of the first search now: processes forked later share them."""

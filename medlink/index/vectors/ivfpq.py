@@ -1,50 +1,212 @@
-"""Cells of vectors with four bits per two dimensions: for millions of names, and for machines with little memory."""
+"""Compressed vectors in cells (IVF; Jégou et al. 2011, section IV): for millions of names, and for little memory.
+
+Product quantisation (section II) takes four bits for two dimensions; a search scans them in registers (André et al.
+2015) in the cells nearest to the query, and compares the best of them again by their full vectors. The full vectors lie
+in a float16 file; a process keeps few of its pages.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from weakref import finalize
 
-from medlink.index.vectors.base import reporting_unreadable
-from medlink.index.vectors.cells import CellsIndex
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import BundleError, ConfigError
+from medlink.index.arrays import REBUILD, Array, ArrayWriter
+from medlink.index.vectors.base import Rows, VectorIndex, Vectors, faiss_threads, reporting_unreadable, selector
 from medlink.index.vectors.library import faiss
 
+_EXACT = "exact"
+_MIN_PER_CELL = 64  # vectors
+_CELLS = 4.0  # number of cells relative to the square root of the number of vectors
+_PROBED = 200  # cells scanned, at least
+_PROBED_SHARE = 0.04  # share of the cells scanned, where that is more
+_TRAINED_PER_CELL = 32  # vectors that the cells are trained on
+_TRAINED = 20_000  # vectors that the cells are trained on, at least
+_ROUNDS = 6  # of k-means
+_SEED = 1
+_BLOCK = 1 << 15  # vectors added at a time
+_QUERIES = 64  # queries compared again at a time
+_RESCORED = 8  # candidates compared again for each result, among up to a million vectors
+_MILLION = 1_000_000  # vectors, from which the candidates grow with the fourth root
+_SMALL = 10_000  # allowed rows up to which the search is exact
+_MAX_PAGES = 1 << 14  # pages of the file that a process holds, about
 
-class Index(CellsIndex):
-    """Product quantisation (Jégou et al. 2011, section II), scanned in registers (André et al. 2015).
+
+class Index(VectorIndex):
+    """Compressed vectors in cells, and the full vectors in a file.
 
     The first search reads the compressed vectors. Each process has its own copy, except for processes forked after
     that.
     """
 
     kind = "ivfpq"
-    _rescored = 8
-    _codes_file: _File | None = None
+    embedding_type = np.float16
+    keeps_near = False
 
-    @staticmethod
-    def _codes(dimension: int) -> str:
-        return f"PQ{_parts(dimension)}x4fs"
+    def __init__(self, dimension: int, *, threads: int = 1) -> None:
+        self._threads, self.dimension = threads, dimension
+        self._codes: Any = None
+        self._exact: Array = np.zeros((0, dimension), np.float16)
+        self._pages: _Pages | None = None
 
     def _load(self, path: Path) -> None:
-        self._open_exact(path.parent)
-        self._index, self._codes_file, self._reading = None, _File(path), Lock()
+        self._pages = _Pages(path.with_name(f"{_EXACT}.npy"))
+        self._exact = self._pages.array
+        if self._exact.ndim != 2:
+            raise BundleError("no vectors", path=self._pages.path, remedy=REBUILD)
+        self.dimension = self._exact.shape[1]
+        self._codes, self._file, self._reading = None, _File(path), Lock()
 
-    def _codes_index(self) -> Any:
-        if self._index is None and self._codes_file is not None:
-            with self._reading, reporting_unreadable(self._codes_file.path):
-                if self._index is None:
-                    self._hold(self._codes_file.index(), self._codes_file.path.parent)
-        return self._index
+    @property
+    def _index(self) -> Any:
+        """The Faiss index of the compressed vectors, read at the first use."""
+        if self._codes is None and self._pages is not None:
+            with self._reading, reporting_unreadable(self._file.path):
+                if self._codes is None:
+                    index = self._file.index()
+                    if not hasattr(index, "invlists"):
+                        raise AttributeError("no index of cells")
+                    if self._exact.shape != (index.ntotal, index.d):
+                        message = f"vectors of shape {self._exact.shape}, {(index.ntotal, index.d)} expected"
+                        raise BundleError(message, path=self._pages.path, remedy=REBUILD)
+                    self._codes = index
+        return self._codes
 
     def prepare(self) -> None:
-        self._codes_index()
+        _ = self._index
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
         return -(-_parts(dimension) // 2) + 8  # eight for the row number
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
+        # the array is kept, not copied; the first vectors train the cells
+        with faiss_threads(self._threads):
+            if self._codes is None:
+                self._codes = self._train(vectors)
+            for start in range(0, len(vectors), _BLOCK):
+                block = np.ascontiguousarray(vectors[start : start + _BLOCK], dtype=np.float32)
+                self._index.add(block)
+                if progress:
+                    progress(start + len(block), len(vectors))
+        self._exact = vectors if not len(self._exact) else np.concatenate([self._exact, vectors])
+
+    def _train(self, vectors: Vectors) -> Any:
+        n = len(vectors)
+        cells = max(1, min(n // _MIN_PER_CELL, round(_CELLS * n**0.5)))
+        name = f"IVF{cells},PQ{_parts(self.dimension)}x4fs"
+        index = faiss().index_factory(self.dimension, name, faiss().METRIC_INNER_PRODUCT)
+        index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = _SEED, _ROUNDS, 1
+        index.cp.max_points_per_centroid = 1 << 20
+        wanted = max(_TRAINED_PER_CELL * cells, _TRAINED)
+        rows = np.unique(np.linspace(0, n - 1, num=min(n, wanted), dtype=np.int64)) if n else np.zeros(0, np.int64)
+        sample = np.ascontiguousarray(vectors[rows], dtype=np.float32)
+        # training needs at least 16 vectors: fewer are repeated
+        sample = sample if n else np.zeros((1, self.dimension), np.float32)
+        index.train(np.resize(sample, (max(len(sample), 16), self.dimension)))
+        return index
+
+    def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
+        if self._on_gpu is not None and allowed is None:
+            return super().search(vectors, k)
+        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
+            raise ConfigError(f"vectors of shape {vectors.shape}, (n, {self.dimension}) expected")
+        k = min(k, len(self))
+        queries = np.ascontiguousarray(vectors, dtype=np.float32)
+        rows, scores = np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), -np.inf, np.float32)
+        few = None if allowed is None else np.flatnonzero(allowed)
+        if k == 0 or (few is not None and not len(few)):
+            return rows, scores
+        for start in range(0, len(queries), _QUERIES):
+            batch = slice(start, start + _QUERIES)
+            if few is not None and len(few) <= _SMALL:
+                candidates = np.broadcast_to(few, (len(queries[batch]), len(few)))
+                products = queries[batch] @ self.vectors(few).T
+            else:
+                parameters = self._parameters(allowed, 1.0 if few is None else len(few) / len(self))
+                candidates = self._index.search(queries[batch], self._candidates(k), params=parameters)[1]
+                products = self._products(queries[batch], candidates)
+            best = np.lexsort((candidates, -products), axis=1)[:, :k]
+            rows[batch, : best.shape[1]] = np.take_along_axis(candidates, best, axis=1)
+            scores[batch, : best.shape[1]] = np.take_along_axis(products, best, axis=1)
+        return rows, scores
+
+    def _candidates(self, k: int) -> int:
+        """Rows to compare again: more in a large index, where more are nearly alike."""
+        growth: float = max(1.0, len(self) / _MILLION) ** 0.25
+        return min(round(_RESCORED * k * growth), len(self))
+
+    def _parameters(self, allowed: NDArray[np.bool_] | None, share: float) -> Any:
+        """Scan more cells where only a share of their rows is allowed."""
+        options = {} if allowed is None else {"sel": selector(allowed)}
+        cells = int(self._index.nlist)
+        wanted = round(max(_PROBED, _PROBED_SHARE * cells) / share)
+        return faiss().SearchParametersIVF(nprobe=min(cells, wanted), **options)
+
+    def _products(self, queries: Vectors, rows: Rows) -> Vectors:
+        """Inner products ``(q, w)`` of queries with the rows found for each, minus infinity for row -1."""
+        vectors = self.vectors(np.maximum(rows, 0).ravel()).reshape(*rows.shape, self.dimension)
+        products: Vectors = np.einsum("qwd,qd->qw", vectors, queries)
+        products[rows < 0] = -np.inf
+        return products
+
+    def vectors(self, rows: Rows) -> Vectors:
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
+            raise IndexError("no vector of that number")
+        vectors = self._exact[rows].astype(np.float32)
+        if self._pages is not None:
+            self._pages.count(len(rows))
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        if self._codes is None:
+            self.add(self._exact.astype(np.float32))
+        super().save(folder)
+        with ArrayWriter(folder, _EXACT, np.float16, self.dimension) as writer:
+            for start in range(0, len(self), _BLOCK):
+                writer.append(self._exact[start : start + _BLOCK])
+
+
+class _Pages:
+    """A matrix in a file that takes little memory: the process releases the pages that it read from time to time.
+
+    The operating system caches pages, once for all processes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]  # NumPy has no types there
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]  # nor here
+                offset = file.tell()
+                self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            self.array = np.frombuffer(self._map, dtype, int(np.prod(shape)), offset).reshape(shape)
+        except FileNotFoundError:
+            raise BundleError("a file of the index is missing", path=path, remedy=REBUILD) from None
+        except Exception as error:  # any, as in open_array
+            raise BundleError(f"a file of the index is damaged: {error}", path=path, remedy=REBUILD) from error
+        self._map.madvise(mmap.MADV_RANDOM)
+        self._lock, self._pages = Lock(), 0
+
+    def count(self, rows: int) -> None:
+        """Count rows that were read, and release the pages when they are many."""
+        with self._lock:
+            self._pages += rows
+            if self._pages > _MAX_PAGES:
+                self._map.madvise(mmap.MADV_DONTNEED)
+                self._pages = 0
 
 
 class _File:

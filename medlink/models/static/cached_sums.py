@@ -44,13 +44,8 @@ class Sums(NamedTuple):
 class FeatureSums:
     """Sum the feature vectors of names, caching those of words, meanings and markers; threads may share it.
 
-    Args:
-        sum_rows: sums ``(n, d)`` of the table rows of n bags of hashes.
-        hash_words: bags of n-grams of words in their exact form.
-        dimension: d.
-        max_chars: characters of a name that count.
-        with_markers: whether markers count.
-        meanings: hasher of meanings, if they count.
+    ``sum_rows`` gives the sums ``(n, d)`` of the table rows of n bags of hashes, and ``hash_words`` bags of n-grams of
+    words in their exact form.
     """
 
     def __init__(
@@ -86,8 +81,8 @@ class FeatureSums:
                 words if is_whole else normalise(text[:limit]).split()
                 for text, words, is_whole in zip(texts, tokens, whole, strict=True)
             ]
-            offsets, codes = self._meanings.codes(named)
-            added, meanings = self._codes.sums(offsets, codes.tolist())
+            codes = self._meanings.codes(named)
+            added, meanings = self._codes.sums(codes.offsets, codes.values.tolist())
             mean += added / np.maximum(meanings, 1)[:, None]
         all_codes = list(map(marker_codes, cut)) if self._with_markers else []
         marked = np.flatnonzero([bool(codes) for codes in all_codes])
@@ -97,7 +92,7 @@ class FeatureSums:
 
     def _of_words(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         bags = self._hash_words(words)
-        return self._sum_rows(bags), np.diff(bags.indptr)
+        return self._sum_rows(bags), np.diff(bags.offsets)
 
     def _of_codes(self, codes: Sequence[int]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         one_each = np.arange(len(codes) + 1)

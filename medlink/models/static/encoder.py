@@ -39,7 +39,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
 from medlink.language.lexicon.forms import LexiconForms, load_shared_forms
 from medlink.models.file_hashes import check_hashes, write_hashes
-from medlink.models.ngrams import buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
+from medlink.models.ngrams import Bags, buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.cached_sums import FeatureSums
 from medlink.models.static.meaning_features import MeaningHasher
 from medlink.settings import Settings
@@ -98,35 +98,30 @@ class StaticConfig(Settings):
 
 
 class Features(NamedTuple):
-    """Rows of the table for n texts: those of the n-grams of text i are ``rows[indptr[i]:indptr[i + 1]]``, ``probes``
-    successive rows for each n-gram; markers and word families likewise."""
+    """Rows of the table for n texts, ``probes`` successive rows for each n-gram, marker and word family."""
 
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    marker_indptr: NDArray[np.int64]
-    marker_rows: NDArray[np.int64]
-    family_indptr: NDArray[np.int64]
-    family_rows: NDArray[np.int64]
+    ngrams: Bags
+    markers: Bags
+    families: Bags
 
 
 def features(texts: Sequence[str], config: StaticConfig, hasher: MeaningHasher | None = None) -> Features:
     """Compute the rows of the table for each text; a shape with word families needs a ``hasher``."""
-    bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
-    marker_indptr, markers = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+    ngrams = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
+    markers = families = Bags(np.zeros(len(texts) + 1, np.int64), np.zeros(0, np.uint64))
     if config.marker_weight:
-        marker_indptr, markers = hash_markers(texts, config.max_chars)
-    family_indptr, families = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+        markers = hash_markers(texts, config.max_chars)
     if config.families:
         if hasher is None:
             raise EncoderError("the word families of the encoder are missing", remedy=_REMEDY)
-        family_indptr, families = hasher.hashes([text[: config.max_chars] for text in texts])
-    hashed = (bags.indptr, bags.hashes), (marker_indptr, markers), (family_indptr, families)
-    return Features(*chain.from_iterable((ends * config.probes, _rows(hashes, config)) for ends, hashes in hashed))
+        families = hasher.hashes([text[: config.max_chars] for text in texts])
+    return Features(*(_rows(hashed, config) for hashed in (ngrams, markers, families)))
 
 
-def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
+def _rows(hashed: Bags, config: StaticConfig) -> Bags:
     """Rows of the table, ``probes`` of them for each hash."""
-    return np.stack([buckets(hashes, config.rows, probe) for probe in range(config.probes)], axis=1).reshape(-1)
+    rows = np.stack([buckets(hashed.values, config.rows, probe) for probe in range(config.probes)], axis=1)
+    return Bags(hashed.offsets * config.probes, rows.reshape(-1))
 
 
 def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -159,11 +154,8 @@ def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
 class StaticEncoder:
     """A trained static encoder.
 
-    Args:
-        config: its shape.
-        tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
-        folder: folder of its files, if it was loaded.
-        forms: forms of the lexicon, if the shape has word families.
+    ``tensors`` are ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers. A
+    shape with word families needs the ``forms`` of the lexicon.
     """
 
     def __init__(
@@ -197,7 +189,7 @@ class StaticEncoder:
     def _feature_sums(self) -> FeatureSums:
         config = self.config
         return FeatureSums(
-            lambda bags: self._sums(bags.indptr * config.probes, _rows(bags.hashes, config)),
+            lambda hashed: self._sums(_rows(hashed, config)),
             partial(hash_forms, sizes=config.sizes, words=config.words),
             config.dimension,
             config.max_chars,
@@ -222,7 +214,7 @@ class StaticEncoder:
         else:
             probes = features(_PROBES, self.config.replace(probes=1, rows=1_000_003), MeaningHasher(self.forms))
             rules.append(self.forms.digest)
-            rules += map(str, [*probes.family_indptr.tolist(), *probes.family_rows.tolist()])
+            rules += map(str, chain.from_iterable(column.tolist() for column in probes.families))
         digest = hashlib.sha256(json.dumps([config, *rules], sort_keys=True).encode())
         for name in sorted(_TENSORS):
             digest.update(name.encode())
@@ -260,16 +252,17 @@ class StaticEncoder:
         y += x
         return _unit(y)
 
-    def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _sums(self, bags: Bags) -> NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
+        offsets, rows = bags
         # only the rows in use become float32: the table itself stays at one byte per weight
         used = np.flatnonzero(np.bincount(rows, minlength=self.config.rows))
         local = np.empty(self.config.rows, np.int32)
         local[used] = np.arange(len(used))
         vectors = self.tensors["table"][used].astype(np.float32)
-        shape = (len(indptr) - 1, len(used))
-        return np.asarray(csr_matrix((self.tensors["scale"][rows], local[rows], indptr), shape=shape) @ vectors)
+        shape = (len(offsets) - 1, len(used))
+        return np.asarray(csr_matrix((self.tensors["scale"][rows], local[rows], offsets), shape=shape) @ vectors)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model folder for this class and for sentence-transformers; returns it."""

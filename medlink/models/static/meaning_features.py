@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.batch_analysis import BatchAnalyser, WordValues
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.name_analysis import AnalysedWord, shared_analyser
-from medlink.models.ngrams import hash_codes, meaning_code
+from medlink.models.ngrams import Bags, hash_codes, meaning_code
 
 _SENSES = 2  # meanings of an ambiguous word that are features
 
@@ -23,13 +22,12 @@ class MeaningHasher:
         self._forms, self._analyser = forms, BatchAnalyser(shared_analyser(forms))
         self._codes = WordValues(lambda word: [(meaning_code(meaning), 1.0) for meaning in self._meanings(word)])
 
-    def hashes(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Hash the distinct meanings of each of n texts, in order, as :func:`medlink.models.ngrams.hash_markers`
-        does."""
-        indptr, codes = self.codes([form.split() for form in normalise_all(texts)])
-        return indptr, hash_codes(codes)
+    def hashes(self, texts: Sequence[str]) -> Bags:
+        """Hash the distinct meanings of each of n texts, in order."""
+        codes = self.codes([form.split() for form in normalise_all(texts)])
+        return codes._replace(values=hash_codes(codes.values))
 
-    def codes(self, tokens: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def codes(self, tokens: Sequence[Sequence[str]]) -> Bags:
         """Return the codes that :meth:`hashes` hashes, given the words of each name in their exact form."""
         batch = self._analyser.read_tokens(tokens)
         position, code, _ = self._codes.of(batch)
@@ -45,7 +43,7 @@ class MeaningHasher:
         # the first occurrence of each meaning in a text
         distinct, number = np.unique(code, return_inverse=True)
         first = np.sort(np.unique(owner * max(len(distinct), 1) + number, return_index=True)[1])
-        return np.searchsorted(owner[first], np.arange(len(tokens) + 1)), code[first]
+        return Bags(np.searchsorted(owner[first], np.arange(len(tokens) + 1)), code[first])
 
     def _meanings(self, word: AnalysedWord) -> list[int | str]:
         """The keys of the meanings of a word, or an unknown word itself if the encoder was trained with it.

@@ -8,11 +8,13 @@ that is not its own, even in a local folder; no code is fetched. The NumPy class
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers.sentence_transformer.modules import Module
 from torch import Tensor
 from torch.nn import functional
@@ -21,18 +23,16 @@ from medlink.language.lexicon.forms import LexiconForms
 from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, StaticEncoder, features, quantise
 from medlink.models.static.meaning_features import MeaningHasher
 
+_KINDS = ("input", "marker", "family")  # the first must be the name that sentence-transformers has for its inputs
+
 
 def as_tensors(features: Features) -> dict[str, Tensor]:
     """Make the input of :class:`StaticEmbedding` for n texts: ``input_ids (total,)``, the table rows of the n-grams of
-    all texts, and ``lengths (n,)`` of each text; for markers and families likewise."""
-    return {
-        "input_ids": torch.from_numpy(features.rows),
-        "lengths": torch.from_numpy(np.diff(features.indptr)),
-        "marker_ids": torch.from_numpy(features.marker_rows),
-        "marker_lengths": torch.from_numpy(np.diff(features.marker_indptr)),
-        "family_ids": torch.from_numpy(features.family_rows),
-        "family_lengths": torch.from_numpy(np.diff(features.family_indptr)),
-    }
+    all texts, and ``input_lengths (n,)`` of each text; for markers and families likewise."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for kind, bags in zip(_KINDS, features, strict=True):
+        arrays |= {f"{kind}_ids": bags.values, f"{kind}_lengths": np.diff(bags.offsets)}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class StaticEmbedding(Module):
@@ -73,10 +73,9 @@ class StaticEmbedding(Module):
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
         dropout = self.dropout if self.training else 0.0
-        ngrams = self._dropout_weights(len(features["input_ids"]), dropout)
-        markers = self._dropout_weights(len(features["marker_ids"]), dropout / 2)
-        families = self._dropout_weights(len(features["family_ids"]), dropout)
-        features["sentence_embedding"] = self.compose(self.table.weight, features, ngrams, markers, families)
+        shares = zip(_KINDS, (dropout, dropout / 2, dropout), strict=True)
+        weights = [self._dropout_weights(len(features[f"{kind}_ids"]), share) for kind, share in shares]
+        features["sentence_embedding"] = self.compose(self.table.weight, features, weights)
         return features
 
     def _dropout_weights(self, count: int, dropout: float) -> Tensor:
@@ -87,36 +86,26 @@ class StaticEmbedding(Module):
         mask = torch.rand(count // probes, device=table.device) >= dropout
         return mask.repeat_interleave(probes).to(table.dtype) / (1 - dropout)
 
-    def compose(
-        self,
-        table: Tensor,
-        features: dict[str, Tensor],
-        weights: Tensor,
-        marker_weights: Tensor,
-        family_weights: Tensor,
-    ) -> Tensor:
+    def compose(self, table: Tensor, features: dict[str, Tensor], weights: Sequence[Tensor]) -> Tensor:
         """Compute the formula of :mod:`medlink.models.static.encoder`, for all trainers and for inference.
 
         Args:
             table: ``(rows, d)``, the whole table, or the rows of it that the ids of the features number.
             features: see :func:`as_tensors`.
-            weights: ``(total,)`` of the rows of n-grams; ``marker_weights`` and ``family_weights`` of the others.
+            weights: ``(total,)`` of the rows of n-grams, of markers, and of families.
 
         Returns:
             Unit vectors ``(n, d)``, the zero vector for a text without n-grams.
         """
-        lengths = features["lengths"]
-        x = _sums(table, features["input_ids"], lengths, weights)
-        m = _sums(table, features["marker_ids"], features["marker_lengths"], marker_weights)
-        x = x * self.shape.probes / lengths.clamp(min=1)[:, None]
+        ids, lengths = ([features[f"{kind}_{part}"] for kind in _KINDS] for part in ("ids", "lengths"))
+        x, m, f = (_sums(table, *parts) for parts in zip(ids, lengths, weights, strict=True))
+        x = x * self.shape.probes / lengths[0].clamp(min=1)[:, None]
         if self.shape.families:
-            families = features["family_lengths"]
-            added = _sums(table, features["family_ids"], families, family_weights)
-            x = x + added * self.shape.probes / families.clamp(min=1)[:, None]
+            x = x + f * self.shape.probes / lengths[2].clamp(min=1)[:, None]
         change = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
         y = functional.normalize(x + change, dim=-1)
         y = functional.normalize(y + self.shape.marker_weight * functional.normalize(m, dim=-1), dim=-1)
-        return y * (lengths > 0)[:, None]
+        return y * (lengths[0] > 0)[:, None]
 
     def encoder(self) -> StaticEncoder:
         """Return the current encoder, with its table in eight bits."""

@@ -52,16 +52,10 @@ def distill(
     The disk holds the texts and, for each concept, 4 bytes for each component, or for each dimension of the teacher
     while the targets are computed.
 
-    Args:
-        run: measures the encoder without the head.
-        concepts: gives names and definitions of every concept, in the same order in each call
-            (:func:`~medlink.training.data.text_store.group_by_concept`).
-        start: the transformer to train; in the paper the base of the contrastive phase.
-        recipe: how to train.
-        teacher: the contrastive model, or any encoder.
-
-    Raises:
-        ConfigError: there are no definitions or too few concepts.
+    ``run`` measures the encoder without the head. ``concepts`` gives names and definitions of every concept, in the
+    same order in each call (:func:`~medlink.training.data.text_store.group_by_concept`). In the paper ``start`` is the
+    base of the contrastive phase, and ``teacher`` the contrastive model. ConfigError: there are no definitions or too
+    few concepts.
     """
     store = store_texts(run, lambda: concept_entries(iter(concepts())))
     before = compute_fingerprint(load_transformer(start))
@@ -77,7 +71,7 @@ def distill(
             model, trunk = with_head(start, recipe.dimension, seeded.seed, head)
             run.evaluate = None if measure is None else partial(_measure_trunk, measure, trunk)
             figures = fit_to_targets(run, model, store, seeded, f"run-{number + 1}")
-            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures.facts())
+            run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures)
             if run.is_main:
                 remove(run.folder / f"run-{number + 1}")
     if run.is_main:

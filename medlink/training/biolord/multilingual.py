@@ -67,8 +67,6 @@ class Alignments:
     Args:
         languages: languages of the names that the student is to learn; ``de`` includes its regions.
         names: gives the names of a knowledge base, in ascending order of their concepts and preferred names first.
-        table: see :func:`read_alignments`.
-        source: language of the teacher.
     """
 
     def __init__(
@@ -292,7 +290,7 @@ def train_multilingual(
         **filter_facts,
         **teacher_facts,
     }
-    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())
+    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures)
 
 
 def _entries(

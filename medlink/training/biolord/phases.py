@@ -13,13 +13,13 @@ from medlink.files.streams import LineFile
 from medlink.kb import KnowledgeBase
 from medlink.language.tags import language_tag
 from medlink.training.biolord.trainer import BioLordTrainer
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.rated_pairs import RatedPair, read_pairs
 from medlink.training.data.selection import Selection
 from medlink.training.recipes import (
     ContrastiveRecipe,
     DistillationRecipe,
     MultilingualRecipe,
-    PairRecipe,
     RunOptions,
     StaticStudentRecipe,
     StsRecipe,
@@ -65,7 +65,7 @@ class TrainingData:
 
         problems = Problems(adjustable=False)
         rows: Iterable[Definition] = (
-            definition for path in self.definitions for definition in read_definitions(path, problems=problems)
+            definition for path in self.definitions for definition in read_definitions(path, problems)
         )
         with KnowledgeBase(self.kb) as kb:
             definitions = definitions_by_code(kb, rows, self.system) if self.system else rows

@@ -25,12 +25,12 @@ from medlink.models.encoders import split_pooling
 from medlink.settings import Settings
 from medlink.training.biolord import phases
 from medlink.training.biolord.phases import Progress, TrainingData, resolve_tables
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.recipes import (
     CheckpointSteps,
     ContrastiveRecipe,
     DistillationRecipe,
     MultilingualRecipe,
-    PairRecipe,
     PhaseRecipe,
     RunOptions,
     StsRecipe,
@@ -242,7 +242,7 @@ def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
         MedlinkError: the recipe is wrong, the inputs of a phase that is done have changed, or a phase fails.
     """
     with needs_extra("train", "training"):
-        from medlink.training.common.resumable_trainer import process_state
+        from medlink.training.common.checkpoints import process_state
 
     recipe, report = read_recipe(path), progress or (lambda _: None)
     processes = process_state()

@@ -38,11 +38,9 @@ class BioLordTrainer(Trainer):
     ==========================  ===================================================================================
 
     Args:
-        source: training data, see the table.
         start: the encoder to train further: a sentence-transformers folder, or ``hf:NAME``; for the contrastive phase
             ``"builtin"`` or the folder of a static encoder as well.
         recipe: phase and hyperparameters; the default is the contrastive phase, with defaults for the kind of encoder.
-        teacher: the encoder to imitate.
         about: facts about the pairs of the contrastive phase, for the card.
 
     Raises:

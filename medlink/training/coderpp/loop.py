@@ -29,14 +29,9 @@ from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.training.coderpp.loss import MultiSimilarityLoss
 from medlink.training.coderpp.terms import Ids, Terms
+from medlink.training.common.checkpoints import checkpoint_step, find_newest_checkpoint, process_state, write_errors
 from medlink.training.common.losses import EmbeddingLoss, copy_without_weights, preprocess_texts
-from medlink.training.common.resumable_trainer import (
-    ResumableTrainer,
-    checkpoint_step,
-    find_newest_checkpoint,
-    process_state,
-    write_errors,
-)
+from medlink.training.common.resumable_trainer import ResumableTrainer
 from medlink.training.common.run import Run, neighbours_path, read_neighbours, write_neighbours
 from medlink.training.common.trainable import Trainable, limit_tokens, make_trainable
 from medlink.training.data.batches import cycle_order
@@ -111,7 +106,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         """Return the features of the first terms."""
         return self._encode(np.arange(min(self._rounds.terms, _PROBE_TERMS)))
 
-    def begin_epoch(self) -> None:
+    def on_epoch_begin(self, *_: Any, **__: Any) -> None:
         """Set the sampler to the round of the current step; renew the neighbours where they are due."""
         step = self.state.global_step
         self._rounds.round = step // self.round_steps

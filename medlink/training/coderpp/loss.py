@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
+def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """Compute the masks ``(n, n)`` of the informative positive and negative pairs of each row.
 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
     less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``. ``similarities
-    (n, n)`` are cosines; for the rest see :func:`multi_similarity`.
+    (n, n)`` are cosines; for the rest see :class:`MultiSimilarityLoss`.
     """
     itself = torch.eye(len(same), dtype=torch.bool, device=same.device)
     positive, negative = same & ~itself, ~same & ~itself
@@ -31,17 +31,12 @@ def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) 
 
 
 def pair_loss(
-    similarities: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    alpha: float = 2.0,
-    beta: float = 50.0,
-    threshold: float = 0.5,
+    similarities: Tensor, positive: Tensor, negative: Tensor, alpha: float, beta: float, threshold: float
 ) -> Tensor:
     """Compute the loss L of Zeng et al. 2022, section 4.2, for given P_i and N_i, as a mean over n terms.
 
     ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i and do not
-    overlap; for the rest see :func:`multi_similarity`.
+    overlap; for the rest see :class:`MultiSimilarityLoss`.
     """
     n = len(similarities)
     if not n:
@@ -59,64 +54,37 @@ def pair_loss(
     return logs[:n].mean() / alpha + logs[n:].mean() / beta
 
 
-def multi_similarity(
-    embeddings: Tensor,
-    same: Tensor,
-    *,
-    alpha: float = 2.0,
-    beta: float = 50.0,
-    threshold: float = 0.5,
-    epsilon: float = 0.1,
-) -> Tensor:
-    """Compute the multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
+class MultiSimilarityLoss(torch.nn.Module):
+    """The multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
 
-    Defaults: alpha 2, beta 50 and epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in
-    GanjinZero/CODER), which leaves lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same
-    lambda and epsilon. SapBERT trains with alpha 1, beta 60, lambda 0.5 (``src/metric_learning.py`` in
-    cambridgeltl/sapbert).
+    Inputs are a column of n terms of any length above 0 (a zero vector has cosine 0 with all others), and as labels the
+    relation ``(n, n)``, symmetric: whether two terms share a concept; its diagonal is ignored. Alpha 2, beta 50 and
+    epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in GanjinZero/CODER), which leaves
+    lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same lambda and epsilon. SapBERT
+    trains with alpha 1, beta 60, lambda 0.5 (``src/metric_learning.py`` in cambridgeltl/sapbert).
 
     Args:
-        embeddings: ``(n, d)`` vectors of any length above 0; a zero vector has cosine 0 with all others.
-        same: ``(n, n)`` bool, symmetric: whether two terms share a concept; the diagonal is ignored.
-        alpha: sharpness of the positive part, per unit of cosine.
-        beta: sharpness of the negative part, per unit of cosine.
+        alpha, beta: sharpness of the positive and of the negative part, per unit of cosine.
         threshold: the lambda of the paper, a cosine.
         epsilon: margin of the mining, in cosine.
 
-    Raises:
-        ValueError: ``same`` is not ``(n, n)``.
-
-    >>> import torch
     >>> apart = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     >>> same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]]).bool()
-    >>> round(float(multi_similarity(apart, same)), 4)
+    >>> round(float(MultiSimilarityLoss().compute_loss_from_embeddings([apart], same)), 4)
     0.6044
     """
-    n = len(embeddings)
-    if same.shape != (n, n):
-        raise ValueError(f"a relation of shape {tuple(same.shape)}, {(n, n)} expected")
-    return pair_loss(*_mine(embeddings, same, epsilon), alpha, beta, threshold)
 
-
-def _mine(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    unit = functional.normalize(embeddings, dim=-1)
-    similarities = unit @ unit.T
-    return similarities, *informative_pairs(similarities.detach(), same, epsilon)
-
-
-class MultiSimilarityLoss(torch.nn.Module):
-    """:func:`multi_similarity` of one column of terms, with the relation as label; counts informative pairs."""
-
-    def __init__(self, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
+    def __init__(self, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, epsilon: float = 0.1) -> None:
         super().__init__()
         self.alpha, self.beta, self.threshold, self.epsilon = alpha, beta, threshold, epsilon
         self._informative = torch.zeros((), dtype=torch.int64)
         self._pairs = self._terms = 0
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the ``(n, d)`` embeddings of the one column."""
-        similarities, positive, negative = _mine(embeddings[0], labels, self.epsilon)
-        n = len(labels)
+        """Return the loss of the ``(n, d)`` embeddings of the one column, and count the informative pairs."""
+        unit = functional.normalize(embeddings[0], dim=-1)
+        similarities, n = unit @ unit.T, len(labels)
+        positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)
         self._informative = self._informative.to(positive.device) + (positive | negative).sum()
         self._pairs += n * (n - 1)
         self._terms += n

@@ -49,7 +49,7 @@ class CoderPlusPlusTrainer(Trainer):
 
     def _run(self, run: Run) -> None:
         from medlink.training.coderpp.loop import CoderPlusPlusLoop
-        from medlink.training.common.resumable_trainer import find_newest_checkpoint
+        from medlink.training.common.checkpoints import find_newest_checkpoint
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")

@@ -50,11 +50,8 @@ def write_card(
 ) -> None:
     """Write the card into the folder of an encoder.
 
-    Args:
-        summary: the method and its source, without a full stop.
-        command: the command that makes such an encoder, such as ``medlink train coderpp``.
-        data, figures: facts about training data and results by name; ``None`` leaves a fact out.
-        start: fingerprint of the encoder that training started from; empty if there was none.
+    ``summary`` is the method and its source, without a full stop. ``data`` and ``figures`` are facts about training
+    data and results by name; ``None`` leaves a fact out. ``start`` is the fingerprint of the first encoder, or empty.
     """
     last = str(read_json(folder / "modules.json")[-1]["type"])
     card = _CARD.format(

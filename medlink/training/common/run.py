@@ -24,18 +24,10 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.file_hashes import write_hashes
+from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.card import write_card
-from medlink.training.common.resumable_trainer import (
-    STATE,
-    BatchTrainer,
-    Measure,
-    RunSummary,
-    find_newest_checkpoint,
-    process_state,
-    read_errors,
-    resolve_precision,
-    write_errors,
-)
+from medlink.training.common.checkpoints import STATE, find_newest_checkpoint, process_state, read_errors, write_errors
+from medlink.training.common.resumable_trainer import Measure, resolve_precision
 from medlink.training.common.trainable import Trainable, limit_tokens
 from medlink.training.data.batches import Batches
 from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
@@ -103,8 +95,8 @@ class Run:
 
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
-    ) -> RunSummary:
-        """Train a model in place, to the last weights or the best by the development measure.
+    ) -> dict[str, Any]:
+        """Train a model in place, to the last weights or the best by the development measure; return facts for a card.
 
         Same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed and
         resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder ``name``
@@ -129,7 +121,7 @@ class Run:
         trainer = BatchTrainer(model, batches, loss, recipe, self, folder)
         trainer.run(checkpoint)
         self.wait()
-        return trainer.summary()
+        return trainer.facts()
 
     def train(
         self,
@@ -142,7 +134,7 @@ class Run:
     ) -> None:
         """Make a whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
         self.bind(recipe, data=batches.digest, start=part.fingerprint)
-        figures = self.fit(part.model, batches, loss, recipe).facts()
+        figures = self.fit(part.model, batches, loss, recipe)
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
         self.write(part.save, **card, start=part.fingerprint, data=data, recipe=recipe, figures=figures)
 
@@ -178,13 +170,9 @@ def training_run(
 ) -> Iterator[Run]:
     """Open a run that writes the folder ``out``.
 
-    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error.
-
-    Args:
-        out, recipe, options: output folder, recipe, and options of the run.
-        progress: called with lines of progress, in the main process.
-        evaluate: development measure, higher is better.
-        marker, kind: the file that marks a folder as a replaceable output, and the name of such outputs in errors.
+    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error. The main process
+    calls ``progress`` with lines. ``marker`` is the file that marks a folder as a replaceable output, and ``kind`` the
+    name of such outputs in errors.
 
     Raises:
         ConfigError: a folder is in use, there is an unfinished run and ``resume`` is off, or this machine lacks the

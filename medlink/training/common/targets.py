@@ -20,7 +20,7 @@ from torch import Tensor
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
-from medlink.training.common.resumable_trainer import RunSummary, read_errors
+from medlink.training.common.checkpoints import read_errors
 from medlink.training.common.run import Run, new_folder
 from medlink.training.common.trainable import limit_tokens
 from medlink.training.data.text_store import TargetBatches, TextEntry, TextStore, read_targets
@@ -113,7 +113,7 @@ def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens:
 
 def fit_to_targets(
     run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run"
-) -> RunSummary:
+) -> dict[str, Any]:
     """Train a model in place to embed the texts as their targets; checkpoints are in the folder ``name``."""
     targets = run.folder / "targets" / _VECTORS
     batches = TargetBatches(store, targets, batch_size=recipe.batch_size, seed=recipe.seed)

@@ -22,9 +22,9 @@ from medlink.errors import ConfigError
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data.batches import cycle_order, distinct_batches, prefetch
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.relations import LANGUAGE, describe, relation_phrase, relation_words
 from medlink.training.data.view import Int32Array, Ragged, TrainingView
-from medlink.training.recipes import PairRecipe
 
 KINDS = ("definition", "description", "name")
 _MAX_STEPS_UP = 64  # SNOMED CT is some 20 levels deep; a cycle must end too
@@ -80,8 +80,6 @@ class KnowledgeBasePairs:
     text, in the exact form of :func:`medlink.language.text.normalise`, and no two of their concepts share any name.
 
     Args:
-        view: the concepts.
-        recipe: which pairs and how many.
         workers: processes that make pairs beside the training process; 0 makes them between the steps. The pairs are
             the same.
 

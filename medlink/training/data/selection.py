@@ -23,7 +23,7 @@ from medlink.kb.connection import SqliteReader
 from medlink.kb.queries import json_values
 from medlink.kb.readers.common import base_name
 from medlink.kb.store import KnowledgeBase
-from medlink.language.tags import base, language_filter, language_tag, named_tag, wanted
+from medlink.language.tags import base, language_filter, language_tag, wanted
 from medlink.records import FSN, Definition, Name
 from medlink.training.data.batches import chunked
 
@@ -137,25 +137,17 @@ def _known_concepts(reader: SqliteReader, ids: Iterable[str]) -> frozenset[str]:
     return frozenset(row[0] for row in reader.rows(_KNOWN, concept_ids=json.dumps(sorted(ids))))
 
 
-def read_definitions(
-    path: str | PathLike[str], *, language: str = "en", problems: Problems | None = None
-) -> Iterator[Definition]:
+def read_definitions(path: str | PathLike[str], problems: Problems | None = None) -> Iterator[Definition]:
     """Read a table with one definition in each row.
 
-    The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``.
-    Other columns are ignored with a note. The source is the file's name without endings.
-
-    Args:
-        path: TSV or CSV, plain or ``.gz``.
-        language: language of rows that name none.
-        problems: counts bad rows.
+    The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``,
+    without which a row is English. Other columns are ignored with a note. The source is the file's name without
+    endings. The file is TSV or CSV, plain or ``.gz``. ``problems`` counts bad rows.
 
     Raises:
         InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
-        ConfigError: ``language`` is no known language.
     """
     problems = problems or Problems()
-    default = named_tag(language)
     table = open_table(path, problems)
     columns = {kind: _find_column(table, names) for kind, names in _COLUMNS.items()}
     concept_at, text_at, language_at = columns.values()
@@ -175,7 +167,7 @@ def read_definitions(
             table.lines.bad_row("empty id or definition", line)
             continue
         code = cells[language_at].strip() if language_at is not None else ""
-        tag = language_tag(code) if code else default
+        tag = language_tag(code) if code else "en"
         if tag is None:
             table.lines.bad_row("unknown language", line, repr(code)[:40])
         else:

@@ -19,7 +19,6 @@ from medlink.index.knn_graph import nearest
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding
-from medlink.training.common.resumable_trainer import RunSummary
 from medlink.training.common.run import Run, neighbours_path, read_neighbours, write_neighbours
 from medlink.training.common.targets import to_unit
 from medlink.training.common.trainable import make_trainable
@@ -238,7 +237,6 @@ class GroundedEncoder:
     """A frozen encoder, the linear map on top of it, and a network on top of both.
 
     Args:
-        encoder: the frozen encoder.
         sets, held_out: names of each concept to train on, and (name, concept) pairs for validation.
 
     Attributes:
@@ -276,7 +274,7 @@ class GroundedEncoder:
         modules = [*frozen, Normalize(), *linear, *network]
         self.model = SentenceTransformer(modules=modules, device=str(self._network.device))
 
-    def train(self, run: Run) -> RunSummary:
+    def train(self, run: Run) -> dict[str, Any]:
         """Train the network, which ``model`` shares, to the best validation mAP, or without validation to the end."""
 
         def negatives(epoch: int) -> Ids:

@@ -51,7 +51,7 @@ class ConceptualGroundingTrainer(Trainer):
         run.bind(recipe, names=hash_sets(self.sets), start=start)
         train, validation = hold_out(self.sets, np.random.default_rng(recipe.seed), recipe.validation)
         grounded = GroundedEncoder(encoder, train, validation, recipe)
-        figures = grounded.train(run).facts() if recipe.hidden else None
+        figures = grounded.train(run) if recipe.hidden else None
         method = "triplet loss and prototypical grounding above a frozen encoder" if recipe.hidden else "a linear map"
         fitted = grounded.concept_map
         run.write(

@@ -160,9 +160,7 @@ class Head:
     extra features. The paper names neither the scaling of features nor the activation; here features are standardised
     on the training pairs, and the activation is a ReLU.
 
-    Args:
-        mean, deviation: ``(f,)`` mean and deviation of the features.
-        first, first_bias, second, second_bias: ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
+    ``mean`` and ``deviation`` are ``(f,)``; the layers are ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
     """
 
     mean: Floats
@@ -189,9 +187,7 @@ class MlteRegressor:
 
     Args:
         encoder: the transformer, possibly with a translator before it.
-        head: the prediction model.
         kind: ``regressor``, with scores on the scale of the ratings, or ``classifier``, with probabilities.
-        extras: extra features of a pair.
         record: inputs and results of training; plain data.
     """
 
@@ -204,9 +200,7 @@ class MlteRegressor:
     def score(self, texts_1: Sequence[str], texts_2: Sequence[str], extra: Sequence[Sequence[str]] = ()) -> Floats:
         """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
-        Args:
-            texts_1, texts_2: n texts each.
-            extra: for each pair a cell for each of :attr:`extras`.
+        ``extra`` has for each pair a cell for each of :attr:`extras`.
 
         Raises:
             ConfigError: the numbers of texts differ, or an extra feature is missing.

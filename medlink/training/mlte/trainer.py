@@ -66,7 +66,6 @@ class MlteTrainer:
     Args:
         pairs: the training pairs with their ratings, 0 and 1 for a classifier.
         start: the transformer: a folder, or ``hf:NAME``.
-        recipe: hyperparameters.
         dev: development pairs, to choose beta and the epoch of the fine-tuning; required with several betas.
         extras: names of the cells in :attr:`~medlink.training.data.rated_pairs.RatedPair.extra`.
 
@@ -124,7 +123,7 @@ class MlteTrainer:
         figures: dict[str, Any] = {}
         if recipe.fine_tune:
             batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
-            figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe).facts()
+            figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe)
         extras = tuple(ExtraFeature.fit(name, [pair.extra[i] for pair in pairs]) for i, name in enumerate(self._names))
         run.progress(f"{len(pairs):,} pairs are read by the encoder")
         heads = fit_heads(*_compute_features(model, pairs, extras), _ratings(pairs), recipe)
@@ -206,13 +205,8 @@ def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> 
 def fit_heads(features: Floats, extra: Floats, gold: Floats, recipe: MlteRecipe) -> list[Head]:
     """Train a head for each beta of the recipe, with the same initial weights and batches.
 
-    All are trained at once. They do not affect each other, as Adam scales each weight separately.
-
-    Args:
-        features, extra, gold: ``(n, f)``, ``(n, c)`` and ``(n,)`` of the training pairs.
-
-    Raises:
-        EncoderError: the loss is NaN or infinite.
+    All are trained at once. They do not affect each other, as Adam scales each weight separately. ``features``,
+    ``extra`` and ``gold`` are ``(n, f)``, ``(n, c)`` and ``(n,)``. EncoderError: the loss is NaN or infinite.
     """
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     # the deviation of a constant column is a rounding error

@@ -21,7 +21,7 @@ from medlink.linking.fit import Group, RerankerFit, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, load_cross_encoder, logits
 from medlink.models.encoders import check_folder, split_pooling
 from medlink.models.transformer import HUB
-from medlink.training.recipes import RankerRecipe
+from medlink.training.ranker.recipe import RankerRecipe
 
 _MIN_HELD_OUT = 20  # mentions with a right candidate, to fit a score on
 _LOG_LINES = 20
@@ -37,7 +37,6 @@ class RankerTrainer:
     Args:
         groups: from :func:`medlink.linking.fit.collect_groups`, possibly of several bundles.
         start: a transformer: a folder, or ``hf:NAME``.
-        recipe: hyperparameters.
 
     Raises:
         ConfigError: there are no groups to train on, or fewer than 20 held-out groups have a right candidate.

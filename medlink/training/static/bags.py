@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from medlink.language.lexicon.forms import LexiconForms
+from medlink.models.ngrams import Bags as NgramBags
 from medlink.models.static.encoder import Features, StaticConfig, features
 from medlink.models.static.meaning_features import MeaningHasher
 from medlink.models.static.module import StaticEmbedding, as_tensors
@@ -25,17 +26,15 @@ class Bags:
     def __init__(self, texts: Sequence[str], config: StaticConfig, forms: LexiconForms | None = None) -> None:
         reader = None if forms is None else MeaningHasher(forms)
         chunks = [features(texts[i : i + _TEXTS], config, reader) for i in range(0, max(1, len(texts)), _TEXTS)]
-        self._rows = _join([(chunk.indptr, chunk.rows) for chunk in chunks], config.rows)
-        self._markers = _join([(chunk.marker_indptr, chunk.marker_rows) for chunk in chunks], config.rows)
-        self._families = _join([(chunk.family_indptr, chunk.family_rows) for chunk in chunks], config.rows)
+        self._parts = [_join(parts, config.rows) for parts in zip(*chunks, strict=True)]
 
     def __len__(self) -> int:
-        return int(self._rows.shape[0])
+        return int(self._parts[0].shape[0])
 
     def take(self, texts: NDArray[np.int64]) -> Features:
         """Return the features of texts, given by number, with 32-bit table rows."""
-        selected = (part[texts] for part in (self._rows, self._markers, self._families))
-        return Features(*(array for part in selected for array in (part.indptr.astype(np.int64), part.indices)))
+        selected = (part[texts] for part in self._parts)
+        return Features(*(NgramBags(part.indptr.astype(np.int64), part.indices) for part in selected))
 
     def __call__(self, texts: NDArray[np.int64]) -> dict[str, Tensor]:
         """As :meth:`take`, as inputs of :class:`~medlink.models.static.module.StaticEmbedding`."""
@@ -56,14 +55,14 @@ class Bags:
         return out
 
 
-def _join(chunks: list[tuple[NDArray[np.int64], NDArray[np.int64]]], width: int) -> Any:
+def _join(chunks: Sequence[NgramBags], width: int) -> Any:
     """A sparse matrix with a row for each text, whose columns are table rows; it is only sliced.
 
     Columns may repeat, in any order; the values have no meaning.
     """
     from scipy.sparse import csr_matrix
 
-    lengths = np.concatenate([np.diff(indptr) for indptr, _ in chunks])
-    columns = np.concatenate([rows.astype(np.int32) for _, rows in chunks])
+    lengths = np.concatenate([np.diff(chunk.offsets) for chunk in chunks])
+    columns = np.concatenate([chunk.values.astype(np.int32) for chunk in chunks])
     indptr = np.cumsum(np.append(0, lengths))
     return csr_matrix((np.zeros(len(columns), np.int8), columns, indptr), shape=(len(lengths), width))

@@ -25,7 +25,7 @@ from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.common.resumable_trainer import process_state
+from medlink.training.common.checkpoints import process_state
 from medlink.training.common.run import Run
 from medlink.training.common.targets import (
     fit_to_targets,
@@ -67,7 +67,6 @@ class StaticStudent(Trainer):
         names: gives the names of a knowledge base, in ascending order of their concepts.
         start: the static encoder to train (``"builtin"`` or a folder), or the shape of one with random weights; by
             default of the usual dimension, or the teacher's if that is smaller.
-        recipe: hyperparameters.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
@@ -108,7 +107,7 @@ class StaticStudent(Trainer):
             "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
         }
         results = {
-            **figures.facts(),
+            **figures,
             "names kept from training, one of a concept, looked up among the others": count,
             "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
             f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",

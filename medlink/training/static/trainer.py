@@ -138,8 +138,6 @@ class StaticTrainer:
 
     Args:
         names: names of at least two concepts with two different names each.
-        start: shape of the encoder.
-        recipe: hyperparameters.
         coarse: names of similar meaning, such as all terms under one code, with the code as their concept. Their pull
             is weaker than that of synonyms. They are no negatives of each other: many are synonyms, and ``names``
             distinguish the rest.
@@ -179,17 +177,17 @@ class StaticTrainer:
         """Embeddings ``(n, d)``, and the table rows that they were computed from, as a leaf."""
         # by flags: to sort the numbers takes seven times as long
         position = np.zeros(self.config.rows, dtype=np.int64)
-        position[features.rows] = position[features.marker_rows] = position[features.family_rows] = 1
+        for bags in features:
+            position[bags.values] = 1
         used = np.flatnonzero(position)
         position[used] = np.arange(len(used))
         vectors = table.rows(torch.from_numpy(used))
-        rows, markers, families = (position[r] for r in (features.rows, features.marker_rows, features.family_rows))
         dropout = self.recipe.feature_dropout
         # a name has only one or two markers: they drop out half as often
-        shares = ((rows, dropout), (markers, dropout / 2), (families, dropout))
-        weights = [self._dropout_weights(len(part), share, rng) for part, share in shares]
-        inputs = as_tensors(features._replace(rows=rows, marker_rows=markers, family_rows=families))
-        return self.module.compose(vectors, inputs, *weights), vectors
+        shares = zip(features, (dropout, dropout / 2, dropout), strict=True)
+        weights = [self._dropout_weights(len(bags.values), share, rng) for bags, share in shares]
+        inputs = as_tensors(Features(*(bags._replace(values=position[bags.values]) for bags in features)))
+        return self.module.compose(vectors, inputs, weights), vectors
 
     def _dropout_weights(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
         if not dropout:

@@ -13,9 +13,10 @@ from sentence_transformers import SentenceTransformer
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training import BioLordTrainer
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair
 from medlink.training.data.view import TrainingView
-from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PairRecipe, PhaseRecipe, StsRecipe
+from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PhaseRecipe, StsRecipe
 from tests.training.biolord.test_contrastive import rated
 from tests.training.data.pairs_kb import random_kb
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from medlink.models import load_encoder
-from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity
+from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs
 from medlink.training.common.losses import EmbeddingLoss, preprocess_texts, sort_by_length
 
 
@@ -29,6 +29,10 @@ def naive(
         total += math.log(1 + sum(math.exp(-alpha * (s - threshold)) for s in positives)) / alpha
         total += math.log(1 + sum(math.exp(beta * (s - threshold)) for s in negatives)) / beta
     return total / len(unit)
+
+
+def multi_similarity(embeddings: torch.Tensor, same: torch.Tensor, **numbers: float) -> torch.Tensor:
+    return MultiSimilarityLoss(**numbers).compute_loss_from_embeddings([embeddings], same)
 
 
 def relation(concepts: list[set[str]]) -> torch.Tensor:
@@ -101,7 +105,7 @@ def test_without_informative_pairs_there_is_no_loss_and_no_gradient(concepts: li
 
 def test_terms_of_several_concepts_are_negatives_of_none_of_them() -> None:
     concepts = [{"A"}, {"A", "B"}, {"B"}]
-    _, negative = informative_pairs(torch.ones(3, 3), relation(concepts))
+    _, negative = informative_pairs(torch.ones(3, 3), relation(concepts), 0.1)
     assert negative.nonzero().tolist() == [[0, 2], [2, 0]]
 
 

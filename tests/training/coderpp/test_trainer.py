@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import socket
-import warnings
 from pathlib import Path
 
-import faiss
 import numpy as np
 import pytest
 import torch
@@ -22,7 +18,7 @@ from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
 from medlink.training.recipes import CoderPlusPlusRecipe
 from medlink.training.static.bags import Bags
-from tests.training.small_bert import Killed, kill_at
+from tests.training.small_bert import Killed, kill_at, two_processes
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
 NAMES = [Name(f"C{i}", f"{word} {chr(97 + i)}{chr(105 + i)}") for i in range(6) for word in WORDS]
@@ -194,43 +190,23 @@ def test_a_kill_between_the_renames(static_encoder: Path, tmp_path: Path, monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
 
 
-def one_of_two(rank: int, port: int, start: Path, out: Path) -> None:
-    """A process of a run of two."""
-    from accelerate import PartialState
-
-    # what the copy of the test's process knows of itself
-    PartialState._shared_state.clear()
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
-    warnings.simplefilter("ignore")
-    given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
-    os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
-    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
-    embed, parts = Bags.embed, out.with_name(f"{out.name}.parts")
-    parts.mkdir(exist_ok=True)
-
-    def record_and_embed(bags: Bags, module: StaticEmbedding, texts: np.ndarray) -> np.ndarray:
-        with open(parts / str(rank), "a") as file:
-            np.savetxt(file, texts, fmt="%d")
-        return embed(bags, module, texts)
-
-    Bags.embed = record_and_embed  # type: ignore[method-assign,assignment]  # in this process alone
-    trainer.train(out, checkpoint_steps=2)
-
-
 def two(start: Path, out: Path) -> list[int | None]:
-    """Train by two processes; their exit codes, not 0 for one that was left waiting."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    context = multiprocessing.get_context("fork")
-    both = [context.Process(target=one_of_two, args=(rank, port, start, out)) for rank in (0, 1)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(60)
-        process.kill()
-    return [process.exitcode for process in both]
+    """Train by two processes, each of which records the terms that it embeds; their exit codes."""
+    parts = out.with_name(f"{out.name}.parts")
+    parts.mkdir()
+
+    def work(rank: int) -> None:
+        trainer, embed = CoderPlusPlusTrainer(NAMES, start, RECIPE), Bags.embed
+
+        def record_and_embed(bags: Bags, module: StaticEmbedding, texts: np.ndarray) -> np.ndarray:
+            with open(parts / str(rank), "a") as file:
+                np.savetxt(file, texts, fmt="%d")
+            return embed(bags, module, texts)
+
+        Bags.embed = record_and_embed  # type: ignore[method-assign,assignment]  # in this process alone
+        trainer.train(out, checkpoint_steps=2)
+
+    return two_processes(work)
 
 
 @pytest.mark.slow

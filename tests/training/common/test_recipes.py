@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
 from medlink.training.recipes import CoderPlusPlusRecipe, ContrastiveRecipe, StsRecipe
@@ -25,13 +23,3 @@ def test_the_coderpp_defaults_are_those_of_section_5_1() -> None:
     assert (recipe.max_tokens, recipe.learning_rate, recipe.refresh) == (32, 4e-5, "epoch")
     assert recipe.warmup == pytest.approx(10_000 / 1_200_000)
     assert recipe.epochs == 1_200_000 // 60_000
-
-
-@pytest.mark.parametrize(
-    ("setting", "expected"), [("a", (1, 30, "never")), ("b", (30, 30, "never")), ("c", (30, 30, "epoch"))]
-)
-def test_table_5_of_coderpp(setting: Literal["a", "b", "c"], expected: tuple[int, int, str]) -> None:
-    base = CoderPlusPlusRecipe.static()
-    recipe = base.table5(setting)
-    assert (recipe.positives, recipe.neighbours, recipe.refresh) == expected
-    assert recipe.replace(positives=30, neighbours=30, refresh="epoch") == base

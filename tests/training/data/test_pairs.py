@@ -15,9 +15,9 @@ from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
+from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSources, iter_descriptions
 from medlink.training.data.view import TrainingView
-from medlink.training.recipes import PairRecipe
 
 from .pairs_kb import build, random_kb
 

@@ -24,8 +24,8 @@ from medlink.linking.fit import Group, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, CrossEncoderRanker, logits, mention_text
 from medlink.linking.ranking import parse_curves
 from medlink.records import Definition
+from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer, mean_loss
-from medlink.training.recipes import RankerRecipe
 from tests.training.ranker.conftest import RECIPE
 
 MENTIONS = [

@@ -1,0 +1,246 @@
+"""The clusters of a term list as arrays, whose records are built on demand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.clustering.clusters import (
+    ABBREVIATION,
+    EMBEDDING,
+    MAYBE,
+    SAME_CONCEPT,
+    SAME_FORM,
+    TWO_CONCEPTS,
+    Cluster,
+    LazyClusters,
+    Member,
+    Neighbour,
+)
+from medlink.clustering.concepts import (
+    MAX_CLASSIFIED_MEMBERS,
+    Parents,
+    TermConcept,
+    classify_cluster,
+    plausible_candidates,
+)
+from medlink.clustering.graph import Graph
+from medlink.clustering.guards import KINDS
+from medlink.clustering.terms import TermForms, Terms
+from medlink.language.guard_words import GuardReader
+from medlink.language.tags import base
+from medlink.language.text import is_short
+from medlink.records import Link
+
+_MIN_PROBABILITY = 0.05  # of a neighbour
+_MAX_NEIGHBOURS = 5  # of each cluster
+
+
+class GraphClusters(LazyClusters):
+    """The clusters of a term list, numbered by summed frequency, then size.
+
+    Args:
+        terms, forms: the list and its n nodes.
+        group: ``(n,)`` group of each node.
+        graph: all edges between nodes.
+        language: base language preferred for representatives, or ``""``.
+
+    Attributes:
+        starts: ``(clusters + 1,)`` where the rows of each cluster begin.
+        broader: ``(clusters,)`` the edge to the broader cluster, -1 for none.
+        verdicts: the results of :meth:`classify`, in the order of the clusters.
+    """
+
+    def __init__(
+        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32], graph: Graph,
+        language: str = "",
+    ) -> None:  # fmt: skip
+        self.terms, self.forms, self._vectors = terms, forms, vectors
+        row_group = group[forms.node]
+        count = int(group.max(initial=-1)) + 1
+        # an abbreviation never represents a cluster that has a longer name
+        short = np.fromiter((is_short(text) for text in terms.texts), dtype=bool, count=len(terms))
+        preferred = np.array([not language or base(tag) in ("", language) for tag in terms.languages], dtype=bool)
+        order = np.lexsort((forms.rank, ~preferred[terms.language], short, row_group))
+        starts = np.searchsorted(row_group[order], np.arange(count + 1))
+        weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
+        by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
+        self.cluster_of_node = np.argsort(by_weight)[group]
+        self._group_of = by_weight
+        sizes = np.diff(starts)[by_weight]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        super().__init__(count, self._record)
+        offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
+        self._rows = order[np.arange(len(order)) + offsets]
+        first, second = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
+        self._inside = graph.select((first == second) & (graph.apart == 0))
+        self._crossing = graph.select(first != second)
+        of_edge = self.cluster_of_node[self._inside.one]
+        self._edges = np.argsort(of_edge, kind="stable")
+        self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
+        self.broader = self._find_broader()
+        self._near = self._find_near()
+        self.verdicts: list[Cluster] = []
+        self._scores: NDArray[np.float64] | None = None
+
+    def classify(
+        self, links: Sequence[Link], resolved: Sequence[TermConcept], concepts: Sequence[str], known_at: float,
+        parents: Parents | None, reader: GuardReader | None = None,
+    ) -> None:  # fmt: skip
+        """Classify each cluster by the links of up to :data:`MAX_CLASSIFIED_MEMBERS` forms, the representative first.
+
+        ``concepts`` has an id for each group, ``links`` and ``resolved`` have an entry for each node.
+        """
+        scores = self._scores = np.full(len(links), np.nan)
+        for node, link in enumerate(links):
+            concept = concepts[self._group_of[self.cluster_of_node[node]]]
+            fits = [near.score for near in plausible_candidates(link) if concept in ("", near.concept_id)]
+            if fits:
+                scores[node] = fits[0]
+        for index in range(len(self)):
+            rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
+            nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))
+            concept = concepts[self._group_of[index]]
+            if concept:  # the surest members first
+                nodes = [nodes[0], *sorted(nodes[1:], key=lambda node: (-scores[node], node))]
+            nodes = nodes[:MAX_CLASSIFIED_MEMBERS]
+            language = self.terms.languages[self.terms.language[rows[0]]]
+            some, equal = [links[node] for node in nodes], resolved[nodes[0]].equal
+            self.verdicts.append(classify_cluster(some, equal, concept, known_at, parents, language, reader))
+        known = np.array([verdict.concept_id is not None for verdict in self.verdicts], dtype=bool)
+        self.broader[known] = -1  # the terminology has the parents of a known concept
+        for index, verdict in enumerate(self.verdicts):
+            above = self.verdicts[self._ends(self.broader[index], index)[0]] if self.broader[index] >= 0 else None
+            if above is not None and above.concept_id and verdict.concept_id is None and not verdict.candidates:
+                self.verdicts[index] = replace(verdict, parent_id=above.concept_id, parent_name=above.concept_name)
+
+    @property
+    def maybe_pairs(self) -> int:
+        """Number of pairs of clusters that may be one concept."""
+        graph = self._crossing
+        edges = np.flatnonzero((graph.apart == 0) & (graph.probability >= MAYBE))
+        ends = self.cluster_of_node[graph.one[edges]], self.cluster_of_node[graph.other[edges]]
+        known = np.array([verdict.concept_id is not None for verdict in self.verdicts] or [False] * len(self), bool)
+        keys = np.minimum(*ends) * len(self) + np.maximum(*ends)
+        return len(np.unique(keys[~(known[ends[0]] & known[ends[1]])]))
+
+    def guarded_pairs(self, threshold: float) -> int:
+        """Count the pairs of terms that only a guard keeps apart."""
+        return int(((self._crossing.apart > 0) & (self._crossing.probability >= threshold)).sum())
+
+    def _find_broader(self) -> NDArray[np.int64]:
+        graph, broader = self._crossing, np.full(len(self), -1, dtype=np.int64)
+        edges = np.flatnonzero(graph.narrower)
+        for edge in edges[np.lexsort((edges, -np.abs(graph.narrower[edges])))].tolist():
+            ends = self.cluster_of_node[[graph.one[edge], graph.other[edge]]].tolist()
+            below, above = ends if graph.narrower[edge] > 0 else ends[::-1]
+            if broader[below] >= 0:
+                continue
+            at = above
+            while at != below and broader[at] >= 0:
+                at = self._ends(broader[at], at)[0]
+            if at != below:
+                broader[below] = edge
+        return broader
+
+    def _find_near(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        graph = self._crossing
+        near = np.flatnonzero(graph.probability >= _MIN_PROBABILITY)
+        near = near[np.argsort(-graph.probability[near], kind="stable")]
+        # each edge in both directions; the best edge of each pair of clusters
+        ends = self.cluster_of_node[np.stack([graph.one[near], graph.other[near]], axis=1)]
+        own, neighbour, edges = ends.ravel(), ends[:, ::-1].ravel(), np.repeat(near, 2)
+        first = np.sort(np.unique(own * len(self) + neighbour, return_index=True)[1])
+        order = first[np.argsort(own[first], kind="stable")]
+        begins = np.searchsorted(own[order], own[order])
+        order = order[np.arange(len(order)) - begins < _MAX_NEIGHBOURS]
+        return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
+
+    def _ends(self, edge: int, index: int) -> tuple[int, int, int]:
+        # the other cluster, and the nodes of this and of the other cluster
+        near, far = int(self._crossing.one[edge]), int(self._crossing.other[edge])
+        if self.cluster_of_node[near] != index:
+            near, far = far, near
+        return int(self.cluster_of_node[far]), near, far
+
+    def _neighbour(self, edge: int, index: int, probability: float) -> Neighbour:
+        cluster, near, far = self._ends(edge, index)
+        texts = [self.terms.texts[int(self.forms.row[node])] for node in (far, near)]
+        apart = KINDS[self._crossing.apart[edge]]
+        if self.verdicts and None not in (self.verdicts[index].concept_id, self.verdicts[cluster].concept_id):
+            apart = TWO_CONCEPTS  # the terminology distinguishes them
+        return Neighbour(texts[0], cluster + 1, round(probability, 4), apart, texts[1])
+
+    def _record(self, index: int) -> Cluster:
+        rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
+        edge = int(self.broader[index])
+        above = None
+        if edge >= 0:
+            above = self._neighbour(edge, index, abs(float(self._crossing.narrower[edge])))
+        starts, edges = self._near
+        near = edges[starts[index] : starts[index + 1]].tolist()
+        return replace(
+            self.verdicts[index] if self.verdicts else Cluster(),
+            number=index + 1,
+            representative=self.terms.texts[rows[0]],
+            members=self._members(index, rows),
+            broader=above,
+            neighbours=tuple(self._neighbour(at, index, float(self._crossing.probability[at])) for at in near),
+        )
+
+    def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
+        texts = {row: self.terms.texts[row] for row in rows}
+        node_row: dict[int, int] = {}
+        for row in rows:
+            node_row.setdefault(int(self.forms.node[row]), row)
+        joined = self._tree(index, list(node_row))
+        head = self._vectors[int(self.forms.node[rows[0]])]
+        members = []
+        for row in rows:
+            node = int(self.forms.node[row])
+            similarity = 1.0 if node_row[node] == rows[0] else round(float(self._vectors[node] @ head), 4)
+            to, by, probability = "", "", None
+            if node_row[node] != row:
+                to, by, probability = texts[node_row[node]], SAME_FORM, 1.0
+            elif node in joined:
+                near, by, probability = joined[node]
+                to = texts[node_row[near]]
+            elif row != rows[0]:
+                to, by = texts[rows[0]], SAME_CONCEPT
+            language = self.terms.languages[self.terms.language[row]]
+            identifier = self.terms.ids[row] if len(self.terms.ids) else ""
+            score = None if self._scores is None or np.isnan(self._scores[node]) else float(self._scores[node])
+            frequency = int(self.terms.frequency[row])
+            members.append(Member(texts[row], frequency, language, identifier, similarity, to, by, probability, score))
+        return tuple(members)
+
+    def _tree(self, index: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
+        # Prim's maximum spanning tree from the first node. An unreachable node is left out: it belongs to the cluster
+        # because it has the same known concept.
+        if len(nodes) == 1:
+            return {}
+        graph = self._inside
+        by_end: defaultdict[int, list[tuple[float, int, int, str]]] = defaultdict(list)
+        for edge in self._edges[self._edge_starts[index] : self._edge_starts[index + 1]].tolist():
+            first, second = int(graph.one[edge]), int(graph.other[edge])
+            why, weight = ABBREVIATION if graph.short[edge] else EMBEDDING, -float(graph.probability[edge])
+            by_end[first].append((weight, first, second, why))
+            by_end[second].append((weight, second, first, why))
+        joined: dict[int, tuple[int, str, float]] = {}
+        reached = {nodes[0]}
+        heap = list(by_end[nodes[0]])
+        heapify(heap)
+        while heap:
+            weight, near, far, why = heappop(heap)
+            if far in reached:
+                continue
+            reached.add(far)
+            joined[far] = (near, why, round(-weight, 4))
+            for link in by_end[far]:
+                heappush(heap, link)
+        return joined

@@ -1,0 +1,50 @@
+"""The recipe of the training pairs of BioLORD. Importing needs no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from medlink.settings import Settings
+from medlink.training.recipes import Seed
+
+_TOLERANCE = 1e-9  # of shares that add up to 1
+
+
+class PairRecipe(Settings):
+    """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
+
+    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, it has each
+    relation or name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All
+    other pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper
+    gives no shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
+    """
+
+    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
+    definition_share: float = Field(default=0.15, ge=0, le=1, description="Share of pairs with a definition.")
+    name_share: float = Field(default=0.0, ge=0, le=1, description="Share of pairs of two names of a concept.")
+    definition_repeats: int = Field(
+        default=50, ge=1, description="Occurrences of a definition in an epoch without --pairs."
+    )
+    open_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with 'something'."
+    )
+    semantic_type_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with a semantic type."
+    )
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Self:
+        for first, second in (("definition_share", "name_share"), ("open_share", "semantic_type_share")):
+            if getattr(self, first) + getattr(self, second) > 1 + _TOLERANCE:
+                raise ValueError(f"{first} and {second} together are more than 1")
+        return self
+
+    @property
+    def description_share(self) -> float:
+        """Share of pairs with a description, which is the rest."""
+        rest = 1 - self.definition_share - self.name_share
+        # 1 - 0.7 - 0.3 is slightly above 0
+        return rest if rest > _TOLERANCE else 0.0
