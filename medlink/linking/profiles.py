@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medlink.index import Bundle
+from medlink.kb.systems import system_by_name
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
 from medlink.linking.arrays import Floats
@@ -63,10 +64,13 @@ def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
 def is_same_system(first: str, second: str) -> bool:
     """Return whether two names mean one coding system; the longer may add an edition or a version.
 
-    >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("MESH", "ME")
-    (True, True, False)
+    >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("Orphanet", "ORDO")
+    (True, True, True)
+    >>> is_same_system("MESH", "ME")
+    False
     """
-    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (first, second)), key=len)
+    names = (system_by_name(name).name for name in (first, second))
+    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in names), key=len)
     return (len(short) > 2 and long.startswith(short)) or (short == long != "")
 
 

@@ -271,7 +271,7 @@ class _File:
         if not self._has_new_names(code, names, line):
             return
         if code not in self.seen:
-            self.seen[code] = names[0][0] if self.needs_titles else ""
+            self.seen[code] = names[0][0] if names and self.needs_titles else ""
             if self.defines_concepts:
                 yield Concept(concept_id, source)
         if layout.split is not None and (mark := row[layout.split]):
@@ -295,7 +295,7 @@ class _File:
             records.append(Mapping(concept_id, self.system.name, code, "code", source))
         for system, kind, cell in layout.mappings:
             if text := cell(row):
-                records.append(Mapping(concept_id, system, text, kind, source))
+                records.append(Mapping(concept_id, system(row), text, kind(row), source))
         if alias := layout.alias(row):
             # of nested blocks the narrowest
             self.aliases[alias] = min(self.aliases.get(alias, code), code)
@@ -321,9 +321,9 @@ class _File:
 
     def _has_new_names(self, code: str, names: list[tuple[str, str | None]], line: int) -> bool:
         """Return whether a row has names of known types, and is no repetition in a format with one row per code."""
-        if not names:
+        if self.layout.names and not names:
             self.lines.bad_row(self.spec.get("bad", "empty id or name"), line)
-        elif names[0][1] is None:
+        elif names and names[0][1] is None:
             self.problems.skipped[self.spec["other_types"]] += 1
         elif code in self.seen and "repeated" in self.spec:
             self.problems.skipped[self.spec["repeated"]] += 1

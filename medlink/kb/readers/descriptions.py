@@ -267,8 +267,8 @@ class Layout:
         ]
         self.mappings = [
             (
-                system_by_name(entry["system"]).name,
-                entry.get("type", "code"),
+                _apply(cells.compile("mappings", entry["system"]), lambda name: system_by_name(name).name),
+                cells.compile("mappings", entry.get("type", "code")),
                 cells.conditional("mappings", entry, cell),
             )
             for entry in spec.get("mappings", ())
