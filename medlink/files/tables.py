@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems, pluralize
+from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.workbooks import is_workbook
 
@@ -128,8 +128,7 @@ def describe_header(header: Sequence[str], *, pattern: re.Pattern[str] | None = 
 @cache
 def usual_titles(kind: str) -> tuple[str, ...]:
     """Return the usual titles of a column, from ``resources/columns.toml``."""
-    text = resources.files("medlink").joinpath("resources/columns.toml").read_text("utf-8")
-    return tuple(tomllib.loads(text)[kind])
+    return tuple(tomllib.loads((RESOURCES / "columns.toml").read_text("utf-8"))[kind])
 
 
 def _title_key(title: str) -> str:

@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from importlib import resources
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.files.atomic import atomic_writer, is_replaceable, wrap_disk_full
+from medlink.files.resources import RESOURCES
 from medlink.kb.export.fhir import PREFERRED_USE, SYNONYM_USE, ConceptCursor, build_code_system, sources_with_concepts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import UNKNOWN, system_by_name
@@ -36,7 +36,7 @@ _USES = {
     PREFERRED_USE["code"]: _DISPLAY,
     **dict.fromkeys((SYNONYM_USE["code"], "exact", "lay", "abbreviation"), _SYNONYM),
 }
-_SCHEMA = Path(str(resources.files("medlink"))) / "resources" / "kb" / "ftrm.sql"
+_SCHEMA = RESOURCES / "kb" / "ftrm.sql"
 _BATCH = 10_000
 _LAST = (
     "UPDATE conceptmap_element SET source_display = (SELECT display FROM concept "
