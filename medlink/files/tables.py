@@ -22,6 +22,7 @@ SWALLOWED_BY_QUOTE = "swallowed by a quote"
 """Kind of the bad rows between a stray quote and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_MAX_ROW_LINES = 100  # of a row that spans lines
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
 _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
@@ -214,6 +215,7 @@ def read_rows(
     separator: str,
     *,
     trailing_separator: bool = False,
+    wider: int = 0,
     numbered: Iterator[tuple[int, str]] | None = None,
 ) -> Rows:
     """Yield line numbers and cells of a file without header and quoting.
@@ -223,6 +225,7 @@ def read_rows(
         columns: cells of a row; a row of another width is a bad row.
         separator: the separator.
         trailing_separator: each row also ends with the separator (RRF).
+        wider: so many more cells a row may have.
         numbered: the remaining lines of the file, if some were read.
 
     Raises:
@@ -231,12 +234,33 @@ def read_rows(
     width = columns + trailing_separator
     for number, text in lines if numbered is None else numbered:
         cells = text.split(separator)
-        if len(cells) == width:
+        if width <= len(cells) <= width + wider:
             yield number, cells
         elif text:
             _report_width(lines, [number], len(cells) - trailing_separator, columns)
         else:
             lines.lines_without_row += 1
+
+
+def join_lines(
+    lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, delimiter: str, row_start: re.Pattern[str]
+) -> Rows:
+    """Yield rows whose cells span lines: each begins where the first cell matches ``row_start``."""
+    number, row = 0, list[str]()
+    for line, text in chain(numbered, [(-1, "")]):
+        cells = text.split(delimiter)
+        continues = row and 0 < line < number + _MAX_ROW_LINES and len(row) + len(cells) - 1 <= columns
+        if line > 0 and not text.strip():
+            lines.lines_without_row += 1
+        elif continues and not row_start.fullmatch(cells[0].strip()):
+            lines.lines_without_row += 1
+            row = [*row[:-1], f"{row[-1]} {cells[0]}", *cells[1:]]
+        else:
+            if len(row) == columns:
+                yield number, row
+            elif row:
+                lines.bad_row("column count", number, f"{len(row)} columns, {columns} expected")
+            number, row = line, cells
 
 
 def read_columns(

@@ -76,7 +76,7 @@ class ConceptProfile:
 
     Attributes:
         key: its number in the index.
-        codes: pairs of system and code that no other concept of its source maps to.
+        codes: pairs of system and code that mean the same, see :class:`~medlink.kb.views.Profile`.
         sources: its own source or, for a concept of a compilation such as the UMLS, the sources of its names.
         languages: number of languages of its names.
         features: prior features that do not depend on the name.

@@ -293,9 +293,10 @@ class Layout:
         self.first_row = plain.pattern("first_row", spec.get("first_row", "$^"))
         self.split = cells.indices.get("split")
         self.kind: str = spec.get("kind", "")
+        self.wider = int(spec.get("wider", 0))
 
     def has_width(self, columns: int) -> bool:
-        return len(self.columns) <= columns <= len(self.columns) + int(self.spec.get("wider", 0))
+        return len(self.columns) <= columns <= len(self.columns) + self.wider
 
     @property
     def required(self) -> list[str]:
