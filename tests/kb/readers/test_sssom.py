@@ -11,9 +11,8 @@ from medlink.errors import InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.export.sssom import write_sssom
 from medlink.kb.format_detection import DetectedInput, detect_formats
-from medlink.kb.readers.delimited import read_delimited
 from medlink.records import Mapping, Source
-from tests.kb.writers import opened_kb, read_all, write_lines
+from tests.kb.writers import opened_kb, read_all, read_sssom, write_lines
 
 LINES = [
     "# curie_map:",
@@ -34,7 +33,7 @@ LINES = [
 
 def test_everything(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "mondo.sssom.tsv", LINES)
-    records, problems = read_all(lambda *a, **b: read_delimited("sssom", *a, **b), path, share=1.0)
+    records, problems = read_all(read_sssom, path, share=1.0)
     name = "mondo.sssom"
     assert records == [
         Source(name, "", f"{name} (mappings)"),
@@ -72,4 +71,4 @@ def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
 def test_another_table(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.tsv", ["# x", "subject_id\tobject_id", "A:1\tB:1"])
     with pytest.raises(InputError, match="looked for the columns subject_id, predicate_id and object_id; found"):
-        list(read_delimited("sssom", path))
+        list(read_sssom(path))
