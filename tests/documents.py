@@ -28,7 +28,8 @@ from pathlib import Path
 from medlink.kb.readers.delimited import read_table
 from medlink.linking.demo import demo_bundle, demo_folder, demo_notes
 from tests.fork_server import SERVER
-from tests.kb.writers import terms_of, write_lines, write_rf2, write_rrf
+from tests.kb.public_files import CLAML, write_icd, write_public_files
+from tests.kb.writers import terms_of, write_rf2, write_rrf
 
 ROOT = Path(__file__).resolve().parents[1]
 _BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -36,13 +37,7 @@ _RUNS = re.compile(r"^```(?:console|python)$", re.MULTILINE)
 _SECONDS = re.compile(r"\b\d+(?:\.\d+)? s\b")
 
 UMLS, SNOMED = "2026AA/META", "SnomedCT_InternationalRF2_PRODUCTION_20260901"
-CLAML, ALPHA_ID = "icd10gm2026syst_claml.xml", "icd10gm2026_alphaidse.txt"
-_CLASSES = {
-    "IX": ("chapter", "", "Krankheiten des Kreislaufsystems", []),
-    "I20-I25": ("block", "IX", "Ischämische Herzkrankheiten", []),
-    "I21": ("category", "I20-I25", "Akuter Myokardinfarkt", []),
-    "I21.9": ("category", "I21", "Akuter Myokardinfarkt, nicht näher bezeichnet", ["Myokardinfarkt (akut) o.n.A."]),
-}
+PUBLIC = " downloads\n"
 
 
 def without_times(text: str) -> str:
@@ -68,26 +63,14 @@ def prepare(text: str, folder: Path, bundle: Path | None) -> None:
         write_rrf(folder / UMLS, terms)
     if SNOMED in text:
         write_rf2(folder / SNOMED, terms)
-    if CLAML in text:
-        _write_claml(folder / CLAML)
-        lines = ["1|I75567|I21.9|||||Herzinfarkt", "1|I97525|I21.9|||||Herzmuskelinfarkt"]
-        write_lines(folder / ALPHA_ID, lines)
+    if PUBLIC in text:
+        write_public_files(folder / "downloads")
+    elif CLAML in text:
+        write_icd(folder)
     if " notes/ " in text:
         (folder / "notes").mkdir()
         for language, note in demo_notes().items():
             (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
-
-
-def _write_claml(path: Path) -> None:
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n<ClaML version="2.0.0">\n<Meta name="lang" value="de"/>'
-    title = '<Title name="ICD-10-GM" date="2025-09-19" version="2026">ICD-10-GM 2026</Title>'
-    lines = [f"{head}{title}"]
-    for code, (kind, above, name, inclusions) in _CLASSES.items():
-        rubrics = [("preferred", name), *(("inclusion", text) for text in inclusions)]
-        inner = "".join(f'<Rubric kind="{k}"><Label xml:lang="de">{t}</Label></Rubric>' for k, t in rubrics)
-        super_class = f'<SuperClass code="{above}"/>' if above else ""
-        lines.append(f'<Class code="{code}" kind="{kind}">{super_class}{inner}</Class>')
-    write_lines(path, [*lines, "</ClaML>"])
 
 
 def run_blocks(document: str, folder: Path) -> str:

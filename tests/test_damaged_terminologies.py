@@ -21,10 +21,19 @@ from medlink.kb import Input, build_kb
 from medlink.kb.readers.claml import read_claml
 from medlink.kb.readers.fhir import read_fhir
 from medlink.kb.readers.omop import read_omop
-from medlink.records import Concept, Name, Record, Relation
+from medlink.records import Concept, Mapping, Name, Record, Relation
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
-from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
-from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc
+from tests.kb.readers import (
+    test_alphaid,
+    test_atc,
+    test_claml,
+    test_fhir,
+    test_icd_metadata,
+    test_loinc,
+    test_omop,
+    test_sssom,
+)
+from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc, read_sssom
 from tests.test_damaged_inputs import EXAMPLES, SHARES, count, read, unread, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
@@ -38,6 +47,7 @@ LOINC = written(
 )
 ATC_CODES = ("A", "A01", "A01A", "A01AA", *(f"A01AA0{n}" for n in range(9)))
 ATC = "".join(f"{line}\n" for line in (test_atc.HEADER, *(f"{code}\t\tä {code}\t\t" for code in ATC_CODES))).encode()
+SSSOM = "".join(f"{line}\n" for line in test_sssom.LINES[2:7]).encode()
 CIE10 = "".join(f"{line}\n" for line in ("Código;Descripción", *(f"I2{n};ä {n}" for n in range(9)))).encode()
 OMOP = {
     f"{name}.csv": "".join(f"{line}\n" for line in [test_omop.HEADS[name], *rows]).encode()
@@ -92,6 +102,18 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
         found = read(read_icd_metadata(folder, problems=problems))
     if found is not None:
         assert count(found, Concept) + unread(problems) == problems.rows
+
+
+@pytest.mark.slow
+@tried(EXAMPLES)
+@given(damaged(SSSOM), SHARES)
+def test_sssom_files(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.tsv").write_bytes(data)
+        found = read(read_sssom(folder / "x.tsv", problems=problems))
+    if found is not None:
+        assert count(found, Mapping) + unread(problems) >= problems.rows
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def review(
     if gold is not None:
         click.echo(f"{escape_controls(str(gold))}: {pluralize(session.write_gold(gold), 'note')}", err=True)
     if report is None and pairs is None and gold is None:
-        with session.server(port) as server, suppress(KeyboardInterrupt):
+        with session.server(port) as server:
             click.echo(server.url)
             click.echo("open this address in a browser on this machine; Ctrl-C ends the review", err=True)
-            server.serve_forever()
+            server.serve_until_stopped()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -31,6 +30,6 @@ def serve(bundles: tuple[str, ...], **options: Any) -> None:
     logging.getLogger("medlink.access").addHandler(handler)
     logging.getLogger("medlink.access").setLevel(logging.INFO)
     given = explicit_options(options, NoteOptions)
-    with Service(bundles, make_settings(ServeOptions, options), **given) as service, suppress(KeyboardInterrupt):
+    with Service(bundles, make_settings(ServeOptions, options), **given) as service:
         click.echo(service.url)
-        service.serve_forever()
+        service.serve_until_stopped()

@@ -7,11 +7,9 @@ on terms that people wrote.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +19,8 @@ from rapidfuzz.distance import OSA, Postfix, Prefix
 
 from medlink.clustering.abbreviations import MIN_EXPLAINED, AbbreviationPairs
 from medlink.clustering.guards import Guards
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.index.text_overlap import KINDS, TextFeatures
 from medlink.index.word_coverage import TextCoverage
 from medlink.language.exact import normalise_all
@@ -273,5 +273,5 @@ class PairModel:
 
 @cache
 def shipped_model() -> PairModel:
-    raw = json.loads(resources.files("medlink").joinpath("resources/clustering/join.json").read_text("utf-8"))
+    raw = read_json(RESOURCES / "clustering" / "join.json")
     return PairModel(Logistic.from_dict(SAME, raw["same"]), Logistic.from_dict(NARROWER, raw["narrower"]))

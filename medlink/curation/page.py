@@ -14,11 +14,11 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from importlib import resources
 from os import PathLike
 from typing import Any
 
 from medlink.files.atomic import atomic_text_writer
+from medlink.files.resources import RESOURCES
 from medlink.records import Qualifiers, Value
 
 MIN_SCORE = 0.05
@@ -140,7 +140,7 @@ def json_object(head: Mapping[str, Any], **lists: Iterable[Any]) -> Iterator[str
 
 
 def _source(name: str) -> str:
-    return resources.files("medlink").joinpath(f"resources/pages/{name}").read_text("utf-8")
+    return (RESOURCES / "pages" / name).read_text("utf-8")
 
 
 def _policy(style: str, script: str) -> str:

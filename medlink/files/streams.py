@@ -23,6 +23,7 @@ from medlink.files.workbooks import is_workbook, read_sheet
 MAX_LINE_BYTES = 1 << 20
 """A longer line is a bad row, and is not kept in memory."""
 _BLOCK_BYTES = 1 << 18
+_ENCODING_SAMPLE_BYTES = 1 << 22
 _GZIP_MAGIC = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
 _NAME_ENCODING = "name its encoding with encoding=..."
@@ -104,6 +105,25 @@ def resolve_encoding(encoding: str) -> str:
         if name.startswith(_WIDE) or (stateless and _ASCII_SAMPLE.decode(name) == _ASCII_SAMPLE.decode("ascii")):
             return name
     raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
+
+
+def choose_encoding(path: str | PathLike[str], first: str, second: str) -> str:
+    """Return the second of two encodings if most non-ASCII lines at the beginning of a file are not in the first."""
+    sample = b""
+    for block in LineFile(path, Problems(1.0), allow_empty=True).iter_blocks():
+        sample += block
+        if len(sample) > _ENCODING_SAMPLE_BYTES:
+            break
+    lines = [line for line in sample.split(b"\n") if not line.isascii()]
+    undecodable = sum(not _can_decode(line, first) for line in lines)
+    return second if 2 * undecodable > len(lines) else first
+
+
+def _can_decode(line: bytes, encoding: str) -> bool:
+    with suppress(UnicodeDecodeError):
+        line.decode(encoding)
+        return True
+    return False
 
 
 class LineFile:

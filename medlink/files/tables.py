@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems, pluralize
+from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.workbooks import is_workbook
 
@@ -22,6 +22,7 @@ SWALLOWED_BY_QUOTE = "swallowed by a quote"
 """Kind of the bad rows between a stray quote and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_MAX_ROW_LINES = 100  # of a row that spans lines
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
 _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
@@ -128,8 +129,7 @@ def describe_header(header: Sequence[str], *, pattern: re.Pattern[str] | None = 
 @cache
 def usual_titles(kind: str) -> tuple[str, ...]:
     """Return the usual titles of a column, from ``resources/columns.toml``."""
-    text = resources.files("medlink").joinpath("resources/columns.toml").read_text("utf-8")
-    return tuple(tomllib.loads(text)[kind])
+    return tuple(tomllib.loads((RESOURCES / "columns.toml").read_text("utf-8"))[kind])
 
 
 def _title_key(title: str) -> str:
@@ -215,6 +215,7 @@ def read_rows(
     separator: str,
     *,
     trailing_separator: bool = False,
+    wider: int = 0,
     numbered: Iterator[tuple[int, str]] | None = None,
 ) -> Rows:
     """Yield line numbers and cells of a file without header and quoting.
@@ -224,6 +225,7 @@ def read_rows(
         columns: cells of a row; a row of another width is a bad row.
         separator: the separator.
         trailing_separator: each row also ends with the separator (RRF).
+        wider: so many more cells a row may have.
         numbered: the remaining lines of the file, if some were read.
 
     Raises:
@@ -232,12 +234,33 @@ def read_rows(
     width = columns + trailing_separator
     for number, text in lines if numbered is None else numbered:
         cells = text.split(separator)
-        if len(cells) == width:
+        if width <= len(cells) <= width + wider:
             yield number, cells
         elif text:
             _report_width(lines, [number], len(cells) - trailing_separator, columns)
         else:
             lines.lines_without_row += 1
+
+
+def join_lines(
+    lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, delimiter: str, row_start: re.Pattern[str]
+) -> Rows:
+    """Yield rows whose cells span lines: each begins where the first cell matches ``row_start``."""
+    number, row = 0, list[str]()
+    for line, text in chain(numbered, [(-1, "")]):
+        cells = text.split(delimiter)
+        continues = row and 0 < line < number + _MAX_ROW_LINES and len(row) + len(cells) - 1 <= columns
+        if line > 0 and not text.strip():
+            lines.lines_without_row += 1
+        elif continues and not row_start.fullmatch(cells[0].strip()):
+            lines.lines_without_row += 1
+            row = [*row[:-1], f"{row[-1]} {cells[0]}", *cells[1:]]
+        else:
+            if len(row) == columns:
+                yield number, row
+            elif row:
+                lines.bad_row("column count", number, f"{len(row)} columns, {columns} expected")
+            number, row = line, cells
 
 
 def read_columns(

@@ -145,6 +145,6 @@ def _read_start(file: Path) -> _FileStart:
         if len(data) >= _MAX_BYTES or not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             break
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    first = text.split("\n", 1)[0].rstrip("\r")
+    first = next((line.rstrip("\r") for line in text.split("\n") if not line.startswith("#")), "")
     cells = (cell.strip().strip('"').strip().lower() for cell in re.split("[\t,;]", first))
     return _FileStart(text, first, frozenset(cells))

@@ -98,13 +98,18 @@ RELATION_COUNTS = sa.select(
     concept.c.concept_id, _count_limited(relation.c.head) + _count_limited(relation.c.tail)
 ).where(concept.c.concept_id.in_(_IDS))
 _other, _its, _theirs = mapping.alias("other"), concept.alias("its"), concept.alias("theirs")
+_NOT_EQUAL = ("broad", "narrow", "related")
+# codes that mean the same and that no other concept of the source has; of several concepts with a code, the one that
+# matches it exactly
 CODES_OF = (
     sa.select(mapping.c.concept_id, mapping.c.system, mapping.c.code)
     .join(_its, _its.c.concept_id == mapping.c.concept_id)
     .where(
         mapping.c.concept_id.in_(_IDS),
+        mapping.c.type.not_in(_NOT_EQUAL),
         ~sa.exists()
         .where(_other.c.code == mapping.c.code, _other.c.system == mapping.c.system)
+        .where(sa.or_(mapping.c.type != "exact", _other.c.type == "exact"), _other.c.type.not_in(_NOT_EQUAL))
         .where(_other.c.concept_id != mapping.c.concept_id)
         .where(_theirs.c.concept_id == _other.c.concept_id, _theirs.c.source_id == _its.c.source_id)
         .correlate(mapping, _its),

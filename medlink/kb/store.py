@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import starmap
@@ -21,7 +20,7 @@ from medlink.kb import queries, schema
 from medlink.kb.connection import OTHER_FILE_REMEDY, REBUILD_REMEDY, SqliteReader, not_found_error
 from medlink.kb.readers.common import resolve_language
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
-from medlink.kb.views import ConceptView, Profile, ProfileName, choose_name
+from medlink.kb.views import ConceptView, Profile, ProfileName, choose_name, sum_counts
 from medlink.language.text import normalise, variants
 from medlink.records import RETIREMENTS, Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
@@ -60,11 +59,8 @@ class KnowledgeBase:
         if self._meta.get("application") != APPLICATION:
             raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY)
         if self._meta.get("schema_version") not in {*map(str, READABLE)}:
-            raise KnowledgeBaseError(
-                f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}",
-                path=self.path,
-                remedy=REBUILD_REMEDY,
-            )
+            message = f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}"
+            raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY)
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[Path]]:
         return KnowledgeBase, (self.path,)
@@ -137,18 +133,7 @@ class KnowledgeBase:
         The keys are ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations``, ``mappings`` and
         ``names_by_language``. ``sources`` has the same counts for each source, with ``names`` by language.
         """
-        kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
-        total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
-        by_language: Counter[str] = Counter()
-        for entry in self._counts:
-            by_language.update(entry["names"])
-        total["names"] = sum(by_language.values())
-        total["names_by_language"] = dict(sorted(by_language.items()))
-        total["sources"] = {
-            entry["source"]["name"]: {**{kind: entry[kind] for kind in kinds}, "names": entry["names"]}
-            for entry in self._counts
-        }
-        return total
+        return sum_counts(self._counts)
 
     def get(self, concept_id: str) -> ConceptView | None:
         """Return a concept with all its records, ``None`` for an unknown id."""
@@ -338,13 +323,9 @@ class KnowledgeBase:
         """
         rows = self._reader.rows(queries.RETIRED, concept_id=concept_id) if self.schema_version >= WITH_RETIRED else []
         records = list(starmap(Retired, rows))
-        for record in records:
-            if record.type not in RETIREMENTS:
-                raise KnowledgeBaseError(
-                    f"unknown kind of retirement {escape_controls(record.type)[:40]!r}",
-                    path=self.path,
-                    remedy=REBUILD_REMEDY,
-                )
+        if unknown := [record.type for record in records if record.type not in RETIREMENTS]:
+            message = f"unknown kind of retirement {escape_controls(unknown[0])[:40]!r}"
+            raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY)
         # "deleted" counts only without any other record
         return [record for record in records if record.type != "deleted"] or records
 

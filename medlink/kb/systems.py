@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 UNKNOWN = "urn:medlink:"
@@ -64,8 +65,13 @@ class System:
 _BFARM = "http://fhir.de/CodeSystem/bfarm/"
 _SID = "http://hl7.org/fhir/sid/"
 SYSTEMS = (
-    System("SNOMEDCT", "", ("http://snomed.info/sct",), ("SNOMED", "SNOMED CT", "SNOMEDCT_US")),
-    System("UMLS", "", ("http://www.nlm.nih.gov/research/umls",)),
+    System(
+        "SNOMEDCT",
+        "",
+        ("http://snomed.info/sct", "http://snomed.info/id"),
+        ("SNOMED", "SNOMED CT", "SNOMEDCT_US", "SCTID"),
+    ),
+    System("UMLS", "", ("http://www.nlm.nih.gov/research/umls", "http://linkedlifedata.com/resource/umls/id")),
     System("LOINC", "LOINC", ("http://loinc.org",), ("LNC",)),
     System("ICD-10-GM", "ICD10GM", (f"{_BFARM}icd-10-gm", "http://fhir.de/CodeSystem/dimdi/icd-10-gm")),
     System("ICD-10-CM", "ICD10CM", (f"{_SID}icd-10-cm",)),
@@ -81,6 +87,7 @@ SYSTEMS = (
     System("Alpha-ID", "ALPHAID", (f"{_BFARM}alpha-id",)),
     System("ATC", "ATC", (f"{_BFARM}atc", "http://www.whocc.no/atc", "http://fhir.de/CodeSystem/dimdi/atc")),
     System("Orphanet", "Orphanet", ("http://www.orpha.net",), ("ORPHA", "ORDO")),
+    System("OMIM", "OMIM", ("http://www.omim.org", "https://omim.org/entry"), ("MIM",)),
     System("RxNorm", "RXNORM", ("http://www.nlm.nih.gov/research/umls/rxnorm",)),
     System(
         "HP",
@@ -99,6 +106,7 @@ _BY_NAME = {
 }
 
 
+@lru_cache(maxsize=4096)
 def system_by_name(name: str) -> System:
     """Return a code system; for an unknown system the prefix is the letters and digits of its name."""
     known = _BY_NAME.get(_NO_LETTER.sub("", name.lower()))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping as MappingType
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from medlink.records import Definition, Mapping, Name, SemanticType
 
@@ -36,9 +38,9 @@ class ProfileName(NamedTuple):
 class Profile:
     """Features that distinguish a concept from others with the same names.
 
-    ``codes`` are the ``(system, code)`` pairs to which no other concept of its source maps, since a code of several
-    concepts is a class of them. Relations are counted up to :data:`medlink.kb.queries.MAX_COUNTED_RELATIONS` in each
-    direction.
+    ``codes`` are the ``(system, code)`` pairs to which no other concept of its source maps, or none exactly, since a
+    code of several concepts is a class of them; those of broad, narrow and related mappings are left out. Relations are
+    counted up to :data:`medlink.kb.queries.MAX_COUNTED_RELATIONS` in each direction.
     """
 
     source: str
@@ -57,3 +59,16 @@ def choose_name(by_language: MappingType[str, str], language: str | None) -> str
 
     best = min(by_language, key=distance, default=None)
     return None if best is None else by_language[best]
+
+
+def sum_counts(by_source: Sequence[MappingType[str, Any]]) -> dict[str, Any]:
+    """Return the sums of the counts of sources, as :meth:`~medlink.kb.store.KnowledgeBase.counts` describes them."""
+    kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
+    total: dict[str, Any] = {kind: sum(entry[kind] for entry in by_source) for kind in kinds}
+    languages = Counter[str]()
+    for entry in by_source:
+        languages.update(entry["names"])
+    named = {entry["source"]["name"]: {kind: entry[kind] for kind in (*kinds, "names")} for entry in by_source}
+    return {
+        **total, "names": languages.total(), "names_by_language": dict(sorted(languages.items())), "sources": named,
+    }  # fmt: skip

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache, wraps
-from importlib import resources
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -25,6 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, fi
 from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_json
 from medlink.files.problems import Problems
+from medlink.files.resources import RESOURCES
 from medlink.files.tables import open_table
 from medlink.language.tags import base, language_tag
 
@@ -34,7 +34,7 @@ VARIABLE = "MEDLINK_LANGUAGES"
 REFERENCE = "en"
 """The language whose guards and acts define the allowed values."""
 
-SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
+SHIPPED = RESOURCES / "language"
 """The folder of the shipped languages, and of the data that all languages share."""
 ROW_REMEDY = "mend the row as docs/reference/language.md says"
 """Remedy where a row of a table of a language cannot be read."""

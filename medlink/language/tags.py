@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from importlib import resources
-from pathlib import Path
 
 from medlink.errors import ConfigError
 from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 
-_CODES = read_json(Path(str(resources.files("medlink"))) / "resources" / "language_codes.json")
+_CODES = read_json(RESOURCES / "language_codes.json")
 _ISO_639_1, _THREE_LETTERS = frozenset(_CODES["iso_639_1"]["value"]), _CODES["three_letters"]["value"]
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*")
 

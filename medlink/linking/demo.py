@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 
 import platformdirs
@@ -14,6 +13,7 @@ from medlink.bundles.parts import FORMAT
 from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import ConfigError
 from medlink.files.folders import atomic_folder, scratch_folder
+from medlink.files.resources import RESOURCES
 from medlink.index import Bundle, build_bundle
 from medlink.index.segment import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
@@ -26,7 +26,7 @@ BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
 
 def demo_folder() -> Path:
     """Return the folder with the demo terminology and notes inside the package."""
-    return Path(str(resources.files("medlink"))) / "resources" / "demo"
+    return RESOURCES / "demo"
 
 
 def demo_notes() -> dict[str, str]:

@@ -8,16 +8,17 @@ section 2): the share of each concept is ``softmax(weights @ features)`` over th
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.index import Bundle
+from medlink.kb.systems import system_by_name
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
 from medlink.linking.arrays import Floats
@@ -30,10 +31,6 @@ Names = frozenset[tuple[str, str]]
 """Pairs of language and form of a name."""
 
 
-def _resource(name: str) -> str:
-    return resources.files("medlink").joinpath(f"resources/linking/{name}").read_text("utf-8")
-
-
 @cache
 def _kinds() -> dict[str, str]:
     """The kind of each semantic type.
@@ -41,7 +38,8 @@ def _kinds() -> dict[str, str]:
     The kinds follow the semantic groups of the UMLS (McCray et al. 2001, table 2) and the semantic tags of SNOMED CT
     (Editorial Guide, "Semantic tag"); attributes of a patient that are measured have a kind of their own.
     """
-    rows = csv.DictReader(_resource("kinds.tsv").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    text = (RESOURCES / "linking" / "kinds.tsv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     return {row["semantic_type"].casefold(): row["kind"] for row in rows}
 
 
@@ -63,10 +61,13 @@ def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
 def is_same_system(first: str, second: str) -> bool:
     """Return whether two names mean one coding system; the longer may add an edition or a version.
 
-    >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("MESH", "ME")
-    (True, True, False)
+    >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("Orphanet", "ORDO")
+    (True, True, True)
+    >>> is_same_system("MESH", "ME")
+    False
     """
-    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (first, second)), key=len)
+    names = (system_by_name(name).name for name in (first, second))
+    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in names), key=len)
     return (len(short) > 2 and long.startswith(short)) or (short == long != "")
 
 
@@ -75,7 +76,7 @@ class ConceptProfile:
 
     Attributes:
         key: its number in the index.
-        codes: pairs of system and code that no other concept of its source maps to.
+        codes: pairs of system and code that mean the same, see :class:`~medlink.kb.views.Profile`.
         sources: its own source or, for a concept of a compilation such as the UMLS, the sources of its names.
         languages: number of languages of its names.
         features: prior features that do not depend on the name.
@@ -191,7 +192,7 @@ class Prior:
 @cache
 def default_prior() -> Prior:
     """Return the weights that ship with medlink."""
-    raw = json.loads(_resource("prior.json"))
+    raw = read_json(RESOURCES / "linking" / "prior.json")
     return Prior(PriorFeatures(**raw["weights"]), raw["kinds"])
 
 

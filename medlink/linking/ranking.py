@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import resources
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload
 
@@ -14,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.index import Bundle
 from medlink.index.names import Keys, Selections
 from medlink.language.tags import base
@@ -112,8 +112,7 @@ def parse_curves(raw: dict[str, Any]) -> Curves:
 @cache
 def default_ranker() -> FittedRanker:
     """Return the weights that ship with medlink."""
-    text = resources.files("medlink").joinpath("resources/linking/join.json").read_text("utf-8")
-    return FittedRanker.from_dict(json.loads(text))
+    return FittedRanker.from_dict(read_json(RESOURCES / "linking" / "join.json"))
 
 
 class PriorRanker:

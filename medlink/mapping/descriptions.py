@@ -9,8 +9,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
+from medlink.files.resources import RESOURCES
 from medlink.kb.systems import SYSTEMS, system_by_name
 from medlink.language.languages import guarded
 from medlink.language.text import normalise
@@ -122,7 +122,7 @@ def split_value(text: str, language: str) -> tuple[str, str] | None:
 
 @cache
 def _units() -> dict[str, str]:
-    table = resources.files("medlink").joinpath("resources/mapping/units.tsv").read_text("utf-8")
+    table = (RESOURCES / "mapping" / "units.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in table.splitlines()[1:])
     return {_unify_micro(written): code for written, code, _ in rows}
 

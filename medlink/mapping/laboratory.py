@@ -7,13 +7,13 @@ component, often abbreviated; its unit implies the property; a letter, a word or
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
 from medlink.mapping.abbreviations import TEST, expand
 from medlink.mapping.descriptions import ucum_code
@@ -127,7 +127,7 @@ def _dimension(code: str) -> str:
 
 @cache
 def _words() -> _Words:
-    raw = json.loads(resources.files("medlink").joinpath("resources/mapping/laboratory.json").read_text("utf-8"))
+    raw = read_json(RESOURCES / "mapping" / "laboratory.json")
     specimens = tuple(
         _Specimen(
             entry["text"],

@@ -7,17 +7,17 @@ compares the main part of the description as well: the part before the first sem
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.index.arrays import row_products
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
 from medlink.language.exact import normalise_all
@@ -104,7 +104,7 @@ def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
 @cache
 def default_description_ranker() -> FittedRanker:
     """Return the weights that ship with medlink (``benchmarks/fit_descriptions.py``)."""
-    raw = json.loads(resources.files("medlink").joinpath("resources/mapping/descriptions.json").read_text("utf-8"))
+    raw = read_json(RESOURCES / "mapping" / "descriptions.json")
     return FittedRanker.from_dict(raw, FEATURES)
 
 

@@ -6,12 +6,13 @@ codes of systemic use are meant.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 
 _SUBSTANCE = re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}")
 
@@ -50,7 +51,7 @@ def _starting(codes: Mapping[str, str], beginnings: tuple[str, ...]) -> set[str]
 
 @cache
 def _routes() -> tuple[list[_Route], tuple[str, ...]]:
-    raw = json.loads(resources.files("medlink").joinpath("resources/mapping/routes.json").read_text("utf-8"))
+    raw = read_json(RESOURCES / "mapping" / "routes.json")
     routes = []
     for name, entry in raw["routes"].items():
         # AT and AS are eye drops and ointment, at and as are words

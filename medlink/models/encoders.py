@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from medlink.errors import ConfigError, EncoderError
+from medlink.files.resources import RESOURCES
 from medlink.models.file_hashes import check_hashes
 from medlink.models.protocol import Encoder
 from medlink.models.static.encoder import StaticEncoder, is_static
@@ -17,7 +18,6 @@ __all__ = ["BUILTIN", "Encoder", "builtin_folder", "check_folder", "load_encoder
 BUILTIN = "builtin"
 _MODEL_FILES = ("config.json", "modules.json")
 _HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
-_ROOT = Path(__file__).resolve().parent.parent
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
@@ -29,7 +29,7 @@ def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") 
 
 
 def builtin_folder() -> Path:
-    return _ROOT / "resources" / "encoder"
+    return RESOURCES / "encoder"
 
 
 def split_pooling(name: str | Path) -> tuple[str, str]:

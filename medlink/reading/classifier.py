@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.files.json import read_json
-from medlink.language.languages import SHIPPED
+from medlink.files.resources import RESOURCES
 from medlink.language.scan import Place
 from medlink.linking.linker import MAX_SCORE_OF_OTHER_KIND
 from medlink.reading.candidates import CandidateSpan
@@ -77,7 +77,7 @@ class LogisticModel:
 
 def load_notes_resource(name: str) -> Any:
     """Parse a JSON file of ``resources/notes``."""
-    return read_json(SHIPPED.parent / "notes" / f"{name}.json")
+    return read_json(RESOURCES / "notes" / f"{name}.json")
 
 
 @cache

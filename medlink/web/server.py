@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import signal
 import socket
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -57,6 +59,13 @@ class WebServer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._socket.close()
+
+    def serve_until_stopped(self) -> None:
+        """Answer requests until SIGINT or SIGTERM, as :meth:`serve_forever`, and return; for the main thread."""
+        # uvicorn raises the signal again, which by default kills the process
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            self.serve_forever()
 
     def serve_forever(self) -> None:
         """Answer requests until :meth:`shutdown`, SIGINT or SIGTERM; requests in progress are completed."""

@@ -350,7 +350,8 @@ def test_codes_and_clusters(demo: Bundle, tmp_path: Path) -> None:
 def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Path, tmp_path: Path) -> None:
     """The command prints its address; an answered decision is on the disk."""
     words = ["review", str(demo_path), str(codes(tmp_path)), "-o", str(tmp_path / "d.tsv")]
-    for end, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 0)):
+    ends = ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 0), (signal.SIGTERM, 0))
+    for item, (end, status) in zip(("L3", "L2", "L1"), ends, strict=True):
         run = subprocess.Popen(
             [sys.executable, "-c", WITH_SIGINT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -358,7 +359,7 @@ def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Pa
         url = run.stdout.readline().strip()
         with httpx.Client(timeout=20, trust_env=False) as client:
             answer = client.get(f"{url}decisions")
-            table = answer.text + row("code", "L2" if "L3" in answer.text else "L3", "x", "none")
+            table = answer.text + row("code", item, "x", "none")
             headers = {"If-Match": answer.headers["ETag"]}
             assert client.put(f"{url}decisions", content=table, headers=headers).status_code == 200
         run.send_signal(end)
@@ -367,4 +368,4 @@ def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Pa
         # neither words of the list nor requests are printed
         assert errors.splitlines() == ["open this address in a browser on this machine; Ctrl-C ends the review"]
         assert (tmp_path / "d.tsv").read_text("utf-8") == table
-    assert [one.item for one in DecisionStore(tmp_path / "d.tsv").rows] == ["L3", "L2"]
+    assert [one.item for one in DecisionStore(tmp_path / "d.tsv").rows] == ["L3", "L2", "L1"]

@@ -26,6 +26,7 @@ FILES = {
     "atc": ("atc.csv", test_atc.HEADER + "\n"),
     "cie10": ("cie.csv", "Código;Descripción\n"),
     "babelon": ("x.tsv", "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\n"),
+    "sssom": ("x.sssom.tsv", "# curie_map:\n#   X: x\nsubject_id\tpredicate_id\tobject_id\n"),
     "table": ("ward.csv", "id,name,language\n"),
 }
 

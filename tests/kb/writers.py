@@ -16,8 +16,8 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.delimited import read_delimited
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
 
-read_alphaid, read_atc, read_babelon, read_cie10, read_icd_metadata, read_loinc = (
-    partial(read_delimited, name) for name in ("alphaid", "atc", "babelon", "cie10", "icd_metadata", "loinc")
+read_alphaid, read_atc, read_babelon, read_cie10, read_icd_metadata, read_loinc, read_sssom = (
+    partial(read_delimited, name) for name in ("alphaid", "atc", "babelon", "cie10", "icd_metadata", "loinc", "sssom")
 )
 LAT = {"de": "GER", "en": "ENG", "es": "SPA"}
 REFSET = {"de": "722130004", "en": "900000000000509007", "es": "448879004"}

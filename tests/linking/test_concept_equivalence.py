@@ -236,10 +236,17 @@ def ontologies(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     # equal names, but a mapping to another concept of the source, and one to a concept that it does not have
     ab += term("AB:40", "hypothyroidism", "xref: DB:40") + term("AB:50", "myxedema", "xref: DB:5000")
     db += term("DB:40", "thyroid insufficiency") + term("DB:41", "hypothyroidism") + term("DB:50", "myxedema")
+    # of two concepts with one code only one matches it exactly
+    ab += term("AB:60", "large 60", 'synonym: "shared 60" EXACT []', "property_value: skos:exactMatch DB:60")
+    ab += term("AB:61", "small 60", "xref: DB:60")
+    db += term("DB:60", "third 60", 'synonym: "shared 60" EXACT []')
+    # another name of a known system
+    ab += term("AB:70", "first 70", 'synonym: "shared 70" EXACT []', "xref: ORDO:70")
+    orphanet = term("Orphanet:70", "third 70", 'synonym: "shared 70" EXACT []')
     bare = "".join(
         rows(code, "en", f"{word} picture", f"{word} sign") for code, word in ((408, "mumps"), (409, "measles"))
     )
-    return build(tmp_path_factory.mktemp("ontologies"), ab=ab, db=db, SNOMEDCT=bare)
+    return build(tmp_path_factory.mktemp("ontologies"), ab=ab, db=db, orphanet=orphanet, SNOMEDCT=bare)
 
 
 @pytest.mark.slow
@@ -251,6 +258,8 @@ def ontologies(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
         ("shared 30", False),
         ("hypothyroidism", False),
         ("myxedema", True),
+        ("shared 60", True),
+        ("shared 70", True),
     ],
 )
 def test_mappings_decide(ontologies: Bundle, mention: str, same: bool) -> None:

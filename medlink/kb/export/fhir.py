@@ -16,11 +16,12 @@ from medlink.kb.systems import NAME_TYPES, System, system_by_name
 from medlink.records import FSN, Concept, Name, Source
 
 _SNOMED = "http://snomed.info/sct"
+SYNONYM_USE = {"system": _SNOMED, "code": "900000000000013009", "display": "Synonym"}
+PREFERRED_USE = {"system": "http://terminology.hl7.org/CodeSystem/hl7TermMaintInfra", "code": "preferredForLanguage"}
 _USES = {
     FSN: {"system": _SNOMED, "code": "900000000000003001", "display": "Fully specified name"},
-    "synonym": {"system": _SNOMED, "code": "900000000000013009", "display": "Synonym"},
+    "synonym": SYNONYM_USE,
 }
-_PREFERRED = {"system": "http://terminology.hl7.org/CodeSystem/hl7TermMaintInfra", "code": "preferredForLanguage"}
 _PROPERTIES = [
     {"code": "parent", "uri": "http://hl7.org/fhir/concept-properties#parent", "type": "code"},
     {"code": "semanticType", "description": "Semantic type, as its source names it", "type": "string"},
@@ -130,7 +131,7 @@ def _with_names(concept: Concept, system: System, names: list[Name], language: s
     designations: dict[str, dict[str, Any]] = {}
     for name in names:
         if name is not display:
-            use = _PREFERRED if name.preferred else _USES.get(name.type) or {"system": NAME_TYPES, "code": name.type}
+            use = PREFERRED_USE if name.preferred else _USES.get(name.type) or {"system": NAME_TYPES, "code": name.type}
             # without a language it would have that of the resource
             tag = {"language": name.language or _UNDETERMINED} if name.language or language else {}
             designation = {**tag, "use": use, "value": name.text}

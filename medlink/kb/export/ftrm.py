@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from importlib import resources
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.files.atomic import atomic_writer, is_replaceable, wrap_disk_full
-from medlink.kb.export.fhir import ConceptCursor, build_code_system, sources_with_concepts
+from medlink.files.resources import RESOURCES
+from medlink.kb.export.fhir import PREFERRED_USE, SYNONYM_USE, ConceptCursor, build_code_system, sources_with_concepts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import UNKNOWN, system_by_name
 from medlink.records import CODE, NOT_STANDARD
@@ -28,18 +28,39 @@ _EQUIVALENT = {
     "narrow": "narrower",
 }
 _RELATED = "relatedto"
-_SCHEMA = Path(str(resources.files("medlink"))) / "resources" / "kb" / "ftrm.sql"
+# uses that Hades searches, and shows for a display language
+_USAGE = "http://terminology.hl7.org/CodeSystem/designation-usage"
+_DISPLAY = {"system": _USAGE, "code": "display", "display": "Display"}
+_SYNONYM = {"system": _USAGE, "code": "synonym", "display": "Synonym"}
+_USES = {
+    PREFERRED_USE["code"]: _DISPLAY,
+    **dict.fromkeys((SYNONYM_USE["code"], "exact", "lay", "abbreviation"), _SYNONYM),
+}
+_SCHEMA = RESOURCES / "kb" / "ftrm.sql"
 _BATCH = 10_000
+_LAST = (
+    "UPDATE conceptmap_element SET source_display = (SELECT display FROM concept "
+    "WHERE (cs_url, cs_version, code) = (source_system, source_version, source_code)), "
+    "target_display = (SELECT display FROM concept "
+    "WHERE (cs_url, cs_version, code) = (target_system, target_version, target_code))",
+    "INSERT INTO concept_fts (concept_fts) VALUES ('rebuild')",
+    "INSERT INTO designation_fts (designation_fts) VALUES ('rebuild')",
+    "INSERT INTO valueset_member_fts (valueset_member_fts) VALUES ('rebuild')",
+    "COMMIT",
+    "ANALYZE",
+)
 
 
 def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
     """Write the concepts of a knowledge base and their mappings, and return the number of concepts.
 
-    Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. All
-    mappings form one concept map, ``urn:medlink:mappings``, with a group for each pair of systems: ``exact`` and
-    ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and ``narrower``, others are ``relatedto`` with
-    their type as comment. Apart from the time of import the output is deterministic. Memory grows with the ids and the
-    hierarchy of one source.
+    Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. Preferred
+    names, the display among them, have the use ``display`` of FHIR's ``designation-usage``, and names that mean the
+    same have ``synonym``: Hades finds and shows no other designations. Each code system has a value set of all its
+    concepts; its URL ends with ``?fhir_vs``. All mappings form one concept map, ``urn:medlink:mappings``, with a group
+    for each pair of systems: ``exact`` and ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and
+    ``narrower``, others are ``relatedto`` with their type as comment. Apart from the time of import the output is
+    deterministic. Memory grows with the ids and the hierarchy of one source.
 
     Raises:
         ConfigError: the path cannot be written, or is not a regular file.
@@ -69,12 +90,18 @@ def _write(kb: KnowledgeBase, file: sqlite3.Connection) -> int:
         address = addresses[source.name] = head["url"], head.get("version", "")
         _register(file, "CodeSystem", address, count, when)
         _write_head(file, address, head)
-        _write_concepts(file, address, concepts)
+        _write_value_set(file, address, head)
+        _register(file, "ValueSet", (_all_of(address), address[1]), count, when)
+        _write_concepts(file, address, concepts, head.get("language"))
     _write_mappings(kb, file, addresses, when)
-    file.execute("INSERT INTO concept_fts (concept_fts) VALUES ('rebuild')")
-    file.execute("INSERT INTO designation_fts (designation_fts) VALUES ('rebuild')")
-    file.execute("COMMIT")
+    for statement in _LAST:
+        file.execute(statement)
     return sum(sources.values())
+
+
+def _all_of(address: tuple[str, str]) -> str:
+    """Return the URL of the value set of all concepts of a code system, as SNOMED CT forms it."""
+    return f"{address[0]}?fhir_vs"
 
 
 def _register(file: sqlite3.Connection, kind: str, address: tuple[str, str], count: int, when: str) -> None:
@@ -96,12 +123,27 @@ def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mappin
             int(head["caseSensitive"]),
             *(head[key] for key in ("hierarchyMeaning", "content", "status", "name", "title")),
             json.dumps(head["property"]),
-            json.dumps(language),
+            json.dumps({"valueSet": _all_of(address), **language}),
         ),
     )
 
 
-def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts: Iterator[dict[str, Any]]) -> None:
+def _write_value_set(file: sqlite3.Connection, address: tuple[str, str], head: Mapping[str, Any]) -> None:
+    about = {"name": f"All_{head['name']}", "title": f"All of {head['title']}", "status": head["status"]}
+    key = _all_of(address), address[1]
+    file.execute(
+        "INSERT OR IGNORE INTO valueset (url, version, name, title, status) VALUES (?, ?, ?, ?, ?)",
+        (*key, *about.values()),
+    )
+    file.execute(
+        "INSERT OR IGNORE INTO valueset_resource VALUES (?, ?, ?, ?)",
+        (*key, json.dumps(about), json.dumps({"include": [{"system": address[0]}]})),
+    )
+
+
+def _write_concepts(
+    file: sqlite3.Connection, address: tuple[str, str], concepts: Iterator[dict[str, Any]], language: str | None
+) -> None:
     parents: dict[str, list[str]] = {}
     while batch := list(islice(concepts, _BATCH)):
         file.executemany(
@@ -121,7 +163,7 @@ def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts
                     item["value"],
                 )
                 for concept in batch
-                for item in concept.get("designation", ())
+                for item in _designations(concept, language)
             ),
         )
         file.executemany(
@@ -142,6 +184,13 @@ def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts
     file.executemany("INSERT OR IGNORE INTO concept_parent VALUES (?, ?, ?, ?)", pairs)
     closure = ((*address, above, code, depth) for code in parents for above, depth in _ancestors(parents, code).items())
     file.executemany("INSERT INTO concept_ancestor VALUES (?, ?, ?, ?, ?)", closure)
+
+
+def _designations(concept: Mapping[str, Any], language: str | None) -> Iterator[dict[str, Any]]:
+    if language and "display" in concept:
+        yield {"language": language, "use": _DISPLAY, "value": concept["display"]}
+    for item in concept.get("designation", ()):
+        yield {**item, "use": _USES.get(item["use"]["code"], item["use"])}
 
 
 def _ancestors(parents: Mapping[str, list[str]], code: str) -> dict[str, int]:
@@ -170,7 +219,8 @@ def _write_mappings(
     )
     file.executemany(
         "INSERT OR IGNORE INTO conceptmap_element (cm_url, cm_version, group_idx, source_system, source_version, "
-        "target_system, source_code, target_code, equivalence, comment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "target_system, target_version, source_code, target_code, equivalence, comment) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((*address, *element) for element in chain([first], elements)),
     )
     ((count,),) = file.execute("SELECT count(*) FROM conceptmap_element")
@@ -179,6 +229,7 @@ def _write_mappings(
 
 def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
     groups: dict[tuple[str, ...], int] = {}
+    versions = dict(addresses.values())
     concepts = ConceptCursor(kb.iter_concepts())
     for concept_id, mappings in groupby(kb.iter_mappings(), attrgetter("concept_id")):
         for owner in concepts.seek(concept_id):
@@ -191,4 +242,5 @@ def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> It
                     group = groups.setdefault((url, version, target.url), len(groups))
                     comment = f"type {mapping.type}" if mapping.type not in (*_EQUIVALENT, "related") else None
                     equivalence = _EQUIVALENT.get(mapping.type, _RELATED)
-                    yield group, url, version, target.url, code, target_code, equivalence, comment
+                    target_version = versions.get(target.url)
+                    yield group, url, version, target.url, target_version, code, target_code, equivalence, comment

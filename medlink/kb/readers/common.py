@@ -13,6 +13,7 @@ from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
+from medlink.kb.systems import system_by_name, system_by_url
 from medlink.language.tags import named_tag
 from medlink.records import Concept, Mapping, Name, Record, Retired
 
@@ -22,6 +23,7 @@ _CULTURE = re.compile(r"\s*culture condition\s*:", re.IGNORECASE)
 _DEPRECATED_TYPE = re.compile(r"obsolete|deprecated", re.IGNORECASE)
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode categories
 _PLAIN_ID = re.compile(r"[!-{}~]+")
+_SERVICE = re.compile(r"https?://(?:identifiers\.org|purl\.bioontology\.org/ontology)/(\w+)")
 _ENDINGS = (".gz", ".tsv", ".csv", ".xlsx", ".txt", ".jsonl")
 # types of exact synonyms, by the last part of the id of the OBO synonym type
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
@@ -176,19 +178,49 @@ class Ontology:
         elif not is_deprecated(text, self.skipped, "synonym"):
             yield Name(concept_id, text, self.language, kind, self.source)
 
-    def mapping(self, concept_id: str, reference: str) -> Iterator[Record]:
-        """Yield a cross-reference such as ``UMLS:C0015967``; URLs are skipped."""
-        system, _, code = (part.strip() for part in reference.partition(":"))
-        if system and code and not code.startswith("//"):
-            yield Mapping(concept_id, system, code, "xref", self.source)
-        else:
-            self.skipped["cross-reference without a system"] += 1
+    def mappings(self, concept_id: str, references: Iterable[str], exact: Iterable[str]) -> Iterator[Record]:
+        """Yield cross-references such as ``UMLS:C0015967``, and the exact matches (``skos:exactMatch``) among them.
+
+        A match may be the URL of a known system. Other URLs are skipped.
+        """
+        found: dict[tuple[str, str], Mapping] = {}
+        for kind, listed in (("exact", exact), ("xref", references)):
+            for reference in listed:
+                system, _, code = (part.strip() for part in _compact_reference(reference).partition(":"))
+                if system and code and not code.startswith("//"):
+                    mapping = Mapping(concept_id, system, code, kind, self.source)
+                    found.setdefault((system_by_name(system).name, code), mapping)
+                else:
+                    self.skipped["cross-reference without a system"] += 1
+        yield from found.values()
 
     def retired(self, concept_id: str, replaced_by: Iterable[str], consider: Iterable[str]) -> Iterator[Record]:
         """Yield the retirement of a term with the ids of its replacements and of terms to consider."""
         found = [Retired(concept_id, "replaced_by", other, self.source) for other in replaced_by if other]
         found += [Retired(concept_id, "consider", other, self.source) for other in consider if other]
         yield from found or [Retired(concept_id, "deleted", "", self.source)]
+
+
+def compact(url: str) -> str:
+    """Return the CURIE of an ontology URL, and any other text unchanged."""
+    if "://" not in url:
+        return url
+    tail = url.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
+    prefix, mark, local = tail.partition("_")
+    return f"{prefix}:{local}" if mark and prefix and local and "#" not in url else tail or url
+
+
+def _compact_reference(reference: str) -> str:
+    """Return a reference as a CURIE if it is the URL of an ontology, a known system or an identifier service."""
+    base, _, code = reference.rpartition("/")
+    if "://" not in reference or not code:
+        return reference
+    if ":" in compact(reference):
+        return compact(reference)
+    if match := _SERVICE.fullmatch(base):
+        return f"{match[1].upper()}:{code}"
+    system = system_by_url(base)
+    return f"{system.name}:{code}" if base in system.urls else reference
 
 
 def most_frequent_prefix(counts: Counter[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
-from medlink.files.streams import LineFile, existing_file
-from medlink.files.tables import TITLE_WORD, Rows, Table, describe_header, open_table
+from medlink.files.streams import LineFile, choose_encoding, existing_file
+from medlink.files.tables import TITLE_WORD, Rows, Table, describe_header, join_lines, open_table, read_rows
 from medlink.kb.readers.common import base_name, existing_folder, is_valid_id, missing_files_error, resolve_language
 from medlink.kb.readers.descriptions import Cell, CellCompiler, Description, Layout, load_description
 from medlink.kb.readers.table_notes import KNOWN_TYPES, TableNotes, unknown_language, unused_column_notes
@@ -32,9 +31,6 @@ from medlink.records import (
     SemanticType,
     Source,
 )  # fmt: skip
-
-_MAX_ROW_LINES = 100
-_ENCODING_SAMPLE_BYTES = 1 << 22
 
 
 def read_delimited(
@@ -115,20 +111,11 @@ class _Reader:
         return CellCompiler(self.path, ("file", "source"), {}).compile(key, spec.get(key, ""))((self.file, self.source))
 
     def _lines(self, path: Path) -> LineFile:
-        """Open a file, in the second of two encodings if most non-ASCII lines are not in the first."""
         stated = self.spec.get("encoding", "utf-8")
         encodings = [stated] if isinstance(stated, str) else stated
-        chosen = encodings[0]
-        if encodings[1:]:
-            sample = b""
-            for block in LineFile(path, Problems(1.0), allow_empty=True).iter_blocks():
-                sample += block
-                if len(sample) > _ENCODING_SAMPLE_BYTES:
-                    break
-            decodable = [_can_decode(line, chosen) for line in sample.split(b"\n") if not line.isascii()]
-            if decodable.count(False) > decodable.count(True):
-                chosen = encodings[1]
-                self.problems.notes.append(f"{existing_file(path)}: is read as {chosen}")
+        chosen = choose_encoding(path, *encodings[:2]) if encodings[1:] else encodings[0]
+        if chosen != encodings[0]:
+            self.problems.notes.append(f"{existing_file(path)}: is read as {chosen}")
         self.encoding = None if chosen == "utf-8" else chosen
         return LineFile(path, self.problems, encoding=self.encoding)
 
@@ -169,10 +156,11 @@ class _Reader:
             first = next(numbered, (1, ""))[1].split(delimiter)
             lines.lines_without_row += 1
             written = tuple(cell.strip() for cell in first)
-            rows = _join_lines(lines, numbered, len(first), delimiter, re.compile(spec["rows_begin"]))
+            rows = join_lines(lines, numbered, len(first), delimiter, re.compile(spec["rows_begin"]))
             return Table(lines, tuple(map(str.lower, written)), written, rows, delimiter)
         if not layout.has_header and delimiter:
-            return Table(lines, (), (), _iter_headerless_rows(lines, layout, delimiter), delimiter)
+            rows = read_rows(lines, len(layout.columns), delimiter, wider=layout.wider)
+            return Table(lines, (), (), rows, delimiter)
         table = open_table(
             lines, separator=delimiter, quoted_with=spec.get("quoted_with", ""), comments=spec.get("comments", "")
         )
@@ -271,7 +259,7 @@ class _File:
         if not self._has_new_names(code, names, line):
             return
         if code not in self.seen:
-            self.seen[code] = names[0][0] if self.needs_titles else ""
+            self.seen[code] = names[0][0] if names and self.needs_titles else ""
             if self.defines_concepts:
                 yield Concept(concept_id, source)
         if layout.split is not None and (mark := row[layout.split]):
@@ -295,7 +283,7 @@ class _File:
             records.append(Mapping(concept_id, self.system.name, code, "code", source))
         for system, kind, cell in layout.mappings:
             if text := cell(row):
-                records.append(Mapping(concept_id, system, text, kind, source))
+                records.append(Mapping(concept_id, system(row), text, kind(row), source))
         if alias := layout.alias(row):
             # of nested blocks the narrowest
             self.aliases[alias] = min(self.aliases.get(alias, code), code)
@@ -321,9 +309,9 @@ class _File:
 
     def _has_new_names(self, code: str, names: list[tuple[str, str | None]], line: int) -> bool:
         """Return whether a row has names of known types, and is no repetition in a format with one row per code."""
-        if not names:
+        if self.layout.names and not names:
             self.lines.bad_row(self.spec.get("bad", "empty id or name"), line)
-        elif names[0][1] is None:
+        elif names and names[0][1] is None:
             self.problems.skipped[self.spec["other_types"]] += 1
         elif code in self.seen and "repeated" in self.spec:
             self.problems.skipped[self.spec["repeated"]] += 1
@@ -387,46 +375,3 @@ def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str
 def _split_values(cell: str) -> list[str]:
     """Split a cell of ids or types, which bars separate."""
     return [value for part in cell.split("|") if (value := part.strip())] if "|" in cell else [cell] * (cell != "")
-
-
-def _can_decode(line: bytes, encoding: str) -> bool:
-    try:
-        line.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _iter_headerless_rows(lines: LineFile, layout: Layout, delimiter: str) -> Rows:
-    """Yield the rows of a file without header and quoting, which may have extra columns."""
-    for number, text in lines:
-        cells = text.split(delimiter)
-        if layout.has_width(len(cells)):
-            yield number, cells
-        elif text:
-            if lines.unterminated and len(cells) < len(layout.columns):
-                lines.report_truncated(f": {len(cells)} of {len(layout.columns)} columns and no line end")
-            lines.bad_row("column count", number, f"{len(cells)} columns, {len(layout.columns)} expected")
-        else:
-            lines.lines_without_row += 1
-
-
-def _join_lines(
-    lines: LineFile, numbered: Rows | Any, columns: int, delimiter: str, row_start: re.Pattern[str]
-) -> Rows:
-    """Join the lines of each row, which begins where the first cell matches ``row_start``."""
-    number, row = 0, list[str]()
-    for line, text in chain(numbered, [(-1, "")]):
-        cells = text.split(delimiter)
-        continues = row and 0 < line < number + _MAX_ROW_LINES and len(row) + len(cells) - 1 <= columns
-        if line > 0 and not text.strip():
-            lines.lines_without_row += 1
-        elif continues and not row_start.fullmatch(cells[0].strip()):
-            lines.lines_without_row += 1
-            row = [*row[:-1], f"{row[-1]} {cells[0]}", *cells[1:]]
-        else:
-            if len(row) == columns:
-                yield number, row
-            elif row:
-                lines.bad_row("column count", number, f"{len(row)} columns, {columns} expected")
-            number, row = line, cells

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib import resources
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import Any
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_toml
+from medlink.files.resources import RESOURCES
 from medlink.files.tables import Table
 from medlink.kb.systems import system_by_name
 
 Cell = Callable[[Sequence[str]], str]
 """Computes a text from a row: the cells of its columns, followed by constants."""
-_FORMATS = Path(str(resources.files("medlink"))) / "resources" / "kb" / "formats"
+_FORMATS = RESOURCES / "kb" / "formats"
 _VALUE = (str, dict, list)
 _KEYS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("option", "help", "expected", "remedy", "bad", "repeated", "other_types", "delimiter"), str),
@@ -267,8 +267,8 @@ class Layout:
         ]
         self.mappings = [
             (
-                system_by_name(entry["system"]).name,
-                entry.get("type", "code"),
+                _apply(cells.compile("mappings", entry["system"]), lambda name: system_by_name(name).name),
+                cells.compile("mappings", entry.get("type", "code")),
                 cells.conditional("mappings", entry, cell),
             )
             for entry in spec.get("mappings", ())
@@ -293,9 +293,10 @@ class Layout:
         self.first_row = plain.pattern("first_row", spec.get("first_row", "$^"))
         self.split = cells.indices.get("split")
         self.kind: str = spec.get("kind", "")
+        self.wider = int(spec.get("wider", 0))
 
     def has_width(self, columns: int) -> bool:
-        return len(self.columns) <= columns <= len(self.columns) + int(self.spec.get("wider", 0))
+        return len(self.columns) <= columns <= len(self.columns) + self.wider
 
     @property
     def required(self) -> list[str]:

@@ -48,9 +48,10 @@ def read_obo(
 
     Concepts are the terms with the most frequent id prefix; terms with other prefixes are skipped. ``name`` is the
     preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or ``lay`` or
-    ``abbreviation`` for an exact synonym of that type. ``xref`` becomes a mapping, ``is_a`` the relation ``isa``,
-    ``relationship`` a relation named by its ``Typedef``, and ``namespace`` the semantic type. Obsolete terms become
-    retired concepts with their ``replaced_by`` and ``consider``; an ``alt_id`` is retired as the same as its term.
+    ``abbreviation`` for an exact synonym of that type. ``xref`` becomes a mapping, and ``skos:exactMatch`` one of the
+    type ``exact``; ``is_a`` becomes the relation ``isa``, ``relationship`` a relation named by its ``Typedef``, and
+    ``namespace`` the semantic type. Obsolete terms become retired concepts with their ``replaced_by`` and ``consider``;
+    an ``alt_id`` is retired as the same as its term.
 
     The file is read twice, first for prefixes and relation names; memory does not grow with it. ``source`` defaults to
     the prefix, such as ``DOID``, and ``version`` defaults to the date or number in ``data-version``.
@@ -91,6 +92,9 @@ def read_obo(
                     yield from _relation(lines, relations, concept_id, value, name, line)
                 else:
                     yield from _records(lines, ontology, concept_id, tag, value, line)
+            matches = (_plain(value).split() for value in stanza.values("property_value"))
+            exact = [parts[1] for parts in matches if parts[:1] == ["skos:exactMatch"] and parts[1:]]
+            yield from ontology.mappings(concept_id, map(_reference, stanza.values("xref")), exact)
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
         else:
@@ -151,13 +155,15 @@ def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, val
             yield from ontology.synonym(concept_id, text, match[2] or "", match[3] or "")
     elif tag == "is_a":
         yield Relation(concept_id, "isa", _plain(value), ontology.source)
-    elif tag == "xref":
-        reference = _plain(value)
-        yield from ontology.mapping(concept_id, "" if " " in reference.partition(":")[0] else reference)
     elif tag == "alt_id" and _plain(value):
         yield Retired(_plain(value), "same_as", concept_id, ontology.source)
     elif tag == "namespace":
         yield SemanticType(concept_id, _text(value), "", ontology.source)
+
+
+def _reference(value: str) -> str:
+    reference = _plain(value)
+    return "" if " " in reference.partition(":")[0] else reference
 
 
 def _retirement(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:

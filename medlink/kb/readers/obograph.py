@@ -12,7 +12,14 @@ from medlink.errors import InputError
 from medlink.files.json import read_json_input
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, Ontology, is_deprecated, most_frequent_prefix, numeric_parts
+from medlink.kb.readers.common import (
+    Format,
+    Ontology,
+    compact,
+    is_deprecated,
+    most_frequent_prefix,
+    numeric_parts,
+)
 from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
@@ -21,16 +28,11 @@ _LISTS, _TEXTS = ("synonyms", "xrefs", "basicPropertyValues"), ("pred", "val", "
 _TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
 _REPLACED_BY = frozenset({"http://purl.obolibrary.org/obo/IAO_0100001", "IAO:0100001"})
 _CONSIDER = frozenset({"http://www.geneontology.org/formats/oboInOwl#consider", "oboInOwl:consider"})
+_EXACT_MATCH = frozenset({"http://www.w3.org/2004/02/skos/core#exactMatch", "skos:exactMatch"})
+# of EFO and ORDO
+_ALTERNATIVE_TERM = frozenset({"http://www.ebi.ac.uk/efo/alternative_term"})
+_DEFINITION = frozenset({"http://www.ebi.ac.uk/efo/definition"})
 _ALTERNATIVE = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasAlternativeId", "oboInOwl:hasAlternativeId"})
-
-
-def compact(url: str) -> str:
-    """Return the CURIE of an ontology URL, and any other text unchanged."""
-    if "://" not in url:
-        return url
-    tail = url.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
-    prefix, mark, local = tail.partition("_")
-    return f"{prefix}:{local}" if mark and prefix and local and "#" not in url else tail or url
 
 
 def read_obograph(
@@ -45,11 +47,11 @@ def read_obograph(
 
     Concepts are the labelled classes with the most frequent id prefix; other classes and properties are skipped. The
     label is the preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or
-    ``lay`` or ``abbreviation`` for an exact synonym of that type. Cross-references become mappings, ``is_a`` edges
-    become ``isa`` relations, and other edges become relations named by the label of their property. Semantic types are
-    the OBO namespaces, or without any the labels of the top ancestors (the children of a single root). Deprecated
-    classes become retired concepts with their ``term replaced by`` and ``consider``; an alternative id is retired as
-    the same as its class.
+    ``lay`` or ``abbreviation`` for an exact synonym of that type. Cross-references and ``skos:exactMatch`` become
+    mappings of the types ``xref`` and ``exact``, ``is_a`` edges become ``isa`` relations, and other edges become
+    relations named by the label of their property. Semantic types are the OBO namespaces, or without any the labels of
+    the top ancestors (the children of a single root). Deprecated classes become retired concepts with their ``term
+    replaced by`` and ``consider``; an alternative id is retired as the same as its class.
 
     The whole file is held in memory (about ten times its decompressed size). ``source`` defaults to the prefix, such as
     ``HP``, and ``version`` defaults to that of the file.
@@ -183,11 +185,13 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
             yield from ontology.synonym(concept_id, text, scope, synonym.get("synonymType") or "")
         else:
             ontology.skipped["empty synonym"] += 1
-    definition = ((meta.get("definition") or {}).get("val") or "").strip()
+    for text in filter(None, map(str.strip, _values(node, _ALTERNATIVE_TERM))):
+        yield from ontology.synonym(concept_id, text, "exact", "")
+    definition = ((meta.get("definition") or {}).get("val") or _value(node, _DEFINITION)).strip()
     if definition:
         yield Definition(concept_id, definition, ontology.language, ontology.source)
-    for xref in meta.get("xrefs") or []:
-        yield from ontology.mapping(concept_id, xref.get("val") or "")
+    references = (xref.get("val") or "" for xref in meta.get("xrefs") or [])
+    yield from ontology.mappings(concept_id, references, _values(node, _EXACT_MATCH))
 
 
 def _retirements(

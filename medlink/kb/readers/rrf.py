@@ -23,19 +23,19 @@ Conversion:
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from importlib import resources
 from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from medlink.errors import InputError
+from medlink.files.json import read_json
 from medlink.files.problems import Problems
+from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_columns, read_rows
 from medlink.kb.readers.common import MAX_RANK, Batch, Format, existing_folder, missing_files_error, unbatch
@@ -344,8 +344,7 @@ class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
 
 @cache
 def _term_types() -> tuple[frozenset[str], dict[str, str]]:
-    file = resources.files("medlink") / "resources" / "kb" / "umls_term_types.json"
-    data = json.loads(file.read_text("utf-8"))
+    data = read_json(RESOURCES / "kb" / "umls_term_types.json")
     return frozenset(data["fully_specified"]), {
         tty: reason for reason, types in data["left_out"].items() for tty in types
     }

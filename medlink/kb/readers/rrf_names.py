@@ -6,17 +6,17 @@ Source, language, term type and status determine how a row is converted. There a
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import MAX_RANK, Batch, RankedName
 from medlink.records import Concept, Mapping
@@ -175,7 +175,7 @@ def select_name_rows(lines: LineFile, kinds: NameKinds, numbers: Sequence[int], 
 
 @cache
 def _marks() -> tuple[list[str], re.Pattern[str]]:
-    data = json.loads((resources.files("medlink") / "resources/kb/umls_marks.json").read_text("utf-8"))
+    data = read_json(RESOURCES / "kb" / "umls_marks.json")
     marks: dict[str, str] = data["marks"]
     return list(marks), re.compile("|".join(f"({pattern})" for pattern in marks.values()), re.MULTILINE)
 

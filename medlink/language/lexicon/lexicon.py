@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from medlink.files.folders import StrPath
+from medlink.files.resources import RESOURCES
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.tables import (
     OF_TERMS,
@@ -26,7 +26,7 @@ from medlink.language.lexicon.tables import (
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
-SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
+SHIPPED = RESOURCES / "lexicon"
 _Found = tuple[int, Member]
 _cache: WeakValueDictionary[Path, Tables] = WeakValueDictionary()
 """The shipped tables, which all lexicons share."""

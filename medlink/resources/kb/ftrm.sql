@@ -1,5 +1,6 @@
 -- The tables of FTRM (FHIR terminology container), schema version 1, after its specification, which is CC0:
--- doc/ftrm.md of https://github.com/wardle/hades. medlink fills those of code systems and of concept maps.
+-- doc/ftrm.md and schema-v1.sql of https://github.com/wardle/hades, as of version 2.0.272. medlink fills those of code
+-- systems and concept maps, and defines a value set by its rule.
 PRAGMA application_id = 1179931213;  -- FTRM in ASCII
 PRAGMA user_version = 1;
 
@@ -41,7 +42,14 @@ CREATE TABLE concept_ancestor (
 CREATE TABLE valueset (
   url TEXT NOT NULL, version TEXT NOT NULL DEFAULT '', name TEXT, title TEXT, status TEXT,
   experimental INTEGER CHECK (experimental IN (0, 1)), publisher TEXT, jurisdiction TEXT, description TEXT,
-  metadata TEXT, compose TEXT, PRIMARY KEY (url, version)) WITHOUT ROWID;
+  member_count INTEGER, member_systems TEXT, member_id_lo INTEGER, member_id_hi INTEGER,
+  PRIMARY KEY (url, version)) WITHOUT ROWID;
+CREATE TABLE valueset_resource (
+  url TEXT NOT NULL, version TEXT NOT NULL DEFAULT '', metadata TEXT, compose TEXT,
+  PRIMARY KEY (url, version)) WITHOUT ROWID;
+CREATE TABLE valueset_member (
+  id INTEGER PRIMARY KEY, vs_url TEXT NOT NULL, vs_version TEXT NOT NULL DEFAULT '', ord INTEGER NOT NULL, system TEXT,
+  system_version TEXT, code TEXT NOT NULL, display TEXT, designations TEXT);
 CREATE TABLE conceptmap (
   url TEXT NOT NULL, version TEXT NOT NULL DEFAULT '', name TEXT, title TEXT, status TEXT,
   experimental INTEGER CHECK (experimental IN (0, 1)), source_uri TEXT, source_version TEXT, target_uri TEXT,
@@ -51,7 +59,7 @@ CREATE TABLE conceptmap (
 CREATE TABLE conceptmap_element (
   cm_url TEXT NOT NULL, cm_version TEXT NOT NULL DEFAULT '', group_idx INTEGER NOT NULL, source_system TEXT,
   source_version TEXT, target_system TEXT, target_version TEXT, source_code TEXT NOT NULL, source_display TEXT,
-  target_code TEXT NOT NULL, target_display TEXT, equivalence TEXT NOT NULL, comment TEXT, depends_on TEXT,
+  target_code TEXT, target_display TEXT, equivalence TEXT NOT NULL, comment TEXT, depends_on TEXT,
   product TEXT, FOREIGN KEY (cm_url, cm_version) REFERENCES conceptmap (url, version));
 CREATE TABLE naming_system (
   url TEXT NOT NULL PRIMARY KEY, name TEXT, status TEXT, kind TEXT, metadata TEXT) WITHOUT ROWID;
@@ -60,7 +68,12 @@ CREATE TABLE naming_system_id (
   value TEXT NOT NULL, preferred INTEGER CHECK (preferred IN (0, 1)), PRIMARY KEY (ns_url, identifier_type, value),
   FOREIGN KEY (ns_url) REFERENCES naming_system (url)) WITHOUT ROWID;
 
+CREATE INDEX csm_status ON codesystem_meta (status);
+CREATE INDEX csm_content ON codesystem_meta (content);
+CREATE INDEX csm_publisher ON codesystem_meta (publisher);
+CREATE INDEX csm_supplements ON codesystem_meta (supplements);
 CREATE UNIQUE INDEX concept_pk ON concept (cs_url, cs_version, code);
+CREATE INDEX concept_inactive ON concept (cs_url, cs_version, inactive);
 CREATE INDEX concept_parent_rev ON concept_parent (cs_url, cs_version, parent_code);
 CREATE UNIQUE INDEX cp_uniq ON concept_property (
   cs_url, cs_version, code, prop_code, value_type, COALESCE(value_str, ''), COALESCE(value_int, 0),
@@ -72,9 +85,12 @@ CREATE UNIQUE INDEX cd_uniq ON concept_designation (
 CREATE INDEX cd_language ON concept_designation (cs_url, cs_version, language);
 CREATE INDEX cd_use ON concept_designation (cs_url, cs_version, use_code);
 CREATE INDEX ca_descendent ON concept_ancestor (cs_url, cs_version, descendent_code);
+CREATE INDEX vs_status ON valueset (status);
+CREATE INDEX vs_publisher ON valueset (publisher);
+CREATE UNIQUE INDEX valueset_member_pk ON valueset_member (vs_url, vs_version, ord);
 CREATE UNIQUE INDEX cme_uniq ON conceptmap_element (
-  cm_url, cm_version, group_idx, COALESCE(source_system, ''), source_code, COALESCE(target_system, ''), target_code,
-  equivalence);
+  cm_url, cm_version, group_idx, COALESCE(source_system, ''), source_code, COALESCE(target_system, ''),
+  COALESCE(target_code, ''), equivalence);
 CREATE INDEX cme_fwd ON conceptmap_element (cm_url, cm_version, source_system, source_code);
 CREATE INDEX cme_rev ON conceptmap_element (cm_url, cm_version, target_system, target_code);
 CREATE INDEX nsi_value ON naming_system_id (value);
@@ -83,3 +99,5 @@ CREATE VIRTUAL TABLE concept_fts USING fts5(
 CREATE VIRTUAL TABLE designation_fts USING fts5(
   value, language UNINDEXED, use_code UNINDEXED, content='concept_designation', content_rowid='rowid',
   tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE valueset_member_fts USING fts5(
+  code, display, content='valueset_member', content_rowid='id', tokenize='unicode61 remove_diacritics 2');

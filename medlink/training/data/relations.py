@@ -7,11 +7,12 @@ relative clause would have to agree with the gender of a name, which no terminol
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 
 LANGUAGE = "en"
 _CODE = re.compile(r"(?:[A-Za-z]+[:_])?\d+")
@@ -38,8 +39,7 @@ def relation_words() -> RelationWords:
     >>> relation_words().open
     'something'
     """
-    text = resources.files("medlink").joinpath(f"resources/relations/{LANGUAGE}.json").read_text("utf-8")
-    raw = {name: entry["value"] for name, entry in json.loads(text).items()}
+    raw = {name: entry["value"] for name, entry in read_json(RESOURCES / "relations" / f"{LANGUAGE}.json").items()}
     sets = {name: frozenset(raw[name]) for name in ("hierarchy", "left_out", "verbs")}
     rules = tuple((re.compile(pattern), to) for pattern, to in raw["rules"])
     return RelationWords(**{**raw, **sets, "subjects": re.compile(raw["subjects"]), "rules": rules})

@@ -17,12 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from medlink.files.json import read_json
+from medlink.files.resources import RESOURCES
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.lexicon import Lexicon
 from medlink.language.lexicon.name_analysis import AnalysedName as ParsedText
@@ -32,7 +31,7 @@ from medlink.language.tags import base
 from medlink.language.text import ROMAN, normalise
 from medlink.records import Name
 
-_RULES = Path(str(resources.files("medlink"))) / "resources" / "synthesis"
+_RULES = RESOURCES / "synthesis"
 _NOUN, _ADJECTIVE, _NAME, _CONNECTOR = "", "a", "name", "connector"  # the first two are parts of speech of members
 _MIN_KNOWN = 0.6  # least share of the words of a name that have a meaning or are spelt by rule
 _MAX_WORDS = 12

@@ -62,10 +62,13 @@ def test_the_same_concepts_as_in_fhir(mapped: Path, tmp_path: Path) -> None:
             "SELECT code, language, use_code, value FROM concept_designation WHERE cs_url = ? AND cs_version = ?",
             *address,
         )
+        uses = {"preferredForLanguage": "display", "900000000000013009": "synonym", "exact": "synonym"}
         assert set(designations) == {
-            (each["code"], named.get("language"), named["use"]["code"], named["value"])
+            (each["code"], named.get("language"), uses.get(named["use"]["code"], named["use"]["code"]), named["value"])
             for each in one["concept"]
             for named in each.get("designation", ())
+        } | {
+            (each["code"], one["language"], "display", each["display"]) for each in one["concept"] if "display" in each
         }
         assert set(
             rows(file, "SELECT code, parent_code FROM concept_parent WHERE cs_url = ? AND cs_version = ?", *address)

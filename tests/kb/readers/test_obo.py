@@ -84,11 +84,11 @@ def test_everything(path: Path) -> None:
         Name("X:1", "plain", "en", "exact", "X"),
         Name("X:1", "wide [x]", "en", "broad", "X"),
         Name("X:1", "no scope", "en", "related", "X"),
-        Mapping("X:1", "ICDO", "9120/3", "xref", "X"),
-        Mapping("X:1", "UMLS_CUI", "C0018923", "xref", "X"),
         Relation("X:1", "isa", "X:2", "X"),
         Relation("X:1", "part_of", "X:3", "X"),
         Relation("X:1", "has phenotype", "X:4", "X"),
+        Mapping("X:1", "ICDO", "9120/3", "xref", "X"),
+        Mapping("X:1", "UMLS_CUI", "C0018923", "xref", "X"),
         Concept("X:2", "X"),
         Name("X:2", "parent", "en", "preferred", "X", True),
         SemanticType("X:2", "symptoms", "", "X"),
@@ -141,3 +141,34 @@ def test_many_quotes_that_do_not_end(tmp_path: Path) -> None:
     began = time.monotonic()
     assert next(iter(read_obo(write_lines(tmp_path / "x.obo", lines)))) == Source("X", "", "X")
     assert time.monotonic() - began < 20
+
+
+MATCHES = {
+    "DOID:0080679": ("DOID", "0080679"),
+    "Orphanet:99811": ("Orphanet", "99811"),
+    "http://identifiers.org/medgen/340946": ("MEDGEN", "340946"),
+    "http://identifiers.org/mesh/C537394": ("MESH", "C537394"),
+    "http://identifiers.org/snomedct/49727002": ("SNOMEDCT", "49727002"),
+    "http://linkedlifedata.com/resource/umls/id/C1855733": ("UMLS", "C1855733"),
+    "http://purl.bioontology.org/ontology/ICD10CM/R05": ("ICD10CM", "R05"),
+    "http://purl.obolibrary.org/obo/NCIT_C37920": ("NCIT", "C37920"),
+    "http://www.orpha.net/ORDO/Orphanet_1": ("Orphanet", "1"),
+    "https://omim.org/entry/243180": ("OMIM", "243180"),
+}
+"""References as MONDO writes them, in OBO and in OBO-graphs."""
+
+
+def test_exact_matches(tmp_path: Path) -> None:
+    """A match that is also a cross-reference counts once; a match to elsewhere is counted."""
+    lines = ["[Term]", "id: MONDO:1", "name: cough", 'xref: DOID:0080679 {source="MONDO:equivalentTo"}']
+    lines += ["xref: OMIM:243180", 'xref: Orphanet:7 {source="MONDO:directSiblingOf"}']
+    lines += [f"property_value: skos:exactMatch {reference}" for reference in MATCHES]
+    lines += ["property_value: skos:exactMatch https://somewhere.org/a/1", "property_value: skos:closeMatch DOID:9"]
+    problems = Problems()
+    records = list(read_obo(write_lines(tmp_path / "mondo.obo", lines), problems=problems))
+    mapped = [Mapping("MONDO:1", system, code, "exact", "MONDO") for system, code in MATCHES.values()]
+    assert [one for one in records if isinstance(one, Mapping)] == [
+        *mapped,
+        Mapping("MONDO:1", "Orphanet", "7", "xref", "MONDO"),
+    ]
+    assert problems.skipped == {"cross-reference without a system": 1}

@@ -85,6 +85,24 @@ def test_everything(tmp_path: Path) -> None:
     }
 
 
+def test_matches_and_terms_of_efo(tmp_path: Path) -> None:
+    """ORDO has synonyms and definitions as properties of EFO, MONDO exact matches as URLs."""
+    values = [
+        {"pred": "http://www.ebi.ac.uk/efo/alternative_term", "val": "Aase syndrome"},
+        {"pred": "http://www.ebi.ac.uk/efo/definition", "val": "An anemia."},
+        {"pred": "http://www.w3.org/2004/02/skos/core#exactMatch", "val": "https://omim.org/entry/105650"},
+    ]
+    term = node("1", "Blackfan-Diamond anemia", basicPropertyValues=values, xrefs=[{"val": "OMIM:105650"}])
+    term["id"] = "http://www.orpha.net/ORDO/Orphanet_124"
+    assert list(read_obograph(write(tmp_path / "ordo.json", [term])))[1:] == [
+        Concept("Orphanet:124", "Orphanet"),
+        Name("Orphanet:124", "Blackfan-Diamond anemia", "en", "preferred", "Orphanet", True),
+        Name("Orphanet:124", "Aase syndrome", "en", "exact", "Orphanet"),
+        Definition("Orphanet:124", "An anemia.", "en", "Orphanet"),
+        Mapping("Orphanet:124", "OMIM", "105650", "exact", "Orphanet"),
+    ]
+
+
 def test_what_is_deprecated(tmp_path: Path) -> None:
     """Also where only the label says so, and of a synonym where its type does."""
     synonyms = [
