@@ -84,7 +84,7 @@ def _word_columns(entry: WordEntry) -> tuple[bool, ...]:
 
 
 def _candidate_columns(text: ScannedText, span: CandidateSpan) -> tuple[float, ...]:
-    usual, cue = (None, None) if span.short is None else span.short
+    usual, cue, _ = (None, None, False) if span.short is None else span.short
     start, end = text.span(span.place)
     return (
         end - start, span.listed, span.explained, usual is not None, usual is not None and usual.kind == LACONIC,
