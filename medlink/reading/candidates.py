@@ -57,6 +57,7 @@ class CandidateSpan:
         span: its characters if it does not end with a word (*88 %*).
         discontinuous: whether it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht
             vergrößert*) belongs to the note.
+        misspelt: whether a typing error was corrected in one of its words.
         sure: whether it is ranked whatever the span filter says.
         context: columns :data:`medlink.reading.features.SPAN`.
     """
@@ -74,6 +75,7 @@ class CandidateSpan:
     value: Value | None = None
     span: Span | None = None
     discontinuous: bool = False
+    misspelt: bool = False
     sure: bool = True
     context: tuple[float, ...] = ()
 

@@ -47,10 +47,11 @@ from medlink.reading.values import arrow_findings, value_findings
 _USUAL = 0.5  # share of the uses of an abbreviation from which it is always ranked
 _CACHE_SIZE = 1 << 14  # lookups of long forms
 _SITES = frozenset(("body", "function", "measure"))
-_TISSUES = frozenset(
-    ("blood", "bone", "cell", "gland", "joint", "limb", "lymph node", "muscle", "skin", "tissue", "vein")
-)
-"""Parts of the body that have body parts of their own as sites."""
+_ANY_SITE = frozenset((
+    "basis", "blood", "bone", "bundle", "cell", "gland", "interstitium", "intramural", "joint", "limb", "lobe",
+    "lymph node", "mucosa", "muscle", "parenchyma", "peduncle", "sensation", "skin", "stalk", "subserosa", "tissue", "vein", "wall",
+))  # fmt: skip
+"""Parts that several organs have: beside a word they tell no organ."""
 _MAX_SITE = 4  # words behind a word that may name its site
 _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
@@ -72,6 +73,7 @@ class _Sources(NamedTuple):
     reworded: Mapping[Place, Sequence[str]]
     bodies: Mapping[int, int]
     """The first word of the name of a body part, by each word inside it."""
+    misspelt: Collection[int]
 
 
 class CandidateGenerator:
@@ -100,6 +102,7 @@ class CandidateGenerator:
         self._paraphrases = ParaphraseReader(scopes(language), scanner, index, selection, self._shorthand)
         self._truncation = TruncationReader(language, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
+        self._any_site = {meaning for meaning, name in enumerate(index.forms.names) if name in _ANY_SITE}
         self._sites_in = lru_cache(_CACHE_SIZE)(self._find_sites)
         self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
 
@@ -184,7 +187,9 @@ class CandidateGenerator:
             if all(kinds[meaning] == "body" for meaning in meanings)
             for at in range(first + 1, stop)
         }
-        sources = _Sources(names, explained, families, windows, short, reworded, bodies)
+        is_mended = text.table.column("mended", lambda entry: entry.word.text != entry.exact, bool)
+        misspelt = frozenset(text.where(is_mended))
+        sources = _Sources(names, explained, families, windows, short, reworded, bodies, misspelt)
         values = {
             text.place(value.start, value.end): value
             for value in (value_findings(text.text, self._language) if self._options.values else ())
@@ -240,20 +245,21 @@ class CandidateGenerator:
         """Whether the text names a body part beside a short word, and its long form another: *opacity of the sinus*."""
         sites, organs = self._sites_in(long)
         own = sites.difference(*map(_meanings, text.words[slice(*place)]))
-        near = (
-            [word for word in _beside(text, place, self._joins | self._either) if "body" in word.kinds] if own else []
-        )
+        beside = _beside(text, place, self._joins | self._either) if own else ()
+        near = [word for word in beside if self._bodies(word) - self._any_site]
         if not near or any(own & _meanings(word) for word in near):
             return False
         first, last = near[0].start, near[-1].end
         return not any(first <= cue.start < last and cue.organ in organs for cue in body_sites(text, self._language))
 
+    def _bodies(self, word: ScannedWord) -> set[int]:
+        return {m for m in _meanings(word) if self._index.forms.kinds[m] == "body"} if "body" in word.kinds else set()
+
     def _find_sites(self, long: str) -> tuple[frozenset[int], frozenset[str]]:
-        """The body parts, functions and measures that a long form names, tissues aside, and their organs."""
+        """The body parts and measures that a long form names, and their organs."""
         text, forms = self._scanner.scan(long), self._index.forms
         meanings = {m for word in text.words for m in _meanings(word) if forms.kinds[m] in _SITES}
-        sites = frozenset(m for m in meanings if forms.names[m] not in _TISSUES)
-        return sites, frozenset(cue.organ for cue in body_sites(text, self._language))
+        return frozenset(meanings - self._any_site), frozenset(cue.organ for cue in body_sites(text, self._language))
 
     def _behind_cues(self, text: ScannedText) -> set[int]:
         """Where, in characters, the words of a finding are expected: behind *r/o*, *negative for*, *V. a.*"""
@@ -296,7 +302,8 @@ class CandidateGenerator:
         if is_open and not (
             is_abbreviation or is_cut or self._names_either(text, place) or _cannot_be_finding(text, place)
         ):
-            yield as_written(discontinuous=discontinuous, sure=explained)
+            misspelt = not sources.misspelt.isdisjoint(range(*place))
+            yield as_written(discontinuous=discontinuous, misspelt=misspelt, sure=explained)
             name = headword(text, place, self._index.forms, self._language)
             if name is not None:
                 yield reading(expanded=name, discontinuous=discontinuous, sure=self._is_name(name))

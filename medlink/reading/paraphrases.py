@@ -58,12 +58,12 @@ class ParaphraseReader:
     def _candidates(self, text: ScannedText) -> Iterator[Paraphrase]:
         yield from members(text, self._rules.joins)
         yield from predicates(text, self._rules)
-        for place, head, modifier, finds in inversions(text):
+        for place, head, modifier, sure in inversions(text):
             orders = [f"{modifier} {head}", f"{head} {modifier}"]
             known = chain(orders, filter(None, map(self._headword, orders)))
             name = next(filter(self._is_name, known), None)
             # "Pneumonia, aspiration" is one finding, "seizures, fever" are two
-            if name is not None or not finds:
+            if name is not None or sure:
                 yield place, name or orders[self._rules.head_first]
         if self._shorthand is not None:
             yield from _abbreviations(text, self._shorthand)

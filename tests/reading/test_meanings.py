@@ -53,9 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("en", "Seizures, fever.", {"Seizures": "Seizures", "fever": "Fever"}),
         # a typing error in a compound
         ("de", "Z. n. Myokardinfakt.", {"Myokardinfakt": "Myocardial infarction"}),
+        ("en", "She has hypertenssion.", {"hypertenssion": "Hypertension"}),
         # an examination in a heading, if its result follows
         ("en", "CT: pleural effusion", {"CT": "Computed tomography", "pleural effusion": "Pleural effusion"}),
         ("de", "EKG:\nVorhofflimmern", {"EKG": "Electrocardiogram", "Vorhofflimmern": "Atrial fibrillation"}),
+        ("es", "TAC: derrame pleural", {"TAC": "Computed tomography", "derrame pleural": "Pleural effusion"}),
         ("de", "EKG:\n\nLabor:\nunauffällig", {}),
         # a short word is about the body part beside it
         ("en", "There is an opacity in the left lung.", {"opacity": "Pulmonary opacity"}),
