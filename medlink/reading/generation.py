@@ -49,7 +49,8 @@ _CACHE_SIZE = 1 << 14  # lookups of long forms
 _SITES = frozenset(("body", "function", "measure"))
 _ANY_SITE = frozenset((
     "basis", "blood", "bone", "bundle", "cell", "gland", "interstitium", "intramural", "joint", "limb", "lobe",
-    "lymph node", "mucosa", "muscle", "parenchyma", "peduncle", "sensation", "skin", "stalk", "subserosa", "tissue", "vein", "wall",
+    "lymph node", "mucosa", "muscle", "parenchyma", "peduncle", "sensation", "skin", "stalk", "subserosa", "tissue",
+    "vein", "wall",
 ))  # fmt: skip
 """Parts that several organs have: beside a word they tell no organ."""
 _MAX_SITE = 4  # words behind a word that may name its site

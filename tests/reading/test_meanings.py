@@ -13,7 +13,8 @@ NAMES = {
         "Pulmonary embolism", "Pleural effusion", "Pericardial effusion", "Hypertension", "Chronic renal failure",
         "Renal failure", "Hemolytic anemia", "Anemia", "Febrile seizures", "Seizures", "Fever", "Myocardial infarction",
         "Pulmonary opacity", "Mitral stenosis", "Atrial fibrillation", "Computed tomography", "Electrocardiogram",
-        "Symptom", "Gastroesophageal reflux", "Skin rash", "Complication",
+        "Symptom", "Gastroesophageal reflux", "Skin rash", "Complication", "Chest X-ray", "Colonoscopy", "Gastroscopy",
+        "Echocardiography", "Spirometry",
     ),
     "de": ("Hinterwandinfarkt",),
 }  # fmt: skip
@@ -74,3 +75,34 @@ def test_the_concept_of_a_mention(folder: Path, language: str, text: str, wanted
     assert {text[m.start : m.end]: m.link.concept_id for m in read} == {
         words: IDS[name] for words, name in wanted.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "done"),
+    [
+        ("de", "Röntgen-Thorax: Pleuraerguß", {"Röntgen-Thorax": "Chest X-ray"}),
+        ("de", "Koloskopie: unauffällig.", {"Koloskopie": "Colonoscopy"}),
+        ("de", "Gastroskopie:\nkein Ulkus", {"Gastroskopie": "Gastroscopy"}),
+        ("de", "CT: V. a. Lungenembolie.", {"CT": "Computed tomography"}),
+        ("de", "Echokardiographie: keine Vitien.", {"Echokardiographie": "Echocardiography"}),
+        ("en", "Chest X-ray: pleural effusion.", {"Chest X-ray": "Chest X-ray"}),
+        ("en", "ECG: AF", {"ECG": "Electrocardiogram"}),
+        ("en", "Colonoscopy: normal.", {"Colonoscopy": "Colonoscopy"}),
+        ("en", "Echocardiography: no effusion.", {"Echocardiography": "Echocardiography"}),
+        ("en", "CT:\n- pulmonary embolism", {"CT": "Computed tomography"}),
+        ("es", "Radiografía de tórax: derrame pleural.", {"Radiografía de tórax": "Chest X-ray"}),
+        ("es", "Colonoscopia: normal.", {"Colonoscopia": "Colonoscopy"}),
+        ("es", "Gastroscopia: sin hallazgos.", {"Gastroscopia": "Gastroscopy"}),
+        ("es", "TAC:\n- derrame pleural", {"TAC": "Computed tomography"}),
+        ("es", "ECG: ritmo sinusal.", {"ECG": "Electrocardiogram"}),
+    ],
+)
+def test_an_examination_with_its_result_is_done(folder: Path, language: str, text: str, done: dict[str, str]) -> None:
+    examined = {IDS[name] for name in done.values()}
+    read = [mention for mention in mentions(folder, text, language) if mention.link.concept_id in examined]
+    assert {text[m.start : m.end]: m.link.concept_id for m in read} == {
+        words: IDS[name] for words, name in done.items()
+    }
+    assert [m.qualifiers and m.qualifiers.presence for m in read] == ["present"]
+    (alone,) = done
+    assert mentions(folder, f"{alone}:\n\nBefund:\n", language) == []
