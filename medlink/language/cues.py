@@ -266,6 +266,7 @@ class ScopeRules(Rules):
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
         measured: such words only before a number ("mit 15 mm verdickt").
+        head_first: whether an adjective follows its noun.
         deficits: words of absence that name a finding with what is absent ("sweating absent").
     """
 
@@ -285,6 +286,7 @@ class ScopeRules(Rules):
     adverbs: tuple[str, ...] = ()
     deficits: frozenset[str] = frozenset()
     predicates: str = "(?!)"
+    head_first: bool = False
     between: frozenset[str] = frozenset()
     measured: frozenset[str] = frozenset()
 

@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 from medlink.index.dictionary import Match
 from medlink.language.lexicon.abbreviation_table import LACONIC, BodySiteCue
-from medlink.language.lexicon.tables import Abbreviation
+from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.tables import HEADWORDS, Abbreviation
 from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord
+from medlink.language.tags import base
+from medlink.language.text import normalise
 from medlink.reading.protocols import Span
 from medlink.records import Value
 
@@ -19,15 +22,20 @@ _MAX_CONTENT = 5  # content words of an open window
 _MAX_SIDE = 12  # words of a window on each side, function words included
 Paraphrase = tuple[Place, str]
 """A span, and its text in other words."""
+SHORT_FOR_FINDING = frozenset(("disease", "finding", LACONIC))
+"""Kinds of abbreviations that stand for findings."""
 NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 """Labels of learned mentions other than a concept; no concept id contains a blank."""
 
 
 class Shortened(NamedTuple):
-    """The long form of a span, and the word that names the organ if the span leaves it out."""
+    """The long form of a span, the word that names the organ if the span leaves it out, and whether the sentence tells
+    which long form is meant.
+    """
 
     usual: Abbreviation
     cue: BodySiteCue | None = None
+    told: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +57,7 @@ class CandidateSpan:
         span: its characters if it does not end with a word (*88 %*).
         discontinuous: whether it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht
             vergrößert*) belongs to the note.
+        misspelt: whether a typing error was corrected in one of its words.
         sure: whether it is ranked whatever the span filter says.
         context: columns :data:`medlink.reading.features.SPAN`.
     """
@@ -66,13 +75,23 @@ class CandidateSpan:
     value: Value | None = None
     span: Span | None = None
     discontinuous: bool = False
+    misspelt: bool = False
     sure: bool = True
     context: tuple[float, ...] = ()
 
     @property
     def is_short_for_other_kind(self) -> bool:
         """Whether it is read as an abbreviation of something other than a finding."""
-        return self.short is not None and self.short.usual.kind not in ("disease", "finding", LACONIC)
+        return self.short is not None and self.short.usual.kind not in SHORT_FOR_FINDING
+
+
+def headword(text: ScannedText, place: Place, forms: LexiconForms, language: str) -> str | None:
+    """Return the English name of a finding for which the lexicon has a span of another language, if there is one."""
+    meanings = text.meanings(place)
+    if base(language) == HEADWORDS or len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
+        return None
+    name = forms.names[meanings[0]]
+    return None if "(" in name or normalise(name) == normalise(text.written(place)) else name
 
 
 class LearnedSpan(NamedTuple):

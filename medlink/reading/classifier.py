@@ -27,6 +27,7 @@ from medlink.reading.candidates import CandidateSpan
 from medlink.reading.features import (
     ALONE,
     COLUMNS,
+    CONTENT,
     LACONIC_WORD,
     LISTED,
     SAFE,
@@ -42,6 +43,7 @@ from medlink.reading.features import (
 )
 
 _SCORE_TOLERANCE = 0.05  # a longer span of the same concept must score higher by this much
+_MISSPELT = 0.8, 0.9  # share of the names with a typing error that are mentions: of one word, of several
 _CHUNK = 1 << 13  # rows in memory at a time
 _MAX_LOGIT = 40.0
 
@@ -158,6 +160,8 @@ class SpanClassifier:
             bound = score * context[USUAL]  # unambiguous in any context
         elif self.trusts_names and (candidate.listed or candidate.family):
             bound = score
+        elif span.is_misspelt_name:
+            bound = score * _MISSPELT[context[CONTENT] > 1]
         elif span.is_name and context[LISTED] and context[UPPER]:
             bound = self.least  # a name in capitals is a mention, though its concept is often uncertain
         # a test, an organ or a drug is not the finding that is named after it

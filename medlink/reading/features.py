@@ -57,8 +57,8 @@ UNRANKED = (*CONTEXT, "family", "expanded", "read_words", "abbreviation", *WORDI
 _LANGUAGE = tuple(f"language_{tag}" for tag in LANGUAGES)
 SPAN = (*UNRANKED, *_LANGUAGE)
 """The same with the language of the text."""
-UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
-    CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
+CONTENT, UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
+    CONTEXT.index, ("content", "upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
 RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "crossing_odds")
 """Highest probability alone of the spans that contain, lie in or cross a span, and their log odds minus its own."""
@@ -67,6 +67,8 @@ ALONE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES, *CON
 COLUMNS = (*ALONE, *RIVALS)
 _WORD = ("content", "known", "unknown", "lower", "upper", "digit", "capital", *KINDS)
 _AT = {name: at for at, name in enumerate(_WORD)}
+_SAME, _SPELLING = FEATURES.index("same_words"), FEATURES.index("spelling")
+_ALIKE = 0.4  # similarity of a name of nine letters to itself with an error
 _CHUNK = 1 << 13  # spans at a time: a long note has many, and few remain
 _CANDIDATE_COLUMNS = 14  # that do not depend on the kinds of words
 
@@ -84,7 +86,7 @@ def _word_columns(entry: WordEntry) -> tuple[bool, ...]:
 
 
 def _candidate_columns(text: ScannedText, span: CandidateSpan) -> tuple[float, ...]:
-    usual, cue = (None, None) if span.short is None else span.short
+    usual, cue, _ = (None, None, False) if span.short is None else span.short
     start, end = text.span(span.place)
     return (
         end - start, span.listed, span.explained, usual is not None, usual is not None and usual.kind == LACONIC,
@@ -177,6 +179,14 @@ class ScoredSpan(NamedTuple):
     def is_name(self) -> bool:
         """Whether it equals a name of the concept, exactly or in another inflection."""
         return self.best.ranked.route <= INFLECTED
+
+    @property
+    def is_misspelt_name(self) -> bool:
+        """Whether it has the words of a name of the concept, one of them with a typing error."""
+        features = self.best.ranked.features
+        if not self.candidate.misspelt or self.candidate.expanded is not None or features is None:
+            return False
+        return self.best.ranked.route == WORDS and features[_SAME] > 0 and features[_SPELLING] > _ALIKE
 
     @property
     def is_short(self) -> bool:

@@ -19,14 +19,20 @@ from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
 from medlink.language.cues import cues, has_cues, scopes
-from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue
-from medlink.language.lexicon.tables import HEADWORDS, Abbreviation
+from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue, body_sites
+from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.no_mentions import no_mentions
-from medlink.language.scan import Place, ScannedText, Scanner
-from medlink.language.tags import base
-from medlink.language.text import normalise
+from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.reading.abbreviations import LongForms
-from medlink.reading.candidates import CandidateSpan, LearnedSpan, Paraphrase, Shortened, open_windows
+from medlink.reading.candidates import (
+    SHORT_FOR_FINDING,
+    CandidateSpan,
+    LearnedSpan,
+    Paraphrase,
+    Shortened,
+    headword,
+    open_windows,
+)
 from medlink.reading.classifier import default_span_filter
 from medlink.reading.coordination import names_finding
 from medlink.reading.features import UNRANKED, SpanColumns
@@ -40,6 +46,14 @@ from medlink.reading.values import arrow_findings, value_findings
 
 _USUAL = 0.5  # share of the uses of an abbreviation from which it is always ranked
 _CACHE_SIZE = 1 << 14  # lookups of long forms
+_SITES = frozenset(("body", "function", "measure"))
+_ANY_SITE = frozenset((
+    "basis", "blood", "bone", "bundle", "cell", "gland", "interstitium", "intramural", "joint", "limb", "lobe",
+    "lymph node", "mucosa", "muscle", "parenchyma", "peduncle", "sensation", "skin", "stalk", "subserosa", "tissue",
+    "vein", "wall",
+))  # fmt: skip
+"""Parts that several organs have: beside a word they tell no organ."""
+_MAX_SITE = 4  # words behind a word that may name its site
 _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
 _NUMBER = re.compile(r"\s{0,3}[:=<>]?\s{0,3}\d")  # the word before it is a measured value
@@ -58,6 +72,9 @@ class _Sources(NamedTuple):
     windows: Collection[Place]
     short: Mapping[Place, Shortened]
     reworded: Mapping[Place, Sequence[str]]
+    bodies: Mapping[int, int]
+    """The first word of the name of a body part, by each word inside it."""
+    misspelt: Collection[int]
 
 
 class CandidateGenerator:
@@ -79,13 +96,15 @@ class CandidateGenerator:
         learned: Learned | None,
     ) -> None:
         self._index, self._language, self._names, self._options = index, language, names, options
-        self._selection, self._learned = selection, learned
-        self._shorthand = AbbreviationTable(language) if options.abbreviations != "none" else None
+        self._scanner, self._selection, self._learned = scanner, selection, learned
+        self._shorthand = AbbreviationTable(language, index.forms) if options.abbreviations != "none" else None
         self._slashes = SlashReader(language, self._shorthand) if self._shorthand is not None else None
         self._joins, self._either = scopes(language).joins, scopes(language).either
         self._paraphrases = ParaphraseReader(scopes(language), scanner, index, selection, self._shorthand)
         self._truncation = TruncationReader(language, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
+        self._any_site = {meaning for meaning, name in enumerate(index.forms.names) if name in _ANY_SITE}
+        self._sites_in = lru_cache(_CACHE_SIZE)(self._find_sites)
         self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
 
     def candidates(
@@ -162,7 +181,16 @@ class CandidateGenerator:
             if place not in families or len(wording) >= len(text.written(place)):
                 reworded[place].append(wording)
         names, short = self._names.find(text, explained), self._short(text)
-        sources = _Sources(names, explained, families, open_windows(text, families) - families, short, reworded)
+        windows, kinds = open_windows(text, families) - families, self._index.forms.kinds
+        bodies = {
+            at: first
+            for (first, stop), meanings in text.phrases.items()
+            if all(kinds[meaning] == "body" for meaning in meanings)
+            for at in range(first + 1, stop)
+        }
+        is_mended = text.table.column("mended", lambda entry: entry.word.text != entry.exact, bool)
+        misspelt = frozenset(text.where(is_mended))
+        sources = _Sources(names, explained, families, windows, short, reworded, bodies, misspelt)
         values = {
             text.place(value.start, value.end): value
             for value in (value_findings(text.text, self._language) if self._options.values else ())
@@ -198,16 +226,41 @@ class CandidateGenerator:
         found = dict[Place, Shortened]()
         if self._shorthand is not None:
             for place, usual, cue in self._shorthand.laconic(text):
-                if place[0] < place[1] and (cue is None or _refers_to_cue(text, place, cue)):
+                if place[0] == place[1]:
+                    continue
+                if _refers_to_cue(text, place, cue) if cue else not self._is_elsewhere(text, place, usual.long):
                     found.setdefault(place, Shortened(usual, cue))
-            abbreviations = [(at, own) for at, own in self._shorthand.abbreviations(text) if not _is_heading(text, at)]
-            asked = self._behind_cues(text) if any(not own.safe for _, own in abbreviations) else set()
-            for at, usual in abbreviations:
-                if not ((at, at + 1) in found and found[at, at + 1].cue):
-                    found[at, at + 1] = Shortened(_as_finding(usual) if text.words[at].start in asked else usual)
+            abbreviations = [
+                own for own in self._shorthand.abbreviations(text) if own[2] or not _is_heading(text, own[0])
+            ]
+            asked = self._behind_cues(text) if any(not own.safe for _, own, _ in abbreviations) else set()
+            for at, usual, told in abbreviations:
+                if told or not ((at, at + 1) in found and found[at, at + 1].cue):
+                    expected = _as_finding(usual) if text.words[at].start in asked else usual
+                    found[at, at + 1] = Shortened(expected, told=told)
         if self._slashes is not None:
             found.update((place, Shortened(usual)) for place, usual in self._slashes.read(text))
         return found
+
+    def _is_elsewhere(self, text: ScannedText, place: Place, long: str) -> bool:
+        """Whether the text names a body part beside a short word, and its long form another: *opacity of the sinus*."""
+        sites, organs = self._sites_in(long)
+        own = sites.difference(*map(_meanings, text.words[slice(*place)]))
+        beside = _beside(text, place, self._joins | self._either) if own else ()
+        near = [word for word in beside if self._bodies(word) - self._any_site]
+        if not near or any(own & _meanings(word) for word in near):
+            return False
+        first, last = near[0].start, near[-1].end
+        return not any(first <= cue.start < last and cue.organ in organs for cue in body_sites(text, self._language))
+
+    def _bodies(self, word: ScannedWord) -> set[int]:
+        return {m for m in _meanings(word) if self._index.forms.kinds[m] == "body"} if "body" in word.kinds else set()
+
+    def _find_sites(self, long: str) -> tuple[frozenset[int], frozenset[str]]:
+        """The body parts and measures that a long form names, and their organs."""
+        text, forms = self._scanner.scan(long), self._index.forms
+        meanings = {m for word in text.words for m in _meanings(word) if forms.kinds[m] in _SITES}
+        return frozenset(meanings - self._any_site), frozenset(cue.organ for cue in body_sites(text, self._language))
 
     def _behind_cues(self, text: ScannedText) -> set[int]:
         """Where, in characters, the words of a finding are expected: behind *r/o*, *negative for*, *V. a.*"""
@@ -233,6 +286,8 @@ class CandidateGenerator:
                 return
             if not explained:
                 yield from self._in_full(short, reading)
+            if short.told and short.usual.kind not in SHORT_FOR_FINDING and not explained:
+                return
         as_written = partial(
             reading, expanded=sources.explained.get(place), otherwise=short.usual.weight if short else 0.0
         )
@@ -244,10 +299,15 @@ class CandidateGenerator:
         is_open = place in sources.families or place in sources.windows
         if short is not None and short.cue and self._shorthand and self._shorthand.is_bound(text.written(place)):
             return
-        if is_open and not (is_abbreviation or self._names_either(text, place) or _cannot_be_finding(text, place)):
-            yield as_written(discontinuous=discontinuous, sure=explained)
-            for headword in self._headwords(text, place):
-                yield reading(expanded=headword, discontinuous=discontinuous, sure=self._is_name(headword))
+        is_cut = sources.bodies.get(place[1], place[0]) > place[0]  # "agenesia de la vesícula" before "seminal"
+        if is_open and not (
+            is_abbreviation or is_cut or self._names_either(text, place) or _cannot_be_finding(text, place)
+        ):
+            misspelt = not sources.misspelt.isdisjoint(range(*place))
+            yield as_written(discontinuous=discontinuous, misspelt=misspelt, sure=explained)
+            name = headword(text, place, self._index.forms, self._language)
+            if name is not None:
+                yield reading(expanded=name, discontinuous=discontinuous, sure=self._is_name(name))
 
     def _in_full(self, short: Shortened, reading: partial[CandidateSpan]) -> Iterator[CandidateSpan]:
         usual = short.usual
@@ -257,13 +317,6 @@ class CandidateGenerator:
             candidate = reading(expanded=long, short=short)
             candidate.sure = candidate.listed or known or self._is_name(long)
             yield candidate
-
-    def _headwords(self, text: ScannedText, place: Place) -> list[str]:
-        forms, meanings = self._index.forms, text.meanings(place)
-        if base(self._language) == HEADWORDS or len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
-            return []
-        name = forms.names[meanings[0]]
-        return [] if "(" in name or normalise(name) == normalise(text.written(place)) else [name]
 
     def _names_either(self, text: ScannedText, place: Place) -> bool:
         """Whether a span names one finding *or* another, and so is not a single finding."""
@@ -275,6 +328,24 @@ class CandidateGenerator:
             and names_finding(words[at : place[1]])
             for at in range(*place)
         )
+
+
+def _meanings(word: ScannedWord) -> set[int]:
+    return {*word.meanings, *(meaning for part in word.entry.word.parts for meaning in part)}
+
+
+def _beside(text: ScannedText, place: Place, joins: Collection[str]) -> Iterator[ScannedWord]:
+    """The content word before a span, and those behind it with the words that join them, in its clause."""
+    words, clause = text.words, text.words[place[0]].clause
+    if place[0] and words[place[0] - 1].clause == clause and not words[place[0] - 1].function:
+        yield words[place[0] - 1]
+    content = 0
+    for word in words[place[1] : place[1] + _MAX_SITE]:
+        if word.clause != clause or text.text[word.start : word.end].casefold() in joins or content > 1:
+            return
+        content += not word.function
+        if not word.function:
+            yield word
 
 
 def _as_finding(usual: Abbreviation) -> Abbreviation:

@@ -1,12 +1,14 @@
 """Spans that are a name of the index if they are worded in another way.
 
-That is a member of a list with the word that it lacks, a subject with its predicate, and an abbreviation in full with
-its neighbours. A span counts if its other wording equals a name of the index by word families.
+That is a member of a list with the word that it lacks, a subject with its predicate, a name in inverted order, and an
+abbreviation in full with its neighbours. A span counts if its wording equals a name of the index by word families.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 
 from cachetools import LRUCache
 
@@ -16,8 +18,9 @@ from medlink.index.names import Selections
 from medlink.language.cues import ScopeRules
 from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.scan import Place, ScannedText, Scanner
-from medlink.reading.candidates import Paraphrase
+from medlink.reading.candidates import Paraphrase, headword
 from medlink.reading.coordination import members
+from medlink.reading.inversion import inversions
 from medlink.reading.predicates import predicates
 
 _CACHE_SIZE = 1 << 14  # wordings
@@ -41,6 +44,8 @@ class ParaphraseReader:
     ) -> None:
         self._rules, self._shorthand, self._scanner = rules, shorthand, scanner
         self._index, self._selection = index, selection
+        self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, scanner.language, selection)))
+        self._headword = lru_cache(_CACHE_SIZE)(self._find_headword)
         # word features by completed text, None if it is no name
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
@@ -53,8 +58,19 @@ class ParaphraseReader:
     def _candidates(self, text: ScannedText) -> Iterator[Paraphrase]:
         yield from members(text, self._rules.joins)
         yield from predicates(text, self._rules)
+        for place, head, modifier, sure in inversions(text):
+            orders = [f"{modifier} {head}", f"{head} {modifier}"]
+            known = chain(orders, filter(None, map(self._headword, orders)))
+            name = next(filter(self._is_name, known), None)
+            # "Pneumonia, aspiration" is one finding, "seizures, fever" are two
+            if name is not None or sure:
+                yield place, name or orders[self._rules.head_first]
         if self._shorthand is not None:
             yield from _abbreviations(text, self._shorthand)
+
+    def _find_headword(self, wording: str) -> str | None:
+        text = self._scanner.scan(wording)
+        return headword(text, (0, len(text.words)), self._index.forms, self._scanner.language)
 
     def _look_up(self, readings: set[str]) -> None:
         new = sorted(readings - self._known.keys())
@@ -80,7 +96,7 @@ class ParaphraseReader:
 def _abbreviations(text: ScannedText, shorthand: AbbreviationTable) -> Iterator[Paraphrase]:
     """Abbreviations in full, with their neighbours: *inkompletter RSB*, *sek. HPT*, *RCA-Verschluss*."""
     words = text.words
-    for at, usual in shorthand.abbreviations(text):
+    for at, usual, _ in shorthand.abbreviations(text):
         if usual.weight < _USUAL:
             continue
         for first in range(max(0, at - _BESIDE), at + 1):

@@ -7,7 +7,7 @@ mentions by their concepts and the words around them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -40,6 +40,7 @@ from medlink.records import Attribute, Qualifiers, Value
 _CONTEXT = 200  # characters on each side
 # share of the names with a word of a finding below which concepts of the types asked for are no findings, or a bundle
 _FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
+_RESULTS = "results"  # kind of the sections of examinations
 _Explained = Sequence[LongForms | None] | None
 
 
@@ -163,7 +164,9 @@ class TextReader:
     def _qualify(
         self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[ReadMention]], *, headings: bool = False
     ) -> list[list[ReadMention]]:
-        """Add qualifiers to mentions: ``None`` for a mention in a heading unless ``headings``."""
+        """Add qualifiers to mentions: ``None`` for a mention in a heading, unless ``headings`` or it is an examination
+        whose result follows (*ECG: AF*).
+        """
         qualified = []
         for text, own in zip(texts, mentions, strict=True):
             spans = [(mention.start, mention.end) for mention in own]
@@ -175,6 +178,11 @@ class TextReader:
                 note = self._qualifier_reader.read_once(text)
                 qualify = note.qualifiers if headings else note.qualify
                 qualifiers = list(qualify(spans, discontinuous))
+                if None in qualifiers:
+                    done = _examinations(text, note.headings)
+                    is_done = [q is None and done(*span) for q, span in zip(qualifiers, spans, strict=True)]
+                    regardless = note.qualifiers(spans, discontinuous) if any(is_done) else qualifiers
+                    qualifiers = [r if d else q for q, r, d in zip(qualifiers, regardless, is_done, strict=True)]
             qualified.append(
                 [
                     # a value was measured: negation and doubt around it refer to something else
@@ -257,10 +265,10 @@ class TextReader:
         return spans_of, attributes_of
 
     def _without_rewordings(self, spans: list[ScoredSpan]) -> list[ScoredSpan]:
-        """Drop other wordings of a span whose text is itself a name of the concept.
+        """Drop other wordings of a span whose text is itself a name, of the same concept or where they are no name.
 
-        If two terminologies have *Herzinfarkt* and only one *Myokardinfarkt*, the text keeps the common name.
-        Abbreviations are exempt: their long forms are more specific.
+        If two terminologies have *Herzinfarkt* and only one *Myokardinfarkt*, the text keeps the common name. A wording
+        that only resembles a name says less than the text. Abbreviations are exempt: long forms are more specific.
         """
         reworded = {id(span): span.candidate.expanded is not None and not span.is_short for span in spans}
         places = {span.candidate.place for span in spans if reworded[id(span)]}
@@ -273,11 +281,12 @@ class TextReader:
             for span in spans
             if span.candidate.expanded is None and span.is_name and span.candidate.place in places
         }
-        return [
-            span
-            for span in spans
-            if not (reworded[id(span)] and span.best.concept_id in named.get(span.candidate.place, ()))
-        ]
+
+        def is_worse(span: ScoredSpan) -> bool:
+            concepts = named.get(span.candidate.place) if reworded[id(span)] else None
+            return concepts is not None and (span.best.concept_id in concepts or not span.is_name)
+
+        return [span for span in spans if not is_worse(span)]
 
     def _mention(
         self, text: ScannedText, span: Span, selected: SelectedSpan | None, attributes: tuple[Attribute, ...] | None
@@ -303,6 +312,22 @@ class TextReader:
 
 def _span(text: ScannedText, candidate: CandidateSpan) -> Span:
     return text.span(candidate.place) if candidate.span is None else candidate.span
+
+
+def _examinations(text: ScannedText, headings: Sequence[tuple[int, int, str]]) -> Callable[[int, int], bool]:
+    """Return a predicate of a span in a heading that tells whether it is an examination whose result follows."""
+    ends = [start for start, _, _ in headings[1:]] + [len(text.text)]
+    done = [
+        (start, end)
+        for (start, end, kind), behind in zip(headings, ends, strict=True)
+        if kind == _RESULTS and any(map(str.isalnum, text.text[end:behind]))
+    ]
+
+    def is_done(start: int, end: int) -> bool:
+        finds = any(word.finds for word in text.words[slice(*text.place(start, end))])
+        return not finds and any(first <= start and end <= last for first, last in done)
+
+    return is_done
 
 
 def _first_named_values(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
+from medlink.language.languages import language_data, rows
 from medlink.language.lexicon.abbreviation_table import ORGANS, AbbreviationTable, BodySiteContext
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.name_analysis import shared_analyser
@@ -51,6 +52,33 @@ def test_the_tables(language: str) -> None:
     assert len({(row[0], row[1]) for row in rows[1:]}) == len(rows) - 1
     assert all(0.5 <= float(row[4]) <= 1 and {row[2], row[3]} != {row[0]} for row in rows[1:])
     assert {row[1] for row in rows[1:]} - {""} == ORGANS
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_words_beside_an_abbreviation_tell_its_meaning(language: str) -> None:
+    table, scanner = AbbreviationTable(language), Scanner(language, shared_analyser(shipped_forms()))
+    examples = list(rows(language_data(language).table("abbreviations"), "abbreviation", "long", "beside", "example"))
+    for row in examples:
+        before, short, behind = row["example"].replace(">", "<").split("<")
+        text = scanner.scan(before + short + behind)
+        told = {at: own.long for at, own, is_told in table.abbreviations(text) if is_told}
+        assert short == row["abbreviation"]
+        assert told.get(text.place(len(before), len(before) + len(short))[0]) == row["long"], row["example"]
+    assert len(examples) > 30
+
+
+def test_an_abbreviation_in_lower_case_is_no_word_of_the_language() -> None:
+    scanner = Scanner("en", shared_analyser(shipped_forms()))
+    text = scanner.scan("Known htn, copd, dm2; he gave a cup of tea, the map was sad, hearing aids, pt in ed")
+    found = AbbreviationTable("en", shipped_forms()).abbreviations(text)
+    assert [text.written((at, at + 1)) for at, _, _ in found] == ["htn", "copd", "dm2"]
+    assert not list(AbbreviationTable("en").abbreviations(text))
+
+
+def test_a_bad_row_of_the_abbreviations(italian: Path) -> None:
+    (italian / "abbreviations.tsv").write_text("abbreviation\tlong\tbeside\nFA\tfegato\tdolore\n", "utf-8")
+    with pytest.raises(InputError, match=r"abbreviations\.tsv:2: an abbreviation of the lexicon"):
+        AbbreviationTable("it")
 
 
 @pytest.mark.parametrize("row", ["x\t\ty\tz\tmuch", "x\t\t\tz\t.5", "x\t\ty\tz\t2", "x\ttoe\ty\tz\t.5"])

@@ -41,7 +41,17 @@ def test_shipped_languages_have_all_files() -> None:
             f"{name}.json"
             for name in ("acts", "articles", "attributes", "forms", "guards", "markers", "persons", "scopes")
         }
-        tables = ("absences", "cues", "laconic", "no_mentions", "organs", "relatives", "sections", "values")
+        tables = (
+            "abbreviations",
+            "absences",
+            "cues",
+            "laconic",
+            "no_mentions",
+            "organs",
+            "relatives",
+            "sections",
+            "values",
+        )
         assert names == rules | {f"{name}.tsv" for name in tables}
         data = language_data(f"{language}-XX")
         assert data.tag == language

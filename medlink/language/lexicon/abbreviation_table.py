@@ -1,6 +1,7 @@
-"""Expand the shorthand of one language in notes: abbreviations in capitals, and elliptical words.
+"""Expand the shorthand of one language in notes: abbreviations, and elliptical words.
 
-*DS* in *Abdomen: weich, kein DS* omits the belly: this module therefore also finds the body site of a passage.
+*DS* in *Abdomen: weich, kein DS* omits the belly: this module therefore also finds the body site of a passage. Words in
+the same sentence tell the meaning of *PE* in *CTPA negative for PE*.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 from medlink.language.cues import absences
 from medlink.language.languages import ROW_REMEDY, Language, language_data, per_language, rows
+from medlink.language.lexicon.forms import AMBIGUOUS, SHORT, STEM, WORD, LexiconForms
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import ABBREVIATIONS, Abbreviation, read_abbreviations, share, shortened
 from medlink.language.scan import Place, ScannedText, WordEntry
@@ -40,6 +43,11 @@ _V = TypeVar("_V")
 LACONIC = "laconic"
 """Kind of an elliptical word, or of a word that denies its long form: *afebrile*."""
 _COLUMNS = ("word", "organ", "long", "english", "weight")
+_SENSES = ("abbreviation", "long", "beside")
+_SURE = 0.95  # weight of a meaning that words in the sentence tell
+_STOP = re.compile(r"(?<!\d)(?<!\b\w)[.!?;]\s|\n\s*\n")  # end of a sentence, not of "34." or "Z. n."
+_BESIDE = 80  # characters between an abbreviation and such a word
+_LOWER = 3  # least letters of an abbreviation in lower case
 _DENIES = 0.9  # weight of the finding that a word such as "afebrile" denies
 
 
@@ -57,7 +65,7 @@ class BodySiteContext:
 
     def __init__(self, language: str, scanned: ScannedText) -> None:
         self._text = text = scanned.text
-        self._cues = _find_cues(scanned, language)
+        self._cues = body_sites(scanned, language)
         self._starts = [cue.start for cue in self._cues]
         self._ends = [match.start() for match in _ENDS.finditer(text)]
         labels = [(match.span(1), self._last_within(*match.span(1))) for match in _LABEL.finditer(text)]
@@ -91,8 +99,13 @@ class BodySiteContext:
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
 
-def _find_cues(text: ScannedText, language: str) -> list[BodySiteCue]:
+def body_sites(text: ScannedText, language: str) -> list[BodySiteCue]:
+    """Return the words of a text that name a body site, computed once."""
+    known: list[BodySiteCue] | None = text.memo.get("body sites")
+    if known is not None:
+        return known
     cues, behind = list[BodySiteCue](), 0
+    text.memo["body sites"] = cues
     for place, organs in _organs(language).find(text, "organ"):
         if place[0] >= behind:
             organ = next((organ for word, organ in organs if _matches(text.written(place), word, language)), None)
@@ -158,14 +171,17 @@ def _organs(data: Language) -> Expressions[tuple[str, str]]:
 class AbbreviationTable:
     """The abbreviations and elliptical words of one language (BCP 47); empty without tables.
 
-    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations. ``laconic.tsv`` of the language has the elliptical
-    words: *Hypertonie* in a note is arterial hypertension, *Resistenz* near the belly an abdominal mass. A word of
-    ``absences.tsv`` denies a finding; its long form is that finding.
+    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations, ``abbreviations.tsv`` of the language the words
+    beside which they have one of their meanings. ``laconic.tsv`` has the elliptical words: *Hypertonie* in a note is
+    arterial hypertension, *Resistenz* near the belly an abdominal mass. A word of ``absences.tsv`` denies a finding;
+    its long form is that finding. With the ``forms`` of the lexicon, a word in lower case that no language knows is
+    an abbreviation too (*htn*).
     """
 
-    def __init__(self, language: str) -> None:
-        self._language = language
+    def __init__(self, language: str, forms: LexiconForms | None = None) -> None:
+        self._language, self._forms = language, forms
         self._abbreviations, self._laconic = most_frequent(base(language)), _laconic(language)
+        self._senses = _senses(language)
         self._inflector = Inflector(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
@@ -181,13 +197,50 @@ class AbbreviationTable:
         ]
         return max(found, key=lambda short: short.weight, default=None)
 
-    def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
-        """Yield the words of a text that are abbreviations, with the most frequent meaning of each."""
-        known = text.table.column("abbreviation", lambda entry: self.abbreviation(entry.written) is not None, bool)
-        for at in text.where(known):
-            short = self.abbreviation(text.words[at].entry.written)
-            if short is not None:
-                yield at, short
+    def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation, bool]]:
+        """Yield the words of a text that are abbreviations, with the meaning that the sentence tells, else the most
+        frequent one, and whether the sentence tells it.
+        """
+        known = text.table.column("abbreviation", lambda entry: self._of_word(entry) is not None, bool)
+        found = [(at, short) for at in text.where(known) if (short := self._of_word(text.words[at].entry)) is not None]
+        several = {form for _, short in found for form in short.short_forms} & self._senses.short_forms
+        beside = list(self._senses.find(text, "senses")) if several else []
+        for at, short in found:
+            told = self._sense(text, at, beside)
+            yield at, told or short, told is not None
+
+    def _of_word(self, entry: WordEntry) -> Abbreviation | None:
+        written = entry.written
+        return self.abbreviation(written) or (self._lower(entry) if written.islower() else None)
+
+    def _lower(self, entry: WordEntry) -> Abbreviation | None:
+        """The finding that is meant by an abbreviation in lower case, unless this is a word of the language."""
+        short = self._abbreviations.get(shortened(entry.written).upper())
+        if self._forms is None or short is None or len(entry.exact) < _LOWER or not short.safe:
+            return None
+        tag, forms = base(self._language), self._forms
+        marks = [form.marks for form in forms.find(WORD, tag, entry.exact)]
+        is_word = entry.word.function or any(not mark & SHORT for mark in marks)
+        is_word = is_word or (bool(marks) and all(mark & AMBIGUOUS for mark in marks))
+        is_word = is_word or bool(forms.find(STEM, tag, self._inflector.word(entry.exact)))
+        return short if short.kind in ("disease", "finding") and not is_word else None
+
+    def _sense(self, text: ScannedText, at: int, beside: list[tuple[Place, list[_Sense]]]) -> Abbreviation | None:
+        """The meaning of an abbreviation beside the nearest word that tells it in the same sentence."""
+        word, nearest = text.words[at], (_BESIDE, 0)
+        own, best = shortened(word.entry.written), None
+        for place, senses in beside:
+            start, end = text.span(place)
+            before = end <= word.start
+            gap = (end, word.start) if before else (word.end, start)
+            distance = (gap[1] - gap[0], before)  # negative for an expression with the abbreviation: "on PE"
+            if distance >= nearest or _STOP.search(text.text, *gap):
+                continue
+            for written, short in senses:
+                if own in short.short_forms and _matches(text.written(place), written, self._language):
+                    best, nearest = short, distance
+                    break
+        return best
 
     def is_bound(self, written: str) -> bool:
         """Return whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
@@ -209,6 +262,8 @@ class AbbreviationTable:
             yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
         context: BodySiteContext | None = None
         for place, known in self._laconic.find(text, "laconic"):
+            if all(word.function for word in text.words[slice(*place)]):
+                continue  # "para" is no plural of "paro"
             written = text.written(place)
             by_organ = {organ: short for organ, short in known if _matches(written, short.forms[0], self._language)}
             if by_organ.keys() - {""}:
@@ -245,6 +300,39 @@ def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
         short = _short(row["word"], data.tag, row["long"], row["english"], weight)
         expressions.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
     return expressions
+
+
+class _Sense(NamedTuple):
+    """A word beside which an abbreviation has a meaning."""
+
+    word: str
+    short: Abbreviation
+
+
+class _Senses(Expressions[_Sense]):
+    short_forms: frozenset[str] = frozenset()
+
+
+@per_language
+def _senses(data: Language) -> _Senses:
+    path = SHIPPED / ABBREVIATIONS.format(base(data.tag))
+    known = {
+        (form, short.long): short
+        for short in (read_abbreviations(path, data.tag) if path.is_file() else ())
+        for form in short.short_forms
+    }
+    inflector, senses, forms = Inflector(data.tag), _Senses(), set[str]()
+    for row in rows(data.table("abbreviations"), *_SENSES):
+        form = shortened(row["abbreviation"])
+        if (form, row["long"]) not in known or not row["beside"]:
+            message = "an abbreviation of the lexicon, one of its long forms and words beside it are expected"
+            raise row.error(message, ROW_REMEDY)
+        short = replace(known[form, row["long"]], weight=_SURE, safe=True)
+        forms.add(form)
+        for word in map(str.strip, row["beside"].split("|")):
+            senses.setdefault(inflector.form(word), []).append(_Sense(word, short))
+    senses.short_forms = frozenset(forms)
+    return senses
 
 
 def _short(word: str, language: str, long: str, english: str, weight: float, *, safe: bool = False) -> Abbreviation:

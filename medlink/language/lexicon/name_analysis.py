@@ -20,6 +20,7 @@ from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
 _CACHED = 65_536  # words, the most recent
+_DOUBTFUL = 3.1  # cost from which on a split is likelier a typing error: Myokard-in-fakt
 _LONGEST = 64  # letters of the longest word that is cached: an encoded file in a note may be one word
 _SENSES = 3  # meanings of an ambiguous form that count
 _PHRASE = 6  # words of the longest phrase
@@ -173,9 +174,10 @@ class LexicalAnalyser:
         if wholes:
             return self._known_word(token, wholes)
         splits = [split for tag in tags if (split := self._splitter.split(token, tag))]
-        if splits:
-            best = min(splits, key=attrgetter("cost"))
-            return AnalysedWord(token, (), best.parts, best.lengths)
+        best = min(splits, key=attrgetter("cost"), default=None)
+        if best is not None:
+            mended = self._mend(token, tags) if self._mends and best.cost >= _DOUBTFUL else None
+            return mended or AnalysedWord(token, (), best.parts, best.lengths)
         if _SECOND_LANGUAGE not in tags and len(token) > SURE and _SECOND_LANGUAGE in self._inflectors:
             meanings = self._whole(token, _SECOND_LANGUAGE)
             if meanings:
