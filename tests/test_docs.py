@@ -51,19 +51,6 @@ def test_the_documentation_stays_short(counting: Any) -> None:
     assert words[ROOT / "CHANGELOG.md"] < 1_500
 
 
-@pytest.mark.slow
-def test_pictures_show_the_pages_of_now(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
-    import make
-
-    pages = make.Pages(demo_path, tmp_path)
-    for kind, path in make.PICTURES.items():
-        picture = path.read_bytes()
-        assert pages.write(kind)[1] in picture, "python docs/pictures/make.py takes it anew"
-        assert len(picture) < 250_000
-    assert sys.modules.pop("make") is make
-
-
 def test_every_command_and_option_is_in_the_reference(generating: Any) -> None:
     pages = generating.pages()
     assert len(pages) > 10

@@ -20,6 +20,8 @@ from medlink.linking.demo import demo_folder, demo_notes
 from tests.cli.biolord_folder import fill
 from tests.small_lexicon import write_small_lexicon
 
+pytestmark = pytest.mark.slow
+
 # An audit hook sees the calls of Python's own C code too, also in workers. It writes them into a file, since a library
 # may swallow the error as a network that is down.
 GUARD = """
@@ -75,7 +77,7 @@ medlink.TermClusterer(medlink.load_encoder()).cluster(["fever", "fevers"])
 nlp = spacy.blank("de")
 nlp.add_pipe("medlink_mentions")
 nlp.add_pipe("biolord_linker")
-assert list(nlp.pipe(["Fieber"] * 4, n_process=2, batch_size=2))[0].ents
+assert list(nlp.pipe(["Vorhofflimmern"] * 4, n_process=2, batch_size=2))[0].ents
 for name in ("nosuch", "someone/model"):
     try:
         medlink.load_encoder(name)
@@ -180,7 +182,6 @@ NETWORK_USERS = (
 )
 
 
-@pytest.mark.slow
 def test_the_guard_finds_each_use_of_the_network(guarded: dict[str, str], tmp_path: Path) -> None:
     blocks = "".join(f"try: {code}\nexcept Exception: pass\nmark()\n" for code in NETWORK_USERS)
     run("def mark(): open('network_calls', 'a').write('end\\n')\n" + blocks, tmp_path, guarded)
@@ -188,7 +189,6 @@ def test_the_guard_finds_each_use_of_the_network(guarded: dict[str, str], tmp_pa
     assert [call.startswith("socket.") for call in calls] == [True] * len(NETWORK_USERS) + [False]
 
 
-@pytest.mark.slow
 def test_no_command_and_no_call_uses_the_network(guarded: dict[str, str], tmp_path: Path) -> None:
     words = [shlex.split(command) for command in COMMANDS]
     every = set(commands(app))
@@ -218,8 +218,7 @@ def test_no_command_and_no_call_uses_the_network(guarded: dict[str, str], tmp_pa
         notes.execute("insert into note values (1, 'No fever.')")
     notes.close()
     (tmp_path / "commands.jsonl").write_text("\n".join(map(json.dumps, words)), encoding="utf-8")
-    run(RUN, tmp_path, guarded)
-    run(LIBRARY, tmp_path, guarded)
+    run(RUN + LIBRARY, tmp_path, guarded)
     assert not (tmp_path / "network_calls").exists(), (tmp_path / "network_calls").read_text("utf-8")
 
 

@@ -3,23 +3,18 @@
     python docs/pictures/make.py
 
 Links some lines of the German demo note with the demo bundle, clusters the terms of the tutorial, serves the bundle,
-opens the pages in Chromium and writes ``note.png`` and the other pictures beside this file. Each picture contains a
-hash of what it shows: the links or clusters, and the files of the page. A test fails if that hash would be another one
-now.
+opens the pages in Chromium and writes ``note.png`` and the other pictures beside this file. Take them anew after a
+change of a page.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-import struct
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib import resources
 from pathlib import Path
 from threading import Thread
 
@@ -35,7 +30,6 @@ from medlink.service.app import Service
 from medlink.service.options import ServeOptions
 
 PICTURES = {kind: Path(__file__).with_name(f"{kind}.png") for kind in ("note", "review", "clusters", "serve")}
-_FILES = {"note": "notes", "review": "review", "clusters": "review", "serve": "serve"}  # folder of the page's files
 _FROM, _TO = "Diagnosen:", "EKG:"
 _KEYS = {"note": "", "review": "aaara", "clusters": "aa", "serve": ""}  # what a reader did before
 _OPENED = {  # what is clicked on each page, so that its card is open
@@ -65,11 +59,11 @@ class Pages:
         self._terms = folder / "terms.txt"
         self._terms.write_text(terms, encoding="utf-8")
 
-    def note(self, kind: str) -> LinkedNote:
-        """The note of a picture with its links: lines of the demo note, or what is written on the page."""
+    def _note(self) -> LinkedNote:
+        """Lines of the demo note with their links."""
         note = demo_notes()["de"]
-        text = _TEXT if kind == "serve" else note[note.index(_FROM) : note.index(_TO)].strip()
-        return NotePipeline(self._bundle, values=kind == "serve").link([Note("de.txt", text, "de")])[0]
+        text = note[note.index(_FROM) : note.index(_TO)].strip()
+        return NotePipeline(self._bundle).link([Note("de.txt", text, "de")])[0]
 
     @contextmanager
     def served(self) -> Iterator[str]:
@@ -81,28 +75,16 @@ class Pages:
             service.shutdown()
             thread.join()
 
-    def write(self, kind: str) -> tuple[Path, bytes]:
-        """Write the page of a picture; returns its path, and the hash of what it shows.
-
-        Scores are no part of the hash: their last digits may differ from machine to machine.
-        """
+    def write(self, kind: str) -> Path:
+        """Write the page of a picture, but that of the service; returns its path."""
         page = self._folder / f"{kind}.html"
         if kind == "clusters":
-            found = cluster_list(self._terms, bundle=self._path, report=page)
-            shown = [f"{one.concept_id} {' | '.join(member.term for member in one.members)}" for one in found.clusters]
-        else:
-            note = self.note(kind)
-            shown = [f"{mention.start} {mention.end} {mention.link.concept_id}" for mention in note.mentions]
-            if kind == "note":
-                write_note_page(page, [note], self._bundle.kb, title="Linked notes")
-            elif kind == "review":
-                self._write_review(page, note)
-        digest = hashlib.sha256("".join(f"{line}\n" for line in shown).encode())
-        files = Path(str(resources.files("medlink"))) / "resources" / "pages"
-        more = files.glob("notes/*") if kind == "serve" else ()  # the page of the service has those of notes
-        for path in sorted((*files.glob("*.*"), *(files / _FILES[kind]).iterdir(), *more)):
-            digest.update(path.read_bytes())
-        return page, b"Comment\0made of " + digest.hexdigest().encode()
+            cluster_list(self._terms, bundle=self._path, report=page)
+        elif kind == "note":
+            write_note_page(page, [self._note()], self._bundle.kb, title="Linked notes")
+        elif kind == "review":
+            self._write_review(page, self._note())
+        return page
 
     def _write_review(self, page: Path, note: LinkedNote) -> None:
         notes, links = self._folder / "notes.jsonl", self._folder / "links.jsonl"
@@ -142,12 +124,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pages = Pages(demo_bundle(), Path(folder))
         for kind, path in PICTURES.items():
-            page, shown = pages.write(kind)
-            with pages.served() if kind == "serve" else nullcontext(page.as_uri()) as url:
-                picture, text = take(kind, url, Path(folder)), b"tEXt" + shown
-            # a chunk of a PNG: length, kind and text, check sum; the last twelve bytes are the chunk that ends the file
-            chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
-            path.write_bytes(picture[:-12] + chunk + picture[-12:])
+            with pages.served() if kind == "serve" else nullcontext(pages.write(kind).as_uri()) as url:
+                path.write_bytes(take(kind, url, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from .fault_runner import FaultRunner, Tally, judge
 from .faults import FULL, MOVES, Fault
 from .states import listing, states
 
-QUICK = ("kb build, replacing", "index build, replacing", "index add, again", "link --resume")
-"""A writer of each mechanism: a file, parts of a bundle, a part beside others, a file that is continued."""
+QUICK = ("kb build, replacing", "index build, replacing", "index add, again")
+"""A writer of each mechanism: a file, parts of a bundle, a part beside others. A file that is continued:
+``tests/notes/writers/test_kills.py``."""
 RANDOM_KILLS = 200
 _SYSCALLS = "rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat"
 

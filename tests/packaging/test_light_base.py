@@ -1,7 +1,7 @@
 """Linking, clustering and spaCy run without torch; errors name the extra that is missing.
 
-The libraries of the extras are hidden from processes of their own. ``.ci/wheel`` runs the same tests with the built
-wheel in a fresh environment, which ``MEDLINK_LIGHT_PYTHON`` names.
+The libraries of the extras are hidden from an interpreter, which is forked for each case. ``.ci/wheel`` runs the same
+tests with the built wheel in a fresh environment, which ``MEDLINK_LIGHT_PYTHON`` names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,36 @@ sys.meta_path.insert(0, Hidden())
 """
 
 
+FORK = """\
+import json, os, sys
+import medlink.cli.link, medlink.cli.main
+from medlink.language.lexicon import Lexicon
+
+lexicon = Lexicon()  # seconds, shared by all forks
+for line in sys.stdin:
+    code, arguments = json.loads(line)
+    if os.fork() == 0:
+        for number, name in enumerate((os.devnull, "out", "err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
+        sys.argv, status = ["-c", *arguments], 0
+        try:
+            exec(code, {"__name__": "__main__"})
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            status = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+COMMAND = "from medlink.cli.main import main; main()"
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo bundle and small inputs."""
@@ -55,32 +87,50 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "encoder" / "modules.json").write_text("[]", encoding="utf-8")
     (folder / "regressor").mkdir()
     (folder / "regressor" / "mlte.json").write_text("{}", encoding="utf-8")
-    done = run(folder, "demo", "-o", "demo")
-    assert done.returncode == 0, done.stderr
-    shutil.copytree(folder / "demo" / "bundle", folder / "transformer")
-    refer(folder / "transformer", "encoder", folder / "encoder")
     return folder
 
 
-def run(folder: Path, *arguments: str, code: str = "", bare: bool = False) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Iterator[Run]:
     """``medlink ARGUMENTS``, or Python code, without the libraries of the extras but ``cpu``; of all if ``bare``."""
+    with ExitStack() as opened:
+        servers: dict[bool, subprocess.Popen[str]] = {}
+
+        def run(*arguments: str, code: str = COMMAND, bare: bool = False) -> subprocess.CompletedProcess[str]:
+            if bare not in servers:
+                servers[bare] = opened.enter_context(start(folder, bare))
+            server = servers[bare]
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(json.dumps([code, arguments]) + "\n")
+            server.stdin.flush()
+            status = int(server.stdout.readline())
+            out, err = ((folder / name).read_text("utf-8") for name in ("out", "err"))
+            return subprocess.CompletedProcess(arguments, status, out, err)
+
+        done = run("demo", "-o", "demo")
+        assert done.returncode == 0, done.stderr
+        shutil.copytree(folder / "demo" / "bundle", folder / "transformer")
+        refer(folder / "transformer", "encoder", folder / "encoder")
+        yield run
+
+
+def start(folder: Path, bare: bool) -> subprocess.Popen[str]:
+    """An interpreter that forks a process for each line that it reads."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     paths = [str(folder / "bare")] * bare if FRESH else [str(folder / ("bare" if bare else "hide"))]
     paths += [] if FRESH else [str(Path(medlink.__file__).parents[1])]
-    if paths:
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-    code = code or "from medlink.cli.main import main; main()"
-    return subprocess.run(
-        [FRESH or sys.executable, "-c", code, *arguments],
+    return subprocess.Popen(
+        [FRESH or sys.executable, "-c", FORK],
         cwd=folder,
-        capture_output=True,
+        env={**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        env=environment,
-        check=False,
     )
 
 
-def test_only_the_base_is_installed(folder: Path) -> None:
+def test_only_the_base_is_installed(run: Run) -> None:
     code = """
 import importlib, medlink, sys
 print(medlink.__file__)
@@ -91,27 +141,27 @@ for name in sys.argv[1:]:
     except ModuleNotFoundError:
         pass
 """
-    done = run(folder, *HIDDEN, code=code)
+    done = run(*HIDDEN, code=code)
     assert done.returncode == 0, done.stderr
     assert "found" not in done.stdout
     assert (FRESH is not None) == ("site-packages" in done.stdout)
 
 
-def test_link(folder: Path) -> None:
-    done = run(folder, "link", "demo/bundle", "note.txt", "--language", "de")
+def test_link(run: Run) -> None:
+    done = run("link", "demo/bundle", "note.txt", "--language", "de")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["text"] for row in rows] == ["Herzinfarkt", "Mitralklappenstenose", "MS", "MS"]
     assert rows[1]["concept_id"] == rows[2]["concept_id"] == rows[3]["concept_id"]
 
 
-def test_cluster(folder: Path) -> None:
-    done = run(folder, "cluster", "terms.txt", "--bundle", "demo/bundle")
+def test_cluster(run: Run) -> None:
+    done = run("cluster", "terms.txt", "--bundle", "demo/bundle")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
 
 
-def test_spacy(folder: Path) -> None:
+def test_spacy(run: Run) -> None:
     code = """
 import spacy
 nlp = spacy.blank("de")
@@ -119,12 +169,12 @@ nlp.add_pipe("medlink_mentions", config={"bundle": "demo/bundle"})
 nlp.add_pipe("biolord_linker", config={"bundle": "demo/bundle"})
 print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
 """
-    done = run(folder, code=code)
+    done = run(code=code)
     assert done.returncode == 0, done.stderr
     assert "('Herzinfarkt', 'DEMO:" in done.stdout
 
 
-def test_serve(folder: Path) -> None:
+def test_serve(run: Run) -> None:
     code = """
 import threading, httpx
 from medlink.service.app import Service
@@ -137,7 +187,7 @@ with Service(["demo/bundle"], ServeOptions(port=0)) as service:
     service.shutdown()
     thread.join()
 """
-    done = run(folder, code=code)
+    done = run(code=code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("DEMO:")
 
@@ -167,8 +217,8 @@ with Service(["demo/bundle"], ServeOptions(port=0)) as service:
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
-def test_missing_extra_is_named(folder: Path, arguments: list[str], extra: str) -> None:
-    done = run(folder, *arguments, bare=extra == "cpu")
+def test_missing_extra_is_named(run: Run, arguments: list[str], extra: str) -> None:
+    done = run(*arguments, bare=extra == "cpu")
     assert done.returncode == 2, done.stderr
     clone = "cpu" if extra == "cpu" else f"cpu,{extra}"
     assert f'pip install "medlink[{extra}]", in a clone pip install -c constraints.txt ".[{clone}]"' in done.stderr
@@ -184,8 +234,8 @@ def test_missing_extra_is_named(folder: Path, arguments: list[str], extra: str) 
         ("import medlink; medlink.load('demo/bundle').link(['fever'])", "cpu"),
     ],
 )
-def test_missing_extra_of_a_call(code: str, extra: str, folder: Path) -> None:
-    done = run(folder, code=code, bare=True)
+def test_missing_extra_of_a_call(code: str, extra: str, run: Run) -> None:
+    done = run(code=code, bare=True)
     assert done.returncode == 1
     assert "MissingLibraryError: " in done.stderr
     assert f'Remedy: pip install "medlink[{extra}]", in a clone ' in done.stderr
@@ -198,7 +248,7 @@ def test_missing_extra_of_a_call(code: str, extra: str, folder: Path) -> None:
         "lexicon show Fieber",
     ],
 )  # fmt: skip
-def test_what_needs_no_extra(arguments: str, folder: Path) -> None:
+def test_what_needs_no_extra(arguments: str, folder: Path, run: Run) -> None:
     (folder / "demo.tsv").write_text("concept_id\tname\tlanguage\nX:1\tfever\ten\n", encoding="utf-8")
-    done = run(folder, *arguments.split(), bare=True)
+    done = run(*arguments.split(), bare=True)
     assert done.returncode == 0, done.stderr
