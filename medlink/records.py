@@ -183,7 +183,7 @@ class Qualifiers(_Serializable):
 
 
 def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
-    """Return plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
+    """Return plain data for JSON; ``None`` for empty values, and for all values if qualifiers were not read."""
     values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
     return {name: None if value == "" else value for name, value in values.items()}
 
