@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A meaning with an id, of one source."""
+    """A concept of one source, with its id."""
 
     concept_id: str
     source: str
