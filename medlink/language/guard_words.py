@@ -48,7 +48,7 @@ class Acts:
     rests: frozenset[str]
 
     def differ(self, other: Acts) -> bool:
-        """Return whether two terms share no named act, or only one has acts while the rest is equal."""
+        """Return whether two terms with named acts share none, or only one has acts and their other words are equal."""
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
