@@ -1,4 +1,4 @@
-"""One error family: every error a user can cause is a :class:`MedlinkError`."""
+"""The errors of medlink; every error that a user can cause is a :class:`MedlinkError`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class EncoderError(MedlinkError):
 
 
 def describe_unexpected(error: BaseException) -> str:
-    """Name the type of an error and where it arose, without its message, which may be text of a note."""
+    """Return the type of an error and the place in the code, without the message, which may contain text of a note."""
     *_, (frame, line) = walk_tb(error.__traceback__)
     return f"unexpected {type(error).__qualname__} at {PurePath(frame.f_code.co_filename).name}:{line}"
 

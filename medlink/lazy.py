@@ -1,4 +1,4 @@
-"""Import the names of a package on first access: importing the package loads no library."""
+"""Import the names of a package on first access, so that importing the package loads no library."""
 
 from __future__ import annotations
 

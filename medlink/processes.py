@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, and a pause of the garbage collector."""
+"""Run child processes that end with their parent, and pause the garbage collector."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 MIN_FORKED = 4096
-"""Terms of a list that is worth a second process."""
+"""Number of terms from which a second process saves time."""
 
 
 def exit_with_parent() -> None:
-    """End this process as soon as its parent has ended or was killed; this process must tolerate a kill."""
+    """End this process abruptly as soon as its parent ends; only for processes that tolerate a kill."""
     parent = parent_process()
     if parent is not None:
         Thread(target=_exit_after, args=(parent,), daemon=True).start()
@@ -36,7 +36,8 @@ def _exit_after(parent: BaseProcess) -> None:
 def gc_disabled() -> Iterator[None]:
     """Pause the cyclic garbage collector during a block.
 
-    The collector took a third of the time of reading notes; reference counting frees their many small objects.
+    Collection took a third of the time of reading notes. Reference counting alone frees the many small objects of
+    notes.
     """
     if not gc.isenabled():
         yield
@@ -50,13 +51,13 @@ def gc_disabled() -> Iterator[None]:
 
 @contextmanager
 def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
-    """Do some work in a forked process while the block does something else.
+    """Run a function in a forked process while the ``with`` block continues.
 
-    The work must store its progress on disk and be able to resume: the end of the block kills the process, and another
-    call completes the work. Starts no process unless ``wanted``, nor in a daemonic worker process.
+    The end of the block kills the process. So the function must store its progress on disk and be able to resume, and
+    another call must complete the work. Starts no process in a daemonic worker process, or if ``wanted`` is false.
 
     Yields:
-        A function that waits for a number of seconds and tells whether the process is still running.
+        A function that waits for a number of seconds and returns whether the process is still running.
     """
     if not wanted or current_process().daemon:
         yield lambda seconds: False
@@ -83,11 +84,11 @@ def _run(work: Callable[[], object]) -> None:
 
 @contextmanager
 def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[[], _R]]:
-    """Compute a result in a forked process while the block does something else.
+    """Compute a result in a forked process while the ``with`` block continues.
 
-    Computes it in this process, when the block asks for it, unless ``wanted``, with one processor, or in a daemonic
-    worker process. The same happens if the forked process fails, so an error is raised here. The end of the block kills
-    the process.
+    If ``wanted`` is false, on a machine with one processor, and in a daemonic worker process, no process is started:
+    the result is computed here when the block asks for it. The same happens if the forked process fails, so that its
+    error is raised here. The end of the block kills the process.
 
     Yields:
         A function that waits for the result.

@@ -1,4 +1,4 @@
-"""Records that packages exchange: plain and immutable.
+"""Immutable records that the packages exchange.
 
 Terms: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``, ``synonym``, ``definition``, ``semantic_type``,
 ``relation(head, type, tail)``, ``mention``, ``candidate``. Languages are BCP 47 tags in lower case (``de``, ``en``,
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A meaning with an id, of one source."""
+    """A concept of one source, with its id."""
 
     concept_id: str
     source: str
@@ -119,7 +119,7 @@ class Mapping:
 CODE: Final = "code"
 """Type of a mapping to the code of a concept in its own system."""
 NOT_STANDARD: Final = ("classification code", "source code")
-"""Types of OMOP concepts that no map may target: classification and source codes."""
+"""Types of OMOP concepts that must not be the target of a map: classification concepts and source codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ RETIREMENTS: Final = (
 )  # fmt: skip
 """Relations of a withdrawn concept to its replacement, the most certain first."""
 MERGED: Final = frozenset(RETIREMENTS[:2])
-"""Relations that keep the meaning under another id."""
+"""Relations to a replacement with the same meaning."""
 
 Record = Source | Concept | Name | Definition | SemanticType | Relation | Mapping | Retired
 
@@ -164,7 +164,7 @@ class Qualifiers(_Serializable):
 
     ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
     who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
-    is the age in years at which the relative had it or died of it.
+    is the age in years at which the relative had the finding or died of it.
     """
 
     presence: Presence = "present"
@@ -176,7 +176,7 @@ class Qualifiers(_Serializable):
 
     @property
     def unusual(self) -> list[str]:
-        """The values that differ from those of a present, current finding of the patient."""
+        """The values of qualifiers that differ from those of a present, current finding of the patient."""
         usual = {"presence": "present", "temporality": "current", "experiencer": "patient"}
         return [value for name, default in usual.items() if (value := getattr(self, name)) != default]
 
@@ -192,7 +192,7 @@ class Qualifiers(_Serializable):
 
 
 def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
-    """Return plain data for JSON; ``None`` for qualifiers that were not read, and for no section."""
+    """Return plain data for JSON; ``None`` for empty values, and for all values if qualifiers were not read."""
     values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
     return {name: None if value == "" else value for name, value in values.items()}
 
@@ -202,10 +202,10 @@ AttributeKind = Literal["laterality", "severity", "course", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Attribute(_Serializable):
-    """A word that describes a finding: its laterality, severity, course, or something else.
+    """A word that describes a finding: its laterality, severity, course, or another property.
 
-    ``start`` and ``end`` are characters of the note. ``concept_id`` and ``name`` are ``None`` if the terminology has no
-    concept for it.
+    ``start`` and ``end`` are character offsets in the note. ``concept_id`` and ``name`` are ``None`` if the terminology
+    has no concept for the word.
     """
 
     start: int
@@ -227,9 +227,9 @@ class Value(_Serializable):
 
     Attributes:
         number, limit: converted to ``unit``.
-        reads: which limit the value exceeds.
-        by: the ``limit`` of a table, or the ``range`` or ``flag`` that the laboratory prints.
-        source: origin of the limit of a table.
+        reads: ``low`` if the value is below the lower limit, ``high`` if it is above the upper limit.
+        by: what decided: the ``limit`` of medlink's table, or the ``range`` or ``flag`` that the laboratory prints.
+        source: the source that medlink's table gives for its limit.
     """
 
     measure: str
@@ -255,7 +255,7 @@ class Candidate(_Serializable):
         name: the best matching name of the dictionary.
         route: how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``.
         same_as: ids of the same concept in other sources.
-        presumed: those of ``same_as`` that follow from names and kind, not from a mapping.
+        presumed: the ids of ``same_as`` that were inferred from names and kind, not from a mapping.
     """
 
     concept_id: str
@@ -275,9 +275,9 @@ class Link:
     """A mention with its ranked candidates, best first.
 
     Attributes:
-        candidates: includes those below the threshold, for inspection.
-        status: ``linked``; ``ambiguous`` if several concepts, the first candidates, share the name and nothing decides
-            between them; ``nil`` if no candidate reached the threshold.
+        candidates: all candidates, including those below the threshold.
+        status: ``linked``; ``ambiguous`` if the first candidates share the name and nothing decides between them;
+            ``nil`` if no candidate reached the threshold.
         expanded: long form that was linked in place of an abbreviation.
     """
 
@@ -288,12 +288,12 @@ class Link:
 
     @property
     def nil(self) -> bool:
-        """Whether the mention has no concept, because none fits or several do."""
+        """Whether the mention has no concept, because no concept fits or the mention is ambiguous."""
         return self.status != LINKED
 
     @property
     def concept_id(self) -> str | None:
-        """Id of the linked concept, ``None`` if :attr:`nil`, because a wrong code does harm."""
+        """Id of the linked concept, ``None`` if :attr:`nil`."""
         return None if self.nil or not self.candidates else self.candidates[0].concept_id
 
     def to_dict(self) -> dict[str, Any]:

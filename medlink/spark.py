@@ -1,7 +1,7 @@
-"""``link_notes``: link the notes of a Spark DataFrame, one partition at a time on every executor.
+"""``link_notes``: link the notes of a Spark DataFrame, one partition at a time in each Python worker.
 
-Notes and ids travel as bytes. A text that is not UTF-8 then becomes a row with a problem instead of failing the job,
-and ids stay as they are: pandas would turn integers with missing values into 64-bit floats, which changes long ids.
+Spark passes notes and ids as bytes. So a text that is not UTF-8 becomes a row with a problem instead of failing the
+job. Ids stay as they are: pandas would turn integers with missing values into 64-bit floats, which changes long ids.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def link_notes(
 ) -> DataFrame:
     """Link the mentions of the notes of a DataFrame to the concepts of a bundle.
 
-    Like every Spark transformation it is lazy. Each Python worker opens the bundle once. The links equal those of
-    :func:`medlink.link_notes` with the same options, however the notes are partitioned.
+    Like every Spark transformation, this function is lazy. Each Python worker opens the bundle once. The links equal
+    those of :func:`medlink.link_notes` with the same options, however the notes are partitioned.
 
     Args:
         df: one row for each note.
-        bundle: a folder that driver and executors see under the same path; or an archive of it (:data:`ARCHIVES`), a
-            file or a URL that Spark can read, which each executor unpacks once.
+        bundle: a folder that has the same path on driver and executors, or an archive of a bundle (:data:`ARCHIVES`),
+            which each executor unpacks once. The archive is a file or a URL that Spark can read.
         text: column with the text: a string, or bytes in UTF-8.
         id: column with the id of a note: a string, an integer or a decimal; returned as ``note``.
         language_column: column with the language of each note; default: ``language`` if it exists.
@@ -132,7 +132,7 @@ class BundleLocation:
     shipped: bool
 
     def folder(self) -> Path:
-        """Return the folder of the bundle on this machine; an archive holds either the folder or its contents."""
+        """Return the folder of the bundle on this machine; an archive may contain the folder or only its contents."""
         if not self.shipped:
             return Path(self.path)
         with needs_extra("spark", "medlink.spark"):
@@ -188,7 +188,7 @@ def _versions(pipeline: NotePipeline) -> str:
 def link_partition(
     location: BundleLocation, options: tuple[tuple[str, Any], ...], versions: str, frames: Iterable[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
-    """Link the notes of a partition, which Spark passes in frames of some thousand rows."""
+    """Link the notes of a partition, which Spark passes as frames of a few thousand rows each."""
     with needs_extra("spark", "medlink.spark"):
         import pandas as pd
 

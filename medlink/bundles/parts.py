@@ -71,10 +71,10 @@ class Manifest(StrictModel):
 
 
 class BundleSnapshot:
-    """An opened state of a bundle, by default the current state; its parts cannot be removed while this object lives.
+    """An opened version of a bundle, by default the current one; its parts cannot be removed while this object lives.
 
     Raises:
-        BundleError: there is no such state, or its manifest was changed or does not match ``model``.
+        BundleError: there is no such version, or its manifest was changed or does not match ``model``.
     """
 
     def __init__(self, folder: Path, model: type[Manifest] = Manifest, manifest: Raw | None = None) -> None:
@@ -100,7 +100,7 @@ class BundleSnapshot:
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
-        """Raise the first error of :meth:`iter_damage`, trusting large files."""
+        """Raise the first error of :meth:`iter_damage`; does not hash large files that look unchanged."""
         for error in self.iter_damage(kind, trust_large=True):
             raise error
 
@@ -220,9 +220,9 @@ def lock_for_writing(folder: Path) -> Iterator[Path]:
 
 
 def install_part(folder: Path, draft: Path, kind: str, work: Path) -> Raw:
-    """Flush a filled folder to the disk and rename it to its content name; returns its manifest entry.
+    """Flush a filled folder to the disk, rename it to the hash of its content, and return its manifest entry.
 
-    An intact part of the same content stays.
+    If an intact part with the same content exists, that part stays.
     """
     files = hash_files(draft)
     for path in (draft, *draft.rglob("*")):
@@ -262,7 +262,7 @@ def find_intact_parts(folder: Path, kind: str) -> list[Raw]:
 
 
 def is_intact(folder: Path, entry: Raw) -> bool:
-    """Return whether a part exists with the hashes of its manifest entry."""
+    """Return whether a part exists whose files have the hashes of its manifest entry."""
     part = folder / str(entry["folder"])
     return part.is_dir() and hash_files(part) == entry["files"]
 

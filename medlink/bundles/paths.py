@@ -1,4 +1,4 @@
-"""Checks of a path at which a bundle or a knowledge base is opened or created."""
+"""Checks of paths at which a bundle or a knowledge base is opened or created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of unexpected errors: where in the code they arose, without any text that was read."""
+"""Reports of unexpected errors: the places in the code, without any text that medlink read."""
 
 from __future__ import annotations
 

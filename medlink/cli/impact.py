@@ -1,4 +1,4 @@
-"""``medlink impact``: the links of notes that a new release would code differently."""
+"""``medlink impact``: list the links of notes that differ with a new release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``medlink``: the entry point. Commands are imported on first use, so that ``medlink --help`` stays quick."""
+"""``medlink``: the entry point. Commands are imported on first use, so that ``medlink --help`` is fast."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def app() -> None:
 
 
 def main(args: list[str] | None = None, **extra: Any) -> None:
-    """Run the command line and exit, after an error with one line on standard error.
+    """Run the command line and exit; an error prints one line on standard error.
 
     The code is 0 for success, 1 for a :class:`MedlinkError`, 2 for wrong usage or a missing library, 3 for a run that
     left out notes, 130 for an interrupt, and 70 for an unexpected error, which :mod:`medlink.cli.crash_report` reports
@@ -75,7 +75,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     words = sys.argv[1:] if args is None else args
     out: TextIO | None = sys.stdout
     if out is None:
-        # with no stream at all click would drop its output silently
+        # without a stream, click would drop its output silently
         sys.stdout = out = io.StringIO()
         out.close()
     if logging.lastResort is not None:
@@ -101,7 +101,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
 
 
 def _explain(error: BaseException, words: list[str], out: TextIO) -> tuple[str, int]:
-    """Return the message and exit code of an error that is no :class:`MedlinkError`."""
+    """Return the message and exit code of an error that is not a :class:`MedlinkError`."""
     if isinstance(error, KeyboardInterrupt):
         notes = getattr(error, "__notes__", [])
         return as_typed(" ".join(["interrupted.", *notes])) if notes else "interrupted", 130
@@ -143,7 +143,7 @@ def _typed_commands(words: list[str]) -> list[click.Command]:
 
 
 def _with_relative_paths(message: str, words: list[str]) -> str:
-    """Make paths relative to the working folder, unless the user typed such a path in full."""
+    """Make paths relative to the working folder, unless the user typed the full path."""
     with suppress(FileNotFoundError):  # the working folder was deleted
         here = f"{Path.cwd()}{os.sep}"
         if not any(here in word for word in words):

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class _NonEmptyPath(click.Path):
-    """A path that is not empty: the value of an unset shell variable would stand for the current folder."""
+    """A path that is not empty: an empty path, such as an unset shell variable, would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; ConfigError if it is empty."""
@@ -39,7 +39,7 @@ class _InputPath(_NonEmptyPath):
 
 
 class _NonEmptyWord(click.types.StringParamType):
-    """A word, or several separated by commas; an empty word would select nothing."""
+    """A word, or several separated by commas; empty words are refused, because they would select nothing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word; ConfigError if it is empty."""
@@ -72,11 +72,11 @@ PATH = _NonEmptyPath(path_type=Path)
 PATH_OR_NAME = _NonEmptyPath(readable=False)
 """Type of parameters that are a path or a name; the value is a string."""
 PATH_OR_INPUT = _InputPath(readable=False)
-"""As :data:`PATH_OR_NAME`, with ``-`` for standard input."""
+"""Like :data:`PATH_OR_NAME`; ``-`` means standard input."""
 
 
 class Commands(click.Group):
-    """A group whose help shows the first sentence of each command, not cut short."""
+    """A group whose help shows the whole first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""
@@ -86,12 +86,12 @@ class Commands(click.Group):
 
 
 def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Combine options into one decorator."""
+    """Combine the decorators of several options into one."""
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
 def note_field_options(what: str) -> Callable[[F], F]:
-    """Add options for the fields of a note and its encoding; the command gets ``fields`` and ``encoding``."""
+    """Add options for the field names and the encoding of notes; the command gets ``fields`` and ``encoding``."""
 
     def add(command: F) -> F:
         @wraps(command)
@@ -150,7 +150,7 @@ lexicon_option: Callable[[F], F] = click.option(
 def integer_option(
     flag: str, default: int, text: str, *, minimum: int = 0, maximum: int | None = None
 ) -> Callable[[F], F]:
-    """Add the option of a whole number."""
+    """Add an option that takes a whole number."""
     return click.option(flag, default=default, show_default=True, type=click.IntRange(minimum, maximum), help=text)
 
 
@@ -161,7 +161,7 @@ threads_option: Callable[[F], F] = integer_option(
 
 
 def pooling_option(encoder: str) -> Callable[[F], F]:
-    """Add ``--pooling``, which prefixes the name of the encoder in the option ``encoder``, as in ``cls:FOLDER``."""
+    """Add ``--pooling``; its value becomes a prefix of the encoder in the option ``encoder``, as in ``cls:FOLDER``."""
 
     def add(command: F) -> F:
         @wraps(command)
@@ -179,7 +179,7 @@ def pooling_option(encoder: str) -> Callable[[F], F]:
 
 
 def language_option(text: str) -> Callable[[F], F]:
-    """Add the option of one language; the command gets its BCP 47 tag."""
+    """Add an option that takes one language; the command gets its BCP 47 tag."""
 
     def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         return named_tag(value) if value else None
@@ -193,7 +193,7 @@ def settings_options(
     """Add an option for each field: ``batch_size`` becomes ``--batch-size``, and the field's description becomes its
     help.
 
-    An option that the user left out is ``None`` (or an empty tuple), and the settings keep their own default: see
+    An option that the user left out is ``None`` or an empty tuple, so that the settings keep their own default: see
     :func:`explicit_options`. ``defaults`` replaces the default that the help shows.
     """
     replaced = dict(defaults or {})
@@ -213,17 +213,17 @@ def settings_options(
 
 
 def explicit_options(options: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
-    """Return the fields of ``kind`` for which the user gave a value."""
+    """Return the options that are fields of ``kind`` and that the user gave."""
     return {name: options[name] for name in kind.model_fields if options.get(name) not in (None, ())}
 
 
 def make_settings(kind: type[S], options: Mapping[str, Any]) -> S:
-    """Make settings from the values that the user gave."""
+    """Make settings from the options that the user gave; other fields keep their defaults."""
     return kind(**explicit_options(options, kind))
 
 
 def without_unset(options: Mapping[str, Any], *kinds: type[Settings]) -> dict[str, Any]:
-    """Return all options except the fields of ``kinds`` that the user left out."""
+    """Drop the options that are fields of ``kinds`` and that the user left out."""
     unset = {name for kind in kinds for name in kind.model_fields if options.get(name) in (None, ())}
     return {name: value for name, value in options.items() if name not in unset}
 

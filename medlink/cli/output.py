@@ -1,4 +1,4 @@
-"""JSON on standard output, progress bars and messages on standard error, remedies with commands and options."""
+"""Print JSON to standard output, and progress bars and messages to standard error."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ COMMANDS = {
     "learn": "learn", "cluster_list": "cluster", "RankerTrainer": "train ranker",
     "Review.write_gold": "review BUNDLE LINKS --notes NOTES -o TABLE --gold",
 }  # fmt: skip
-"""The command for each call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
+"""The command that replaces a call of the library in messages, such as ``build_kb(PATH, table=FILE)``."""
 _CALL = re.compile(rf"\b({'|'.join(map(re.escape, COMMANDS))})\(([^()]*)\)")
 _PYTHON = re.compile(r", in Python with [^()]*\([^()]*\)")
 _OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)"|(\d+))')
 
 
 def as_typed(text: str, command: click.Command | None = None) -> str:
-    """Replace calls and parameters of the library in a message by commands and options."""
+    """Replace the calls and parameters of the library in a message by the commands and options of the command line."""
 
     def call(match: re.Match[str]) -> str:
         words = re.sub(r"(?:^|, )([a-z_]+)=", r" --\1 ", match[2]).replace(", ...", " ...").strip()
@@ -46,7 +46,7 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
 
 
 class ProgressBars:
-    """A progress bar for each step of some work; none if standard error is no terminal.
+    """A progress bar for each step of a run; shows nothing if standard error is not a terminal.
 
     >>> with ProgressBars() as bars:
     ...     bars.step("names embedded", 1, 2)
@@ -62,7 +62,7 @@ class ProgressBars:
         self._close()
 
     def step(self, name: str, done: int, whole: int, unit: str = "it") -> None:
-        """Show how far a step is, in ``unit``; the first call opens its bar. A ``whole`` of 0 is unknown."""
+        """Show the progress of a step, in ``unit``; the first call opens its bar. A ``whole`` of 0 means unknown."""
         if self._bar is None or self._bar.desc != name:
             from tqdm import tqdm
 

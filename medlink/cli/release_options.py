@@ -1,4 +1,4 @@
-"""Options of the commands that read release files: one for each format, and the filters."""
+"""Options of the commands that read release files: one option for each format, and the filters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _list_option(flag: str, values: str, text: str) -> Callable[[F], F]:
 
 
 def release_options(command: F) -> F:
-    """Add an option for each format and the filters; :func:`pop_inputs` makes inputs of their values."""
+    """Add an option for each format, and the filters; :func:`pop_inputs` turns the values into inputs."""
     of_formats = (
         click.option(form.option, form.name, multiple=True, type=PATH, help=f"{form.help} May be repeated.")
         for form in formats().values()
@@ -57,7 +57,7 @@ def release_options(command: F) -> F:
 
 
 def detect_inputs(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
-    """Yield format and path of each input at the paths, and say what each was taken for."""
+    """Yield format and path of each input found at the paths, and print each detected format."""
     if not paths:
         return
     from medlink.kb.format_detection import detect_formats
@@ -74,7 +74,7 @@ def detect_inputs(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iter
 def pop_inputs(
     given: dict[str, Any], paths: tuple[Path, ...] = (), say: Callable[[str], object] = click.echo
 ) -> list[Input]:
-    """Take the options of formats and of UMLS out of ``given``; make inputs of them and of ``paths``.
+    """Remove the options of formats and of UMLS from ``given``; make inputs from them and from ``paths``.
 
     Raises:
         ConfigError: an option of UMLS is given without a UMLS release.
@@ -99,7 +99,7 @@ def pop_inputs(
 def pop_required_inputs(
     given: dict[str, Any], paths: tuple[Path, ...] = (), say: Callable[[str], object] = click.echo
 ) -> list[Input]:
-    """Make inputs like :func:`pop_inputs`; raise ConfigError if there is none."""
+    """Make inputs like :func:`pop_inputs`; raise ConfigError if there are none."""
     inputs = pop_inputs(given, paths, say)
     if not inputs:
         raise ConfigError("no release is given", remedy="name at least one, for example hp.json.gz")

@@ -58,14 +58,14 @@ _definitions = combine(
 
 
 def static_defaults(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) -> dict[str, str]:
-    """Return help texts of the defaults that differ for a static encoder."""
+    """Return the help texts of the options whose default differs for a static encoder."""
     paper, static = kind().to_dict(), kind.static().to_dict()
     texts = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
     return {name: f"{texts[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
 
 
 def _start(*aliases: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
-    """Make the option of the encoder to train; ``aliases`` are its older names."""
+    """Make the option that names the encoder to train; ``aliases`` are older names of the option."""
     text = f"{help_}: {where}, or hf:NAME of the hub."
     return combine(
         click.option("--start", *aliases, "start", required=True, type=PATH_OR_NAME, help=text), pooling_option("start")

@@ -1,1 +1,1 @@
-"""Language: normalised and inflected forms, the lexicon, and the data of each language."""
+"""Exact and inflected forms of words, the lexicon, and the data of each language."""

@@ -1,4 +1,4 @@
-"""Cues, the words that qualify mentions: their tables, and a phrase matcher over words and marks.
+"""Cues (words that qualify mentions): their tables, and a phrase matcher over words and punctuation marks.
 
 The readers of tables (``cues.tsv`` and others) return an empty table for a language without the file. They raise
 :class:`medlink.errors.InputError` for a missing column or an unreadable row.
@@ -30,7 +30,7 @@ from medlink.language.languages import (
 from medlink.language.text import APOSTROPHE, INVISIBLE
 
 RULE = 8
-"""Length from which a run of one mark is a single token, as in ``--------``."""
+"""Length from which a run of the same mark is a single token, as in ``--------``."""
 LETTERS = rf"[^\W_]+(?:[\u0300-\u036f{INVISIBLE}]+[^\W_]*)*"
 DECIMAL = r"(?<!\d[.,])\d++[.,]\d++(?![.,]\d)"  # not in a date such as 12.03.2010
 _PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
@@ -47,23 +47,24 @@ _Value = Literal[
 Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
-``past`` is *historical* for a passing finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes but those of time. ``means`` says
-by what something was found, such as *by CT*: no cue of presence acts on a mention in it or right after it.
+``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
+``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means``
+names a method by which something was found, such as *by CT*: cues of presence have no effect on a mention inside it or
+right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
-"""Position of a cue: before the mention, after it, either, around it as the two halves of a frame, or beside it.
+"""Position of a cue: before the mention, after it, on either side, around it as two halves, or beside it.
 
-Check boxes are ``beside`` their mentions: before them in a line that begins with a box, else behind them.
+Check boxes are ``beside`` their mentions: before them in a line that begins with a box, otherwise after them.
 """
 _INERT = ("pseudo", "end", "cause", "means")
 _BETWEEN = " … "
 SYSTEM = "system"
-"""Kind of a heading that names a part of the body: in the review of systems if that is open, else in the findings."""
+"""Kind of a heading that names a part of the body: it belongs to an open review of systems, else to the findings."""
 
 
 class Token(NamedTuple):
-    """A word or a mark of a text with its character offsets; ``low`` is ``text`` in lower case."""
+    """A word or punctuation mark of a text with its character offsets; ``low`` is ``text`` in lower case."""
 
     start: int
     end: int
@@ -77,7 +78,7 @@ class Token(NamedTuple):
 
 
 def parts(text: str) -> list[str]:
-    """Split a text into words and marks; only blanks lie between them.
+    """Split a text into words and punctuation marks, without blanks.
 
     Hyphens, slashes and dots separate words, but an apostrophe inside a word does not. A number with one decimal comma
     or dot is a word, and so is a run of at least :data:`RULE` equal marks.
@@ -86,7 +87,7 @@ def parts(text: str) -> list[str]:
 
 
 def words(text: str) -> list[Token]:
-    """Return the tokens of a text, as :func:`parts` splits it."""
+    """Return the :class:`Token` of each part that :func:`parts` finds."""
     tokens, end, new = list[Token](), 0, tuple.__new__  # faster than the constructor of a NamedTuple
     split = parts(text)
     known = {part: (part if part.isascii() else spelling(part)) for part in set(split)}
@@ -99,7 +100,7 @@ def words(text: str) -> list[Token]:
 
 
 def spelling(token: str) -> str:
-    """Return the spelling for comparison: composed, with straight apostrophes, without invisible characters."""
+    """Return a spelling for comparison: Unicode composed, with straight apostrophes, without invisible characters."""
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", _APOSTROPHE.sub("'", token))) or token
 
 
@@ -118,11 +119,11 @@ class Text:
             self.places[token.low].append(at)
 
     def places_of(self, lows: Collection[str]) -> list[int]:
-        """Return the positions of all these tokens, in order."""
+        """Return the positions of all tokens with one of these lower-case spellings, in ascending order."""
         return sorted([at for low in self.places.keys() & lows for at in self.places[low]])
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the characters of the tokens from ``start`` up to ``end``."""
+        """Return the character offsets of the tokens from ``start`` up to ``end``."""
         return self.words[start].start, self.words[end - 1].end
 
 
@@ -133,7 +134,7 @@ def any_within(places: Sequence[int], start: int, end: int) -> bool:
 
 
 def variants(text: str) -> list[str]:
-    """Expand the alternatives in brackets.
+    """Return all spellings of a phrase with alternatives in brackets.
 
     >>> variants("kein[e|er|]")
     ['keine', 'keiner', 'kein']
@@ -156,8 +157,8 @@ class PhraseMatch(NamedTuple, Generic[_V]):
 class Phrases(Generic[_V]):
     """A prefix tree of phrases with values.
 
-    A word with a capital matches only itself, and any other word matches in any case. After the first word, ``#``
-    matches any number.
+    A word of a phrase with a capital letter matches only the same spelling; any other word matches in any case. After
+    the first word, ``#`` matches any number.
     """
 
     def __init__(self) -> None:
@@ -201,7 +202,7 @@ class Phrases(Generic[_V]):
         return followers
 
     def at(self, words: Sequence[Token], start: int) -> Iterator[tuple[int, list[_V]]]:
-        """Yield the ends of the phrases that begin at a token, with their values."""
+        """Yield the end and the values of each phrase that begins at a token."""
         nodes = [self._root]
         for place in range(start, len(words)):
             _, _, text, low = words[place]
@@ -222,7 +223,7 @@ class Phrases(Generic[_V]):
 
 
 class Cue(NamedTuple):
-    """One row of ``cues.tsv``; ``scope_limit`` is the greatest distance to a mention in words, ``None`` for any."""
+    """One row of ``cues.tsv``; ``scope_limit`` is the maximum distance to a mention in words, ``None`` for no limit."""
 
     reads: Reads
     side: Side
@@ -231,14 +232,14 @@ class Cue(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The first half of a cue in two halves; ``number`` identifies the second half in :attr:`Cues.seconds`."""
+    """The first half of a two-part cue; ``number`` identifies the second half in :attr:`Cues.seconds`."""
 
     number: int
     cue: Cue
 
 
 class Cues(NamedTuple):
-    """The cues of a language: whole cues, and the first and second halves of frames."""
+    """The cues of a language: cues in one part, and the first and second halves of two-part cues."""
 
     whole: Phrases[Cue]
     firsts: Phrases[Frame]
@@ -250,24 +251,24 @@ class ScopeRules(Rules):
 
     Attributes:
         joins: words that join the members of a list.
-        either: joining words of alternatives.
+        either: words that join alternatives, such as *or*.
         grades: words that begin a present finding, even after a comma ("no rales, mild edema").
-        abbreviated: words after which a dot ends no sentence.
-        cut_to: letters of a word after which a dot before a small letter ends no sentence.
-        ordinals: whether a dot after a number ends no sentence.
-        dated: words in the date of a heading.
-        without: denials of a single word in a list ("nausea without emesis, vertigo").
-        passing: patterns of findings that pass, such as an infarct.
-        lasting: patterns of those among them that last ("chronic sinusitis").
+        abbreviated: words after which a dot does not end a sentence.
+        cut_to: after a word of at most this many letters, a dot before a small letter does not end a sentence.
+        ordinals: whether numbers have a dot as ordinals, so that this dot does not end a sentence.
+        dated: words that may occur in the date of a heading.
+        without: words that negate only the next word in a list ("nausea without emesis, vertigo").
+        passing: patterns of transient findings, such as an infarct.
+        lasting: patterns of exceptions, which are lasting findings ("chronic sinusitis").
         operated: patterns of words for a patient after an operation ("apendicectomizado").
-        since: words before the year in which something lasting began.
-        nothing: words in the line of a heading whose section is empty.
-        adverbs: patterns of words between a mention and the denial after it ("fever currently none").
+        since: words before the year in which a lasting finding began.
+        nothing: words that, in the line of a heading, mean that its section is empty.
+        adverbs: patterns of words that may stand between a mention and the negation after it ("fever currently none").
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
-        measured: such words only before a number ("mit 15 mm verdickt").
+        measured: words that may stand there only before a number ("mit 15 mm verdickt").
         head_first: whether an adjective follows its noun.
-        deficits: words of absence that name a finding with what is absent ("sweating absent").
+        deficits: words of absence that form a finding together with the absent function ("sweating absent").
     """
 
     joins: frozenset[str] = frozenset()
@@ -296,44 +297,44 @@ class ScopeRules(Rules):
 
     @cached_property
     def adverb(self) -> re.Pattern[str]:
-        """``adverbs`` as one pattern of whole words, in lower case."""
+        """One pattern of whole words for ``adverbs``, in lower case."""
         return any_of(map(re.compile, self.adverbs))
 
     @cached_property
     def tells_past(self) -> re.Pattern[str]:
-        """``operated`` as one pattern of a whole mention, in lower case."""
+        """One pattern of a whole mention for ``operated``, in lower case."""
         return re.compile(rf"\b(?:{any_of(map(re.compile, self.operated)).pattern})\b")
 
     @cached_property
     def passes(self) -> re.Pattern[str]:
-        """``passing`` without ``lasting`` as one pattern, in lower case."""
+        """One pattern for transient findings, in lower case: ``passing`` except ``lasting``."""
         passing, lasting = (any_of(map(re.compile, patterns)).pattern for patterns in (self.passing, self.lasting))
         return re.compile(rf"(?!.*(?:{lasting}))(?=.*(?:{passing}))")
 
 
 class Effect(NamedTuple):
-    """Qualifiers of a kind of section, for mentions without a cue; empty for none."""
+    """Qualifiers that a kind of section gives to mentions without a cue; empty for no effect."""
 
     temporality: str
     experiencer: str
 
 
 class Absent(NamedTuple):
-    """One row of ``absences.tsv``: the absent findings, and whether a noun after the word is only their site."""
+    """One row of ``absences.tsv``: the negated findings, and whether a noun after the word is only their body site."""
 
     terms: tuple[str, ...]
     of_place: bool
 
 
 _FRONT = "<>"
-"""In ``absences.tsv``, the beginning of a compound whose ending denies it."""
+"""In ``absences.tsv``, the beginning of a compound whose ending negates it."""
 _LEAST_FRONT = 4  # letters of such a beginning
 
 
 class Absences(Phrases[Absent]):
-    """The words of one language that by themselves deny a finding, such as *afebrile* (``absences.tsv``).
+    """The words of one language that negate a finding without a cue, such as *afebrile* (``absences.tsv``).
 
-    ``<>frei`` stands for all words with this ending; the finding is what precedes it.
+    ``<>frei`` stands for all words with this ending; the beginning of the word names the finding.
     """
 
     def __init__(self) -> None:
@@ -354,7 +355,7 @@ class Absences(Phrases[Absent]):
         return sorted(matches, key=lambda match: match[:2])
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
-        """Yield start and end, in characters, of such words in a text, each with the finding that it denies."""
+        """Yield start and end, in characters, of each such word in a text, with the finding that the word negates."""
         matches = self.found(text)
         longest = {start: end for start, end, _ in matches}  # the last match of a start is the longest
         return [
@@ -365,7 +366,7 @@ class Absences(Phrases[Absent]):
         ]
 
     def is_derived(self, word: str) -> bool:
-        """Return whether only the ending of a word denies something, so that it may be no finding: *gebührenfrei*."""
+        """Return whether a word is known by its ending alone, so that it may not concern a finding: *gebührenfrei*."""
         low = word.casefold()
         return low.endswith(self._endings) and low not in self._root
 
@@ -414,7 +415,7 @@ def headings(data: Language) -> Phrases[str]:
 
 @per_language
 def absences(data: Language) -> Absences:
-    """Return the words of a language that deny a finding."""
+    """Return the words of a language that negate a finding."""
     table = Absences()
     for row in rows(data.table("absences"), "word", "finding", "before", "source"):
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
@@ -435,7 +436,7 @@ def scopes(language: str) -> ScopeRules:
 
 @cache
 def effects() -> dict[str, Effect]:
-    """Return the effects on qualifiers by kind of section."""
+    """Return the effect on qualifiers of each kind of section."""
     return {
         kind: Effect(entry.get("temporality", ""), entry.get("experiencer", ""))
         for kind, entry in read_json(SHIPPED / "sections.json").items()

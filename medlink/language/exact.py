@@ -1,12 +1,12 @@
-"""The exact forms of many names at once, and the markers of a name.
+"""Compute the exact forms of many names at once, and the markers of a name.
 
 :func:`normalise_all` gives the results of :func:`~medlink.language.text.normalise`, but handles all names as one text.
-It transliterates letter by letter (``ü`` is ``u``, ``ß`` is ``ss``, a dash is a blank). A name that is not ASCII
-afterwards, or with a letter whose form depends on its neighbours, is normalised by itself.
+It transliterates letter by letter (``ü`` to ``u``, ``ß`` to ``ss``, a dash to a blank). If the result is not ASCII, or
+the form of a letter depends on the letters next to it, the name is normalised separately.
 
 Markers are numbers, roman numerals and single letters, which distinguish similar names. "Type 1 diabetes" and "type 2
-diabetes" share nearly all n-grams; the static encoder therefore gives markers a part of the embedding that does not
-shrink with the length of the name.
+diabetes" share nearly all n-grams. Therefore the static encoder has a separate component for markers, whose weight does
+not shrink with the length of the name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def normalise_all(texts: Sequence[str]) -> list[str]:
 
 
 class _Transliterations(dict[int, str]):
-    """ASCII spellings by code point, before possessives, numbers and marks are handled."""
+    """ASCII spellings by code point; possessives, numbers and marks are handled later."""
 
     def __missing__(self, code: int) -> str:
         form = self[code] = _transliterate(chr(code))

@@ -1,7 +1,7 @@
-"""Guard words: the side, number, amount and similar values of a term, the words that it negates, and its acts.
+"""Guard words: the side, number, amount and similar values of a term, the words that the term negates, and its acts.
 
-An act is an examination, operation or function. "Liver", "liver biopsy" and "liver function tests" share the noun, and
-with it most of their embedding. An act at the end of a compound is cut off: *Nierenbiopsie* leaves the stem of *Niere*.
+An act is an examination, operation or function. "Liver", "liver biopsy" and "liver function tests" share the noun, so
+their embeddings are similar. An act at the end of a compound is cut off: *Nierenbiopsie* leaves the stem of *Niere*.
 ``guards.json`` and ``acts.json`` of each language hold the words with their sources; :mod:`medlink.clustering.guards`
 compares the results.
 """
@@ -38,8 +38,8 @@ class Acts:
     """The acts of a term.
 
     Attributes:
-        named: its acts without the general ones (*surgery*, *test*), which may be any other.
-        any: whether it has acts, the general ones included.
+        named: its acts, except general acts (*surgery*, *test*), which may stand for any act.
+        any: whether it has acts, including general acts.
         rests: for each language, the sorted stems of its other words.
     """
 
@@ -48,7 +48,7 @@ class Acts:
     rests: frozenset[str]
 
     def differ(self, other: Acts) -> bool:
-        """Tell whether terms differ in acts: they share no named act, or only one has acts and the rest is equal."""
+        """Return whether two terms with named acts share none, or only one has acts and their other words are equal."""
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
@@ -85,9 +85,10 @@ class _Word(NamedTuple):
 
 
 class GuardReader:
-    """Read the guard words of terms, caching words and terms.
+    """Find the guard words of terms; caches words and terms.
 
-    A ``language`` is BCP 47; without a language all rules count, except for words with another meaning in one of them.
+    A ``language`` is BCP 47. Without a language the rules of all languages apply, except those for words that mean
+    something else in another language.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class GuardReader:
         return Reading(values, *self.negated(term, language), self.acts(term, language))
 
     def values(self, term: str, language: str = "") -> Values:
-        """Return the values of a term, the same in every language, without negation, which is compared by pairs."""
+        """Return the values of a term, the same in every language; negation needs a pair of terms and is left out."""
         languages = self._guarded(language)
         if self._unread(languages)[0].search(term):
             for data in languages:

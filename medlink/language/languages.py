@@ -1,4 +1,4 @@
-"""Languages as data: a folder each, named by its tag, with one small JSON file per subject.
+"""The data of languages: each language has a folder, named by its tag, with one small JSON file per subject.
 
 ``resources/language`` holds the shipped folders. The environment variable ``MEDLINK_LANGUAGES`` (a list such as
 ``PATH``, which worker processes inherit) or :func:`add_folder` names folders of further languages. All files are
@@ -37,13 +37,13 @@ REFERENCE = "en"
 SHIPPED = RESOURCES / "language"
 """The folder of the shipped languages, and of the data that all languages share."""
 ROW_REMEDY = "mend the row as docs/reference/language.md says"
-"""Remedy where a row of a table of a language cannot be read."""
+"""Remedy for an unreadable row in a table of a language."""
 _Patterns = dict[str, re.Pattern[str]]
 _AN_ENTRY = 'write the file as {"FIELD": {"value": VALUE, "source": "where it is from"}}'
 
 
 def any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
-    """Join patterns as alternatives; without any the result never matches."""
+    """Join patterns as alternatives; without patterns the result never matches."""
     return re.compile("|".join(f"(?:{pattern.pattern})" for pattern in patterns) or "(?!)")
 
 
@@ -53,7 +53,7 @@ _NOTHING = any_of(())
 
 
 class Rules(BaseModel):
-    """Base of the content of one file of a language; a missing field has its default."""
+    """Base class for the content of one file of a language; a missing field has its default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,7 +67,7 @@ class InflectionRules(Rules):
         endings: pairs of a pattern and its replacement, applied before a word is stemmed.
         inflections: endings by which two forms of one word may differ.
         transcriptions: other spellings of letters; pairs of a pattern and its replacement.
-        letters: letters that differ though the exact form folds them.
+        letters: letters that differ in this language although the exact form folds them.
         links: letters between a noun and the next part of a compound; empty for a language without noun compounds.
         bare_predicates: whether predicative adjectives have no ending.
     """
@@ -98,8 +98,7 @@ class ArticleRules(Rules):
 
 
 class WordList(Rules):
-    """A file with ``words`` only: single letters that are words (``markers.json``), or case-folded words that alone are
-    no mention (``stop_words.json``)."""
+    """A file of ``words`` alone: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
 
     words: frozenset[str] = frozenset()
 
@@ -147,7 +146,7 @@ class GuardRules(Rules):
 
     @cached_property
     def some(self) -> re.Pattern[str]:
-        """A pattern that matches any of the values."""
+        """One pattern that matches any value of any kind."""
         return any_of(pattern for patterns in self.kinds.values() for pattern in patterns.values())
 
 
@@ -155,8 +154,8 @@ class ActRules(Rules):
     """``acts.json``: examinations, operations and functions, as patterns in the exact form.
 
     Attributes:
-        acts: pattern of each act.
-        general: acts that may be any other.
+        acts: the pattern of each act.
+        general: acts that may stand for any act.
         unread: pattern of text to cut from the written term.
         halves: words that are an act only together with the word beside them.
     """
@@ -168,24 +167,24 @@ class ActRules(Rules):
 
     @cached_property
     def some(self) -> re.Pattern[str]:
-        """A pattern that matches any of the acts."""
+        """One pattern that matches any of the acts."""
         return any_of(self.acts.values())
 
 
 class Row(dict[str, str]):
-    """A row of a table: stripped cells by column."""
+    """A row of a table: its cells by column, without surrounding blanks."""
 
     def __init__(self, cells: Iterator[tuple[str, str]], path: Path, line: int) -> None:
         super().__init__(cells)
         self.path, self.line = path, line
 
     def error(self, message: str, remedy: str) -> InputError:
-        """Return the error for a wrong cell of this row."""
+        """Make the error for an invalid cell of this row."""
         return InputError(message, path=self.path, line=self.line, remedy=remedy)
 
 
 def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[Row]:
-    """Read the rows of a table with these columns; none without a path.
+    """Read the rows of a table that must have these columns; returns no rows without a path.
 
     Raises:
         InputError: a column is missing, the first one is not ``in_front``, or a row has too many or too few cells.
@@ -201,7 +200,7 @@ def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[R
 
 
 def alternatives(cell: str) -> list[str]:
-    """Split a cell at the bars outside of brackets."""
+    """Split a cell at the vertical bars that are not inside brackets."""
     phrases, depth = [""], 0
     for letter in cell:
         depth += (letter == "[") - (letter == "]")
@@ -217,7 +216,7 @@ _T = TypeVar("_T")
 
 
 class Language:
-    """One language: the files of its folder, each read at its first use; all defaults without a folder."""
+    """The data of one language; each file is read at its first use. A language without a folder has all defaults."""
 
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder
@@ -289,7 +288,7 @@ class Language:
 
     @cached_property
     def guards(self) -> GuardRules:
-        """Words that distinguish terms; their values are among those of English, for comparison across languages."""
+        """Words that distinguish terms; their values must also occur in English, so that languages can be compared."""
         rules = self.read("guards", GuardRules)
         if self.tag != REFERENCE:
             known = language_data(REFERENCE).guards.kinds
@@ -299,7 +298,7 @@ class Language:
 
     @cached_property
     def acts(self) -> ActRules:
-        """Examinations, operations and functions, among those of English."""
+        """Examinations, operations and functions; each must also occur in English."""
         rules = self.read("acts", ActRules)
         if self.tag != REFERENCE:
             self._check("acts", "acts", rules.acts, language_data(REFERENCE).acts.acts)
@@ -324,7 +323,7 @@ def shipped_languages() -> tuple[Language, ...]:
 
 
 def language_data(language: str) -> Language:
-    """Return the data of a language (BCP 47; its region is ignored); all defaults where it has no folder."""
+    """Return the data of a language (BCP 47, region ignored); a language without a folder has all defaults."""
     return _all_languages().get(base(language), _UNKNOWN)
 
 
@@ -340,14 +339,14 @@ def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """Return the languages whose guards apply to a term: its own if it has a folder, else all with guards."""
+    """Return the languages whose guards apply to a term: its own if that has a folder, else all with guards."""
     every = _all_languages()
     own = every.get(base(language))
     return (own,) if own else tuple(data for data in every.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the case-folded words that alone are no mention: those of the language's folder, else of spaCy."""
+    """Return the case-folded words that alone are not a mention, from the language's folder or else from spaCy."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")
@@ -358,7 +357,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def add_folder(path: str | PathLike[str]) -> None:
-    """Add a folder of language folders, for this process and those that it starts.
+    """Add a folder of language folders, for this process and the processes that it starts.
 
     Raises:
         ConfigError: there is no such folder, or a folder in it is not that of a new language.

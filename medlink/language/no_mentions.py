@@ -1,4 +1,4 @@
-"""Phrases in which, or beside which, nothing is a mention: *Stroke-Unit*, *screening for X*, *X prophylaxis*."""
+"""Phrases that exclude mentions inside or next to them: *Stroke-Unit*, *screening for X*, *X prophylaxis*."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MENTION = "<>"
 class NoMentions:
     """The phrases of one language (``no_mentions.tsv``).
 
-    In a phrase with ``<>`` that sign stands for a mention: ``screening for <>``, ``<> prophylaxis``. With letters right
-    after it, it stands for a word with this ending: ``<>sprechstunde``. A phrase without the sign excludes all mentions
-    inside.
+    In a phrase, ``<>`` stands for the mention to exclude: ``screening for <>``, ``<> prophylaxis``. If letters follow
+    directly, the phrase excludes every word with this ending: ``<>sprechstunde``. A phrase without ``<>`` excludes all
+    mentions inside it.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class NoMentions:
                 self._behind.add(behind.strip(), self._count)
 
     def inside(self, text: Text) -> Callable[[int, int], bool]:
-        """Return a predicate of start and end, in characters, that tells whether no span there is a mention."""
+        """Return a function of start and end, in characters, that tells whether a mention there is excluded."""
         spans = sorted({text.span(start, end) for start, end, _ in self._whole.found(text)})
         starts = [start for start, _ in spans]
         ends = list(accumulate((end for _, end in spans), max))
@@ -70,7 +70,7 @@ class NoMentions:
         return is_excluded
 
     def _compounds(self, text: Text) -> dict[int, int]:
-        """Words with one of the endings, with what hyphens join to them: end and start, in characters."""
+        """Words with one of the endings, together with hyphenated parts: end and start, in characters."""
         found, start = dict[int, int](), 0
         for at, word in enumerate(text.words):
             start = start if at and text.words[at - 1].end == word.start else word.start
@@ -81,7 +81,7 @@ class NoMentions:
 
 @per_language
 def no_mentions(data: Language) -> NoMentions:
-    """Return the phrases of a language; none without a table. InputError where a row cannot be read."""
+    """Return the phrases of a language, none without a table; InputError if a row cannot be read."""
     found = NoMentions()
     for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
         phrases = alternatives(row["phrase"])

@@ -1,4 +1,4 @@
-"""Relatives of the patient, and the ages at which they fell ill (``relatives.tsv``).
+"""Phrases for relatives of the patient, and for the ages at which they fell ill (``relatives.tsv``).
 
 The codes of relatives are those of FHIR's FamilyMemberHistory (HL7 v3 RoleCode, value set FamilyMember).
 """
@@ -11,7 +11,7 @@ from medlink.language.cues import Phrases
 from medlink.language.languages import Language, alternatives, per_language, rows
 
 AGE = "age"
-"""In place of a code, for phrases with an age."""
+"""Stands in place of a code for phrases with an age."""
 FamilyMember = Literal[
     "FAMMEMB", "PRN", "MTH", "FTH", "CHILD", "SONC", "DAUC", "SIB", "BRO", "SIS", "HBRO", "HSIS", "TWIN", "TWINBRO",
     "TWINSIS", "GRPRN", "GRMTH", "GRFTH", "MGRMTH", "MGRFTH", "PGRMTH", "PGRFTH", "GGRPRN", "GGRMTH", "GGRFTH",
@@ -26,7 +26,7 @@ _CODES = frozenset(get_args(FamilyMember))
 def relatives(data: Language) -> Phrases[str]:
     """Return the phrases of a language for relatives and ages, with their codes; none without a table.
 
-    InputError where a row cannot be read.
+    InputError if a row cannot be read.
     """
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):

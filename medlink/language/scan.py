@@ -1,4 +1,4 @@
-"""Scan texts: tokens, analysed words, clauses and phrases; each distinct word is analysed once.
+"""Scan texts into tokens, analysed words, clauses and phrases; each distinct word is analysed once.
 
 All running text is tokenised here. A token is a word or a mark. Words are split as
 :func:`medlink.language.text.normalise` splits names: hyphens, slashes and punctuation separate them, but an apostrophe
@@ -40,16 +40,16 @@ _SHORT_GAP = 12  # characters of the longest gap that is cached
 _SHORT_WORD = 3  # letters of the longest word that is never an abbreviation
 
 FINDING_KINDS = frozenset(("finding", "change"))
-"""Kinds of the words of findings."""
+"""Kinds of words that a finding may consist of."""
 Place = tuple[int, int]
-"""A span by its first word and the word behind its last."""
+"""A span of words: the first word, and the word after the last."""
 
 
 class WordEntry:
-    """A distinct word of a table: its number, spelling, exact form and analysis.
+    """A distinct word: its number in a :class:`WordTable`, its spelling, its exact form and its analysis.
 
-    ``kinds`` are those of all its meanings and parts; ``opens`` are the languages with phrases that begin with it;
-    ``memo`` caches results of other modules, under their own keys.
+    ``kinds`` are the kinds of all its meanings and parts. ``opens`` are the languages that have phrases beginning with
+    the word. ``memo`` caches results of other modules, under their own keys.
     """
 
     __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
@@ -63,10 +63,10 @@ class WordEntry:
 
 
 class WordTable:
-    """The distinct words of a scanner, by number, and columns of values for each.
+    """The distinct words that a scanner has seen, by number, with columns of values for each word.
 
-    A column is computed for the words that are new since its last use. ``pairs`` caches whether phrases begin with two
-    words; ``memo`` caches results of other modules, under their own keys.
+    When a column is used, its values are computed for the words that are new since its last use. ``pairs`` caches
+    whether a phrase begins with two words. ``memo`` caches results of other modules, under their own keys.
     """
 
     def __init__(self, inflector: Inflector) -> None:
@@ -96,10 +96,10 @@ class WordTable:
 
 
 class ScannedWord(NamedTuple):
-    """A word of a text: its characters, its clause, its entry, and columns of the entry.
+    """A word of a text: its character offsets, the number of its clause, its entry, and values of the entry.
 
-    A ``function`` word is an article, preposition or the like. ``meanings`` are those of the word as a whole. ``finds``
-    marks a word that may name a finding, or turn another thing into a finding.
+    A ``function`` word is an article, preposition or the like. ``meanings`` are the meanings of the word as a whole.
+    ``finds`` is true for a word that may name a finding, or turn another word into one.
     """
 
     start: int
@@ -113,7 +113,7 @@ class ScannedWord(NamedTuple):
 
 
 _Columns = tuple[WordEntry, bool, frozenset[str], tuple[int, ...], bool]
-"""The columns of a :class:`ScannedWord` behind its clause."""
+"""The fields of a :class:`ScannedWord` after its clause."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,13 @@ class ScannedText:
         return np.fromiter([word[3].number for word in self.words], np.int64, len(self.words))
 
     def where(self, column: NDArray[Any]) -> list[int]:
-        """Return the words for which a column of the table is true."""
+        """Return the positions of the words for which a column of the table is true."""
         positions: list[int] = np.flatnonzero(column[self.numbers]).tolist()
         return positions
 
     @cached_property
     def indexed(self) -> Text:
-        """The tokens, indexed by their lower case."""
+        """The tokens, indexed by their lower-case spelling."""
         return Text(self.tokens)
 
     @cached_property
@@ -156,16 +156,16 @@ class ScannedText:
         return [word.end for word in self.words]
 
     def place(self, start: int, end: int) -> Place:
-        """Return the span of words that a span of characters touches."""
+        """Return the span of words that a span of characters overlaps."""
         first = bisect_right(self.ends, start)
         return first, max(bisect_left(self.starts, end), first)
 
     def span(self, place: Place) -> tuple[int, int]:
-        """Return the span of characters of some words."""
+        """Return the character offsets of a span of words."""
         return self.words[place[0]].start, self.words[place[1] - 1].end
 
     def written(self, place: Place) -> str:
-        """Return the text of some words."""
+        """Return the text of a span of words."""
         return self.text[self.words[place[0]].start : self.words[place[1] - 1].end]
 
     def meanings(self, place: Place) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ class _Analysed(NamedTuple):
 class Scanner:
     """Scan the texts of one language (BCP 47); analyses of distinct words are cached.
 
-    ``is_name`` tells whether a word with a plus (*Rhesus+*) is a name.
+    ``is_name`` returns whether a word with a plus (*Rhesus+*) is a name.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class Scanner:
         return self.scan_all([text])[0]
 
     def scan_all(self, texts: Sequence[str]) -> list[ScannedText]:
-        """Scan n texts, whose words are numbered in one table."""
+        """Scan n texts with one common table of words."""
         if len(self._table.entries) > _CACHED_WORDS or len(self._table.pairs) > _CACHED_PAIRS:
             self._known, self._table = {}, WordTable(self._table.inflector)
         return [self._scan(text) for text in texts]
@@ -227,7 +227,7 @@ class Scanner:
         return ScannedText(written, tokens, words, self._phrases(words, tags), self._table)
 
     def _replace_hidden(self, hidden: re.Match[str], tags: tuple[str, ...]) -> str:
-        """Blanks for invisible characters between two words of the lexicon that together are no word."""
+        """Replace invisible characters between two words of the lexicon by blanks, unless both together are a word."""
         text, (start, end) = hidden.string, hidden.span()
         before, behind = _BEFORE.search(text, max(start - _LONGEST, 0), start), _LETTERS.match(text, end)
         if before is None or behind is None:

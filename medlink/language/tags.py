@@ -32,7 +32,7 @@ def language_tag(code: str) -> str | None:
 
 
 def named_tag(code: str) -> str:
-    """Convert a language code that the user gave.
+    """Convert a language code that a user typed to a BCP 47 tag.
 
     Raises:
         ConfigError: the language is unknown; for the name of a language the remedy has its tag.
@@ -68,7 +68,7 @@ def base(language: str) -> str:
 
 
 def wanted(language: str, languages: Collection[str] | None) -> bool:
-    """Return whether a name of ``language`` passes a filter; all filters by language use this rule.
+    """Return whether a name in ``language`` passes a filter; all filters by language use this rule.
 
     A language includes its regions, and a region its language: ``de`` passes ``de-at``, and ``de-at`` passes ``de``,
     but not ``de-ch``. A name without a language passes every filter. Without a filter, or with an empty one, everything

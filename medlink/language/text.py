@@ -1,9 +1,9 @@
-"""The exact and the inflected form, for comparing names and mentions.
+"""Compute the exact and the inflected form of names and mentions, for comparison.
 
-:func:`normalise` gives the *exact* form: typography (case, accents, ß, hyphens, apostrophes, Greek letters,
-possessives) does not count. :meth:`Inflector.form` gives the *inflected* form: number and case of words, and roman
-numerals against digits, do not count either. Both keep numbers apart: ``type 1`` never equals ``type 2``. Only the
-inflected form depends on the language, by its ``forms.json`` and ``articles.json``. Nothing but an :class:`Inflector`
+:func:`normalise` gives the *exact* form, which ignores typography (case, accents, ß, hyphens, apostrophes, Greek
+letters, possessives). :meth:`Inflector.form` gives the *inflected* form, which also ignores number and case of words,
+and the difference between roman numerals and digits. Both forms keep numbers: ``type 1`` never equals ``type 2``. Only
+the inflected form depends on the language, by its ``forms.json`` and ``articles.json``. Only an :class:`Inflector`
 caches text.
 """
 
@@ -100,7 +100,7 @@ def normalise(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Case-fold a transliterated text, and replace its marks by blanks unless they have a meaning."""
+    """Case-fold a transliterated text, and replace punctuation marks by blanks unless they have a meaning."""
     text = text.casefold()
     if "'" in text:
         text = _POSSESSIVE.sub("", text).replace("'", "")
@@ -116,7 +116,7 @@ def is_short(text: str) -> bool:
 
 
 def spelling(text: str) -> str:
-    """Return the spelling of a name in lower case, with its accents: ä is not a."""
+    """Return the spelling of a name in lower case; accents stay, so ä differs from a."""
     return unicodedata.normalize("NFC", text).lower().strip()
 
 
@@ -142,7 +142,7 @@ def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, st
 
 @cache
 def _latin() -> dict[int, str]:
-    """Exact forms of the Latin letters beyond ASCII, except those for a letter and a mark (Ŀ, ŉ)."""
+    """Exact forms of the Latin letters beyond ASCII, except those that combine a letter and a mark (Ŀ, ŉ)."""
     letters = (chr(code) for code in range(0xAA, _LATIN_END))
     whole = (c for c in letters if all(d.isalpha() and ord(d) < _LATIN_END for d in unicodedata.normalize("NFKC", c)))
     return {ord(letter): normalise(letter) for letter in whole}
@@ -204,10 +204,10 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 
 
 class Inflector:
-    """Inflected forms of texts of one language (BCP 47); a language without a folder has the common rules.
+    """Compute inflected forms in one language (BCP 47); a language without a folder has the common rules.
 
-    An inflector caches words only as long as it lives, as they may be of patients. ``formed`` gives the parts of a
-    word: exact form, inflected form, and inflected form after a numeral cue where that differs.
+    An inflector caches words only during its lifetime, because they may come from notes. ``formed`` gives for each part
+    of a word the exact form, the inflected form, and the inflected form after a numeral cue if that differs.
     """
 
     def __init__(self, language: str) -> None:
@@ -272,8 +272,9 @@ def variants(text: str, language: str | None = None) -> list[str]:
 def is_inflection(first: str, second: str, language: str) -> bool:
     """Return whether two strings with the same inflected form differ by inflection only.
 
-    A stemmer also joins a noun with derived adjectives and verbs (*pain* and *painful*). Here each pair of words must
-    differ by no more than ``inflections`` of the language (without accents), or be the same number.
+    A stemmer also gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). So this function
+    demands more: each pair of words must differ only by an ending in ``inflections`` of the language (without accents),
+    or be the same number.
     """
     data = language_data(language)
     endings, spelling = data.forms.inflections, _spelling(data)
@@ -292,7 +293,7 @@ def is_inflection(first: str, second: str, language: str) -> bool:
 
 
 def same_letters(first: str, second: str, language: str) -> bool:
-    """Tell whether two strings agree in the ``letters`` of a language, which the exact form would fold."""
+    """Return whether two strings agree in the ``letters`` of a language, which the exact form folds."""
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (first, second)]
     return all(folded[0].count(letter) == folded[1].count(letter) for letter in language_data(language).forms.letters)
 
@@ -303,7 +304,7 @@ def has_number(norm: str) -> bool:
 
 
 def numerals(text: str, language: str = "") -> frozenset[str]:
-    """Return the numbers in a text, roman ones as digits; a mention and its name must agree in them."""
+    """Return the numbers in a text, roman numerals as digits; a mention and its name must have the same numbers."""
     data = language_data(language or "en")
     numbers, previous = set[str](), ""
     for part in _all_parts(text, data):

@@ -1,6 +1,7 @@
-"""The tables of measured values: measures, their units, and the limits beyond which a value is a finding.
+"""Tables for measured values: measures, their units, and the limits beyond which a value is a finding.
 
-All languages share ``measures.tsv``, ``units.tsv`` and ``limits.tsv``; ``values.tsv`` has the words of a language.
+All languages share ``measures.tsv``, ``units.tsv`` and ``limits.tsv``. Each language has its own words in
+``values.tsv``.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ TOKEN = re.compile(r"[^\W_]+|\+")
 
 
 class Conversion(NamedTuple):
-    """Conversion of a unit to that of the limits: ``number * factor + offset``."""
+    """Conversion of a unit to the unit of the limits: ``number * factor + offset``."""
 
     factor: float = 1.0
     offset: float = 0.0
 
 
 class Limit(NamedTuple):
-    """A number beyond which a value is a finding, for whom, and its source; ``None`` leaves it to the laboratory."""
+    """A number beyond which a value is a finding, for whom, and its source; ``None`` if only the laboratory decides."""
 
     side: Side
     number: float | None
@@ -51,7 +52,7 @@ class Limit(NamedTuple):
         return self.side in ("below", "to")
 
     def holds(self, number: float) -> bool:
-        """Return whether a value, in the unit of the limits, is beyond the limit."""
+        """Return whether a value, in the unit of the limits, lies beyond the limit."""
         if self.number is None:
             return False
         if number == self.number:
@@ -88,9 +89,9 @@ class Measure(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A measure by one of its names; a ``symbol`` without a unit or flag after it may mean something else.
+    """A name of a measure; a ``symbol`` without a unit or flag after it may mean something else.
 
-    ``written`` is the spelling of a name that is another word in other capitals.
+    ``written`` is the required spelling, if the name would be another word in other capitals (*FE*, *Fe*).
     """
 
     measure: Measure
@@ -126,11 +127,11 @@ class ValueWords:
         self.either = _whole(phrases("target", "change"))
         """Words before a number that was not measured: a target or a change."""
         self.target = _whole(phrases("target"))
-        """Words behind a target value."""
+        """Words after a target value."""
         self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
-        """Words for the examined material; blood is a group, other fluids are not."""
+        """Words for the examined material; only blood has a group of the pattern."""
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
-        """Words behind a dose, a time or a length."""
+        """Words after a dose, a time or a length."""
         years = rf"(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})"
         young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
         groups = (f"(?P<{kind}>{phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
@@ -138,7 +139,7 @@ class ValueWords:
         """Words about the patient: groups ``years`` (a number), ``young``, ``child``, ``pregnant`` and a sex."""
         flags = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in ("low", "high", "normal"))
         self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{flags})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
-        """Flag of the laboratory behind a value: groups ``low``, ``high`` and ``normal``."""
+        """Flag of the laboratory after a value: groups ``low``, ``high`` and ``normal``."""
         to, printed = r"(?:-|–|bis|to|a)", rf"(?:{phrases('reference')})"
         bounds = rf"(?P<first>{number})[ \t]*{to}[ \t]*(?P<last>{number})|(?P<sign>[<>≤≥])[ \t]*(?P<bound>{number})"
         opened = rf"(?:[(\[][ \t]*(?:{printed}[.:]?[ \t]*)?|{printed}[.:]?[ \t]*)"
@@ -164,7 +165,7 @@ def _whole(pattern: str) -> re.Pattern[str]:
 
 
 def key(text: str) -> tuple[str, ...]:
-    """Return the words of a name, for comparison.
+    """Return the words of a name in a form for comparison.
 
     >>> key("Temp."), key("γ-GT"), key("K+")
     (('temp',), ('γ', 'gt'), ('k', '+'))
@@ -180,7 +181,7 @@ def any_phrase(words: Iterable[str]) -> str:
 
 @per_language
 def value_words(data: Language) -> ValueWords | None:
-    """Return the words of a language, ``None`` without ``values.tsv``; InputError where a row cannot be read."""
+    """Return the words of a language, ``None`` without ``values.tsv``; InputError if a row cannot be read."""
     path = data.table("values")
     return None if path is None else ValueWords(path)
 

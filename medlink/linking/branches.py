@@ -1,4 +1,4 @@
-"""The concepts that options select: below some concepts, not below others, or by a constraint."""
+"""Select concepts by options: descendants of some concepts, not of others, or by an expression constraint."""
 
 from __future__ import annotations
 

@@ -16,15 +16,16 @@ MAX_MARGIN = 5.0
 
 
 class Calibration(Protocol):
-    """Maps rank scores to the proportion of such links that are right."""
+    """Maps rank scores to link scores: the share of comparable links that are right."""
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
-        """Compute scores ``(p,)`` in [0, 1]; for one mention and value of ``named`` a higher rank never scores lower.
+        """Compute scores ``(p,)`` in [0, 1]; among names of a mention with equal ``named``, they never fall with the
+        rank.
 
         Args:
             rank: rank scores ``(p,)``.
-            margin: how far each ranks above the best other name of another concept ``(p,)``, negative if below.
-            named: whether the mention is the name, exactly or in another inflection ``(p,)``.
+            margin: rank score minus the best rank score of a name of another concept ``(p,)``.
+            named: whether the mention equals the name, exactly or in another inflection ``(p,)``.
             languages: language of each mention, ``None`` if unknown.
         """
 
@@ -43,11 +44,11 @@ class Curves:
     """Two logistic curves, fitted by :mod:`medlink.linking.fit`.
 
     Args:
-        alike: curve for mentions that merely resemble the name.
-        named: curve for mentions that are the name, which are right far more often at the same rank.
-        named_least: lowest rank score of such names in training; lower ranks are raised to it.
-        rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names, which
-            would look unrivalled in a small terminology.
+        alike: curve for mentions that only resemble the name.
+        named: curve for mentions that equal the name; at the same rank score, they are right far more often.
+        named_least: lowest rank score of such names in training; lower rank scores count as this one.
+        rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names,
+            because in a small terminology they may have no close competitor.
         languages: offsets added to ``alike`` for mentions of a language.
     """
 

@@ -1,4 +1,4 @@
-"""First stage: find the names that each mention may stand for, and record how each was found."""
+"""First stage: find the names that each mention may mean, and record the route that found each name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from medlink.models import Encoder
 Contexts = Sequence[str] | None
 """Texts around n mentions; ``None`` without contexts."""
 ROUTES = ("exact", "inflected", "words", "dense", "learned")
-"""Routes to a name. A name on several routes has the first of them."""
+"""Routes by which a name is found; a name found by several routes has the first of these."""
 EXACT, INFLECTED, WORDS, DENSE, LEARNED = range(len(ROUTES))
 MIN_K = 24
-"""Least number of names that word overlap and dense search each return."""
+"""Minimum number of names that word overlap and dense search each return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Mention:
         expanded: long form of an abbreviation, linked in place of ``text``.
         match: names that equal ``text``, if already looked up.
         confidence: probability that the best concept is right, given the text around the mention; it becomes the score
-            of that concept.
-        learned_id: id of the concept learned for it. This concept is the first candidate, unless the options exclude
-            it.
+            of the concept.
+        learned_id: id of the concept that was learned for the mention. It becomes the first candidate, unless the
+            options exclude it.
     """
 
     text: str
@@ -155,7 +155,7 @@ def _pairs(mention: Ints, name: Keys, route: int) -> CandidatePairs:
 
 
 def find_candidates(batch: QueryBatch) -> CandidatePairs:
-    """Find the pairs of all routes, sorted by mention and name, each pair once with its first route."""
+    """Find the pairs of all routes, sorted by mention and name; each pair occurs once, with its first route."""
     with ThreadPoolExecutor(1) as pool:
         _ = batch.vectors
         # Faiss releases the GIL: search by embedding runs while words are compared

@@ -1,4 +1,4 @@
-"""Decide which of the competing concepts of a mention are the same concept in several sources."""
+"""Decide which of the competing concepts of a mention are one concept that several sources have."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CACHE_SIZE = 65_536  # sets of concepts
 _MIN_TYPED = 100  # typed concepts from which on sources without a common type use different words
 
 ConceptSet = tuple[float, ...]
-"""Keys of the concepts that compete for a mention, ascending."""
+"""Keys of the concepts that compete for a mention, in ascending order."""
 
 
 class ConceptGroup(NamedTuple):
-    """Keys of equivalent concepts, the representative first; only names make those in ``presumed`` equivalent."""
+    """Keys of equivalent concepts, the representative first; ``presumed`` ones are equivalent only by their names."""
 
     concepts: tuple[float, ...]
     presumed: frozenset[float] = frozenset()
@@ -39,8 +39,8 @@ class ConceptEquivalence:
       they name types differently, and their types are ignored.
 
     A concept of a compilation such as the UMLS has the sources of its names. Two concepts of one source are never
-    equivalent, and a concept that matches two of another source is equivalent to neither. The representative is chosen
-    by ``prefer``, then by the order in which sources were loaded, the prior, and the id.
+    equivalent. A concept that matches two concepts of another source is equivalent to neither. The representative is
+    chosen by ``prefer``, then by the order in which sources were loaded, the prior, and the id.
 
     Args:
         prefer: sources of concepts or names, semantic types or kinds.

@@ -29,9 +29,9 @@ class ConceptShare(NamedTuple):
 
     Attributes:
         representative: key of the concept to show.
-        share: 1 for a concept that does not have the best name, or has it alone.
-        members: keys of the group, ``representative`` included.
-        presumed: members that only their names make equivalent.
+        share: its share; 1 if it does not have the best name, or no other concept has that name.
+        members: keys of all concepts of the group, including ``representative``.
+        presumed: members that are equivalent only by their names, without a mapping.
         has_best_name: whether it has the best name of the mention.
     """
 
@@ -47,10 +47,10 @@ Shares = tuple[ConceptShare, ...]
 
 
 class DecisionPolicy(Protocol):
-    """Decides on mentions whose candidates are ranked and scored."""
+    """Decides between linked, ambiguous and NIL for mentions with ranked and scored candidates."""
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """Return for each of n mentions the shares of its concepts in the score of the best name.
+        """Return, for each of n mentions, the share of each concept in the score of the best name.
 
         Args:
             mentions: linked by their ``text``.

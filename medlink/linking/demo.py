@@ -1,4 +1,4 @@
-"""The demo bundle: a small terminology of medlink's own, built into a folder or once into the cache."""
+"""The demo bundle: a small terminology that ships with medlink, built into a folder or once into the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from medlink.linking.ranking import default_ranker
 from medlink.models import load_encoder
 
 BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
-"""Environment variable with the bundle of spaCy components that name none."""
+"""Environment variable that names the bundle for spaCy components without a ``bundle``."""
 
 
 def demo_folder() -> Path:
@@ -43,7 +43,7 @@ def build_demo_bundle(folder: str | Path) -> Bundle:
 def demo_bundle() -> Path:
     """Return the demo bundle in the cache folder of the user, built on first use (a few seconds).
 
-    The folder name has a hash of all inputs of the bundle: another version of medlink builds its own.
+    The folder name contains a hash of all inputs of the bundle, so another version of medlink builds its own bundle.
     """
     inputs = f"{__version__} {FORMAT} {INDEX_FORMAT} {load_encoder().fingerprint} {default_ranker()!r}"
     digest = hashlib.sha256(inputs.encode() + (demo_folder() / "terminology.tsv").read_bytes())

@@ -54,7 +54,7 @@ class CandidateFeatures:
 
     @cached_property
     def is_equal(self) -> Bools:
-        """Whether the mention is the name, exactly or in another inflection ``(p,)``."""
+        """Whether the mention equals the name, exactly or in another inflection ``(p,)``."""
         return np.asarray(self.route <= INFLECTED)
 
     @cached_property
@@ -74,7 +74,7 @@ class CandidateFeatures:
         return [norms[at] for at in inverse.tolist()]
 
     def queries_of(self, pairs: Ints) -> list[str]:
-        """Return exact forms of the mentions of some pairs; an inflected mention counts as written like the name."""
+        """Return the exact forms of the mentions of some pairs; an inflected mention has that of the name."""
         norms = self.batch.norms
         queries = [norms[at] for at in self.mention[pairs].tolist()]
         inflected = np.flatnonzero(self.route[pairs] == INFLECTED)
@@ -99,7 +99,7 @@ class CandidateFeatures:
 
     @cached_property
     def entry(self) -> tuple[Ints, Ints]:
-        """The number of the pair and the number of the entry, for each entry of each pair ``(e,)``."""
+        """For each entry of each pair, the number of the pair and the number of the entry ``(e,)``."""
         starts = np.searchsorted(self.entries.position, np.arange(len(self.distinct_names) + 1))
         return RaggedArray(starts).take(self.name_index)
 

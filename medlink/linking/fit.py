@@ -1,4 +1,4 @@
-"""Fit ranking weights, the calibration, and the weight of a re-ranker on training mentions."""
+"""Fit the ranking weights, the calibration, and the weight of a re-ranker to training mentions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from medlink.linking.rankers.common import CandidateText, candidate_texts
 from medlink.linking.rankers.cross_encoder import mention_text
 from medlink.linking.ranking import default_ranker
 
-_NIL_SHARE = 1 / 3  # mentions of missing concepts per mention of a known concept: a cautious guess
-_REFERENCE_LANGUAGE = "en"  # has no offset of its own
+_NIL_SHARE = 1 / 3  # mentions of concepts not in the dictionary, per mention of a concept in it: a cautious guess
+_REFERENCE_LANGUAGE = "en"  # the language without an offset
 _BATCH = 1024
-_MIN_NAMED = 20  # mentions equal to a name that the curve of names needs
-_MIN_WEIGHT = 0.05  # weight of the rank score below which a re-ranker ignores it
-_LOW_QUANTILE = 0.05  # of the ranks in training, below which curves are not extrapolated
+_MIN_NAMED = 20  # fewest mentions equal to a name to fit the curve of names
+_MIN_WEIGHT = 0.05  # below this weight, a re-ranker ignores the rank score
+_LOW_QUANTILE = 0.05  # quantile of the rank scores in training, below which curves are not extrapolated
 
 
 CurveData = tuple[Floats, Bools, Floats]
@@ -49,7 +49,7 @@ class Table:
 
     Attributes:
         example: number of the example.
-        concept: key of a concept of the name, the right one if the name has it.
+        concept: key of a concept of the name: the right concept if it has the name.
         gold: whether the name has a right concept.
         weight: weight of the example.
         language: language of the example.
@@ -66,7 +66,7 @@ class Table:
 def ranking_weights(
     table: Table, decay: float = 1e-3, least: float | None = None, center: Floats | None = None
 ) -> Floats:
-    """Fit the weights ``(f,)`` of the features of a table, bounded below by ``least``; they decay to ``center``.
+    """Fit the weights ``(f,)`` of the features of a table, at least ``least`` and with a penalty towards ``center``.
 
     For each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the marginal
     likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus
@@ -103,8 +103,8 @@ def fit_curves(table: Table, rank: Floats, exact: Bools, named: Bools) -> Curves
     """Fit the calibration on rank scores ``(p,)`` of the names of a table.
 
     Logistic regression of "the best name is right" on its rank score and its margin (Platt 1999), see :func:`_curve`.
-    One curve fits best names that equal the mention (``named``; ``exact`` without inflection). The other fits the rest,
-    with an offset for each language but English.
+    One curve is for mentions whose best name equals the mention (``named``; ``exact`` without inflection). The other is
+    for all other mentions, with an offset for each language except English.
     """
     starts = np.flatnonzero(np.diff(table.example, prepend=-1))
     used = np.logical_or.reduceat(table.gold, starts)[table.example - table.example[0]]
@@ -148,11 +148,11 @@ def _low_quantile(rank: Floats) -> float:
 
 
 def _curve(has: CurveData, lacks: CurveData) -> list[float]:
-    """Weights of rank, margin, languages, and the offset; those of rank and margin are not negative.
+    """Weights of rank, margin and languages, and the offset; the weights of rank and margin are not negative.
 
-    First fits all on examples ``has`` of concepts in the dictionary and, with a third of the weight, ``lacks`` of
-    missing ones. Then fits languages and offset again on ``has`` alone: scores thus are the proportion of right links.
-    Without data the curve is nearly flat.
+    The first fit has the examples ``has``, whose concepts are in the dictionary, and with a third of the weight the
+    examples ``lacks``, whose concepts are not. The second fit changes only languages and offset, on ``has`` alone, so
+    that a score is the share of right links. Without data the curve is nearly flat.
     """
     (x, right, weight), (x_, right_, weight_) = has, lacks
     both = np.concatenate([x, x_]), np.concatenate([right, right_]), np.concatenate([weight, weight_ * _NIL_SHARE])
@@ -205,11 +205,11 @@ class Group:
 def collect_groups(
     linker: Linker, examples: Sequence[Example], candidates: int, *, context: bool = False, definitions: bool = False
 ) -> list[Group]:
-    """Collect the groups of the examples that have a candidate and a right concept in the bundle.
+    """Collect a group for each example that has a candidate and whose right concept is in the bundle.
 
     Args:
-        candidates: greatest number of candidates of each example.
-        context, definitions: whether the re-ranker reads the text around a mention, and definitions.
+        candidates: maximum number of candidates of each example.
+        context, definitions: whether the re-ranker reads the text around a mention, and the definitions of concepts.
     """
     groups: list[Group] = []
     known = [example for example in examples if any(concept_id in linker.kb for concept_id in example.concept_ids)]
@@ -248,10 +248,10 @@ class RerankerFit(NamedTuple):
 
 
 def weigh(groups: Sequence[Group], read: Sequence[Floats]) -> RerankerFit:
-    """Fit both weights, at least 0, and then the calibration, on groups that the model was not trained on.
+    """Fit both weights, with 0 as lower bound, and then the calibration, on groups that the model was not trained on.
 
-    ``read`` are the scores of the cross-encoder for the candidates of each group. With fewer than 20 mentions equal to
-    a name, the curve of names is the shipped curve.
+    ``read`` has the scores of the cross-encoder for the candidates of each group. If fewer than 20 mentions equal a
+    name, the shipped curve of names is used.
 
     Raises:
         ConfigError: no group has a right candidate.

@@ -1,4 +1,4 @@
-"""``Linker``: mentions to ranked concepts, stage by stage.
+"""``Linker``: turn mentions into ranked concepts, stage by stage.
 
 Candidates (:mod:`~medlink.linking.candidates`), features (:mod:`~medlink.linking.features`), ranking
 (:mod:`~medlink.linking.ranking`), an optional re-ranker (:mod:`~medlink.linking.rankers`), calibration
@@ -71,7 +71,7 @@ class _Key(NamedTuple):
 
 
 class _Query(NamedTuple):
-    """All that the candidates of a mention depend on: equal queries share candidates."""
+    """Everything that determines the candidates of a mention; equal queries share candidates."""
 
     ranking: int
     language: str | None
@@ -86,7 +86,7 @@ class _ConceptLabel(NamedTuple):
 
 
 class Linker:
-    """Link mentions with a bundle: same bundle, same mentions, same result.
+    """Link mentions with a bundle; the same bundle and mentions give the same result.
 
     Args:
         bundle: an opened bundle, or its folder.
@@ -97,7 +97,7 @@ class Linker:
         decision: shares scores and decides between linked, ambiguous and NIL; default:
             :class:`~medlink.linking.decision.SharedNamePolicy`.
         among: ids of the concepts that may be candidates; default: all.
-        pool: least number of names that word overlap and dense search each return.
+        pool: minimum number of names that word overlap and dense search each return.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
@@ -198,7 +198,7 @@ class Linker:
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:
         """Return the first concept of each mention or ``None``, before concepts with the same name share the score.
 
-        This is cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
+        This is cheaper than :meth:`link`, and meant for the many spans of a note that may not be mentions.
         """
         queries = [self._normalise(mention) for mention in mentions]
         rankings = self._with_learned(queries, self._rank(queries, None, self.options.k))

@@ -25,7 +25,7 @@ def parse_language(language: str | None) -> str | None:
 
 
 def check_path(option: str, path: str | None) -> str | None:
-    """Return the path of an option; ValueError if it is empty, as with an unset variable of the shell."""
+    """Return the path of an option; ValueError if it is empty, for example because a shell variable is unset."""
     if path == "":
         raise ValueError(f"{option} is empty")
     return path

@@ -1,4 +1,4 @@
-"""Re-order the first candidates by a model of text pairs, which is too slow for all candidates."""
+"""Re-order the first candidates by a model that scores pairs of texts and is too slow for all candidates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PairScorer = Callable[[Sequence[str], Sequence[str]], ArrayLike]
 
 
 class PairRanker:
-    """Order the first k names of another ranker by the scores of their pairs.
+    """Order the first k names of another ranker by their scores as pairs with the mention.
 
-    The k names exchange their rank scores, which keeps the calibration valid; a name equal to the mention keeps its
-    own. Names with equal scores stay in order. Texts are exact forms, without capitals and accents.
+    The k names exchange their rank scores, which keeps the calibration valid. A name equal to the mention keeps its
+    rank score. Names with equal scores stay in order. Texts are exact forms, without capitals and accents.
 
     Args:
         score: scores pairs of mention and name.

@@ -1,4 +1,4 @@
-"""Profiles of the concepts that compete for a mention, and their prior.
+"""Profiles of the concepts that compete for a mention, and their prior probability.
 
 Without context the prior decides which concept a shared name means. It is a conditional logit model (McFadden 1974,
 section 2): the share of each concept is ``softmax(weights @ features)`` over the concepts that have the name.
@@ -49,7 +49,7 @@ def kinds() -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
-    """Return the kinds of some semantic types; a type without a kind is a kind of its own.
+    """Return the kinds of some semantic types; a type without a kind counts as its own kind.
 
     >>> sorted(kinds_of(("Finding", "Disease or Syndrome"))), sorted(kinds_of(("Laboratory Procedure", "Zebra")))
     (['finding'], ['Zebra', 'measurement'])
@@ -59,7 +59,7 @@ def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def is_same_system(first: str, second: str) -> bool:
-    """Return whether two names mean one coding system; the longer may add an edition or a version.
+    """Return whether two names mean the same coding system; the longer name may add an edition or a version.
 
     >>> is_same_system("SNOMEDCT", "SNOMED_CT"), is_same_system("UMLS", "UMLS_CUI"), is_same_system("Orphanet", "ORDO")
     (True, True, True)
@@ -72,13 +72,13 @@ def is_same_system(first: str, second: str) -> bool:
 
 
 class ConceptProfile:
-    """A concept of the knowledge base, with what its prior depends on.
+    """A concept of the knowledge base, with the data for its prior.
 
     Attributes:
         key: its number in the index.
         codes: pairs of system and code that mean the same, see :class:`~medlink.kb.views.Profile`.
-        sources: its own source or, for a concept of a compilation such as the UMLS, the sources of its names.
-        languages: number of languages of its names.
+        sources: its source; for a concept of a compilation such as the UMLS, the sources of its names.
+        languages: number of languages in which it has names.
         features: prior features that do not depend on the name.
         log_odds: the weighted sum of ``features``.
     """
@@ -134,13 +134,13 @@ class ConceptProfile:
 
 
 class PriorFeatures(NamedTuple):
-    """Features of a concept that has the best name of a mention; each is higher for the likelier concept.
+    """Features of a concept that has the best name of a mention; a higher value makes the concept likelier.
 
     Attributes:
         preferred: whether the name is preferred.
-        spelt: whether it has exactly the letters of the mention, accents included.
+        spelt: whether the name has exactly the letters of the mention, including accents.
         name_sources: log of the number of sources that give the concept this name.
-        names, sources, languages, relations: logs of their numbers.
+        names, sources, languages, relations: logs of the numbers of these for the concept.
         likeness: cosine of the name and the mean of all names of the concept.
         kind: weight of its kind (:attr:`Prior.kinds`).
     """
@@ -180,7 +180,7 @@ class Prior:
         return features
 
     def has_several_senses(self, concepts: Iterable[ConceptProfile]) -> bool:
-        """Return whether concepts with one name have no kind in common, apart from kinds with a weight."""
+        """Return whether concepts that share a name have no kind in common; kinds with a weight do not count."""
         plain = [kinds for concept in concepts if (kinds := {k for k in concept.kinds if not self.kinds.get(k)})]
         return len(plain) > 1 and not set.intersection(*plain)
 
@@ -216,7 +216,7 @@ class ConceptProfiles:
 
     @cached_property
     def naming(self) -> list[str]:
-        """Names of the sources that have concepts or names."""
+        """Names of the sources that have concepts, or only names of concepts of other sources."""
         return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property

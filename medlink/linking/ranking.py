@@ -1,4 +1,4 @@
-"""Third stage: rank candidate names by one number each; learned concepts come first."""
+"""Third stage: give each candidate name a rank score; learned concepts come first."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PRIOR_WEIGHT = 0.3  # of the prior log odds of a concept in the rank score of i
 class Ranker(Protocol):
     """Ranks candidate names.
 
-    ``uses_context``: whether the context of a mention changes its ranks. If so, the linker ranks a mention again in
-    each context; otherwise it ranks each distinct mention once.
+    ``uses_context`` states whether the ranks depend on the context of a mention. If so, the linker ranks a mention
+    again in each context; otherwise it ranks each distinct mention once.
     """
 
     uses_context: bool
@@ -103,7 +103,7 @@ class FittedRanker:
 
 
 def parse_curves(raw: dict[str, Any]) -> Curves:
-    """Make curves from plain data; KeyError, TypeError, ValueError or AttributeError if the data are invalid."""
+    """Make curves from plain data; invalid data raise KeyError, TypeError, ValueError or AttributeError."""
     alike, named = (Curve(**{key: float(value) for key, value in raw[kind].items()}) for kind in ("alike", "named"))
     languages = {str(tag): float(value) for tag, value in raw["languages"].items()}
     return Curves(alike, named, float(raw["named_least"]), float(raw["rival"]), languages)
@@ -118,8 +118,8 @@ def default_ranker() -> FittedRanker:
 class PriorRanker:
     """Adds the prior of the concepts to the rank scores of another ranker.
 
-    With several sources, a name of an obscure concept may resemble a mention a little more than the name of the
-    concept that everybody means. The best name of a mention keeps the best rank score, so the calibration stays valid.
+    With several sources, a name of a rare concept may resemble a mention a little more than a name of the usual
+    concept. The best name of a mention keeps the best rank score, so the calibration stays valid.
     """
 
     def __init__(self, first: Ranker, profiles: ConceptProfiles) -> None:
@@ -127,7 +127,7 @@ class PriorRanker:
         self.uses_context = first.uses_context
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Return rank scores ``(p,)``, in which only names near the best have moved."""
+        """Return rank scores ``(p,)``; only names close to the best name get another score."""
         ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
         if not len(ranks):
             return ranks
@@ -151,14 +151,14 @@ class RankedConcept(NamedTuple):
     Attributes:
         concept, name: keys of the index.
         rank: rank score of the name.
-        margin: how far it ranks above the best other name of another concept, negative if below.
+        margin: rank score minus the best rank score of a name of another concept.
         entry: address of the entry that gives the concept the name.
         preferred: whether the name is preferred.
         route: number of the route that found the name.
         adds: whether the name is about a finding and the mention is not.
         features: :data:`medlink.linking.features.FEATURES` of the first concept of a mention, ``None`` for others.
-        weight: how much likelier a re-ranker considers the concept than others with the name.
-        moved: whether a re-ranker put the name of the first concept before another.
+        weight: factor by which a re-ranker considers the concept likelier than others with the same name.
+        moved: whether a re-ranker moved another name to the first place.
     """
 
     concept: int
@@ -186,7 +186,7 @@ _ROW = np.dtype(
 
 
 class Ranking(Sequence[RankedConcept]):
-    """The concepts of one mention, best first; creates objects on access, as most are never needed."""
+    """The concepts of one mention, best first; objects are created on access, because most are never needed."""
 
     __slots__ = ("_features", "_rows")
 
@@ -222,8 +222,8 @@ class Ranking(Sequence[RankedConcept]):
 def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
     """Rank the concepts of each mention by their best name, best first.
 
-    Of names with equal ranks, names in the language of the mention come first, then preferred names. A name that equals
-    the mention exactly precedes all others. ``rank (p,)`` are the rank scores of the candidate names.
+    Among names with equal rank scores, names in the language of the mention come first, then preferred names. A name
+    that equals the mention exactly precedes all others. ``rank (p,)`` are the rank scores of the candidate names.
     """
     rank, entries, batch = np.round(rank, 9), candidates.entries, candidates.batch
     pair, entry = candidates.entry
@@ -257,7 +257,7 @@ def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
 
 
 def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
-    """Compute how far each candidate of each mention ranks above the best candidate of another name.
+    """Compute, for each candidate of each mention, its rank score minus that of the best candidate of another name.
 
     >>> compute_margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7, 7, 8, 9])).tolist()
     [2.0, 2.0, -2.0, 5.0]

@@ -1,7 +1,7 @@
 """``medlink_mentions`` finds mentions of the concepts of a bundle, ``biolord_linker`` links them.
 
-``medlink_mentions`` stores its mentions in the document as plain data, which also travel between processes and to disk.
-``biolord_linker`` removes them, and does not score them again.
+``medlink_mentions`` stores its mentions in the document as plain data, so that they can be sent to other processes and
+saved to disk. ``biolord_linker`` uses and removes these data, and does not score the mentions again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from medlink.spacy_components.factories import SPANS_KEY, LinkerOptions, Mention
 logger = logging.getLogger("medlink")
 _FILE = "medlink.json"
 _BUNDLES: WeakValueDictionary[tuple[str, int, int], Bundle] = WeakValueDictionary()
-"""Open bundles by folder, inode and time of the manifest: both components share one."""
+"""Open bundles by folder, inode and time of the manifest, so that both components share a bundle."""
 _KEY = ("medlink", "mentions")
 LABEL = "MENTION"
 NIL = "NIL"
@@ -50,7 +50,7 @@ TokenSpan = tuple[int, int]
 
 
 def open_bundle(name: str, bundle: str | None) -> Bundle:
-    """Open the bundle of a component: the given one, else ``MEDLINK_BUNDLE``, else the demo bundle with a warning."""
+    """Open the given bundle, else the bundle of ``MEDLINK_BUNDLE``, else the demo bundle with a warning."""
     folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
     if not bundle and not os.environ.get(BUNDLE_VARIABLE):
         message = f"no bundle given and {BUNDLE_VARIABLE} is not set; using the demo terminology in {folder}"
@@ -68,7 +68,7 @@ def open_bundle(name: str, bundle: str | None) -> Bundle:
 
 
 class Component(ABC):
-    """Base of both components.
+    """Base class of both components.
 
     Saving or pickling a component stores the path of its bundle; loading checks that the bundle is the same.
     """
@@ -79,7 +79,7 @@ class Component(ABC):
         given = options.language or vocab.lang
         self.language: str = language_tag(given) or given
         self.bundle = open_bundle(name, options.bundle)
-        # resolved: another process must open the same folder, whatever its environment
+        # an absolute path: another process must open the same folder, whatever its environment
         self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Component(ABC):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate documents in batches; mentions that several of them share are ranked once."""
+        """Annotate documents in batches; a mention that occurs in several documents of a batch is ranked once."""
         documents = iter(stream)
         while batch := list(islice(documents, batch_size)):
             self._annotate(batch)
@@ -100,7 +100,7 @@ class Component(ABC):
         return partial(type(self), self.vocab, self.name, **self.settings), ()
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return the versions of the bundle; spaCy saves the configuration."""
+        """Return the versions of the bundle; spaCy itself saves the configuration."""
         return json.dumps(self.bundle.versions, sort_keys=True).encode("utf-8")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
@@ -125,11 +125,11 @@ class Component(ABC):
 
 
 class MedlinkMentions(Component):
-    """Find mentions of the concepts of a bundle in running text; needs a tokeniser only.
+    """Find mentions of the concepts of a bundle in running text; the pipeline needs only a tokeniser.
 
     Writes ``doc.spans[spans_key]`` and, if ``doc.ents`` is empty, ``doc.ents``. Mentions do not overlap. Headings are
-    no mentions; with ``present_only`` neither are findings that are absent, uncertain, hypothetical or of other
-    persons. Options are the fields of :class:`~medlink.spacy_components.factories.MentionsOptions`.
+    not mentions. ``present_only`` also excludes findings that are absent, uncertain, hypothetical or of other persons.
+    Options are the fields of :class:`~medlink.spacy_components.factories.MentionsOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
@@ -162,7 +162,7 @@ class MedlinkMentions(Component):
 
 
 def pop_mentions(doc: Doc, bundle: str, language: str) -> dict[Characters, ReadMention]:
-    """Remove the mentions from a document and return them; none if they are of another bundle or language."""
+    """Remove the stored mentions from a document; return them if they are from this bundle and language."""
     user_data: dict[Any, Any] = doc.user_data
     stored = user_data.pop(_KEY, None)
     if stored is None or (stored["bundle"], stored["language"]) != (bundle, language):
@@ -191,7 +191,7 @@ def _from_plain(text: str, plain: dict[str, Any], language: str) -> ReadMention:
 def _add_extension(name: str, convert: Callable[[Any], Any]) -> None:
     """Add ``span._.name``, stored as spaCy does, unless it exists.
 
-    ``convert`` restores values: in transport and on disk spaCy turns tuples into lists, and lists into tuples.
+    ``convert`` restores values: when spaCy serialises a document, it turns tuples into lists and lists into tuples.
     """
     if not Span.has_extension(name):
         Span.set_extension(name, getter=partial(_get, name, convert), setter=partial(_set, name))
@@ -245,10 +245,11 @@ class BiolordLinker(Component):
         self.set_annotations(docs, self.predict(docs))
 
     def predict(self, docs: Sequence[Doc]) -> list[dict[TokenSpan, LinkedMention]]:
-        """Return the links of each document by the token spans of its mentions; the documents do not change.
+        """Return the links of each document, keyed by the token spans of its mentions; does not change the documents.
 
-        Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text. If the options select
-        concepts, all spans are: a score holds for the concept that was found among all.
+        Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text. If the options
+        restrict the concepts, all spans are scored in their text, because a stored score is for the best of all
+        concepts.
         """
         spans = [{(span.start, span.end): (span.start_char, span.end_char) for span in self._spans(d)} for d in docs]
         known = [self._pop_mentions(doc) for doc in docs]

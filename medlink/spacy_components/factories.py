@@ -1,7 +1,7 @@
-"""The factories of spaCy's entry points, and the options of the components.
+"""The factories that spaCy's entry points name, and the options of the components.
 
-spaCy imports this module in every program that looks up a factory: it must not import torch, Faiss or SQLAlchemy. A
-factory imports its component.
+spaCy imports this module in every program that looks up any factory, so it must not import torch, Faiss or SQLAlchemy.
+Each factory imports its component only when it is called.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ BundleFolder = Annotated[
 
 
 class MentionsOptions(FinderOptions):
-    """Options of ``medlink_mentions``; ``language`` defaults to that of the pipeline."""
+    """Options of ``medlink_mentions``; the default of ``language`` is the language of the pipeline."""
 
     bundle: BundleFolder = None
     spans_key: Annotated[str, Field(description="Span group that is written.")] = SPANS_KEY
 
 
 class LinkerOptions(LinkOptions):
-    """Options of ``biolord_linker``; ``language`` defaults to that of the pipeline."""
+    """Options of ``biolord_linker``; the default of ``language`` is the language of the pipeline."""
 
     bundle: BundleFolder = None
     abbreviations: Detector = "builtin"
@@ -46,7 +46,7 @@ class LinkerOptions(LinkOptions):
 
 
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:
-    """Register a factory of a component (module and class) whose arguments are the fields of its options.
+    """Register the factory of a component, given by module and class; its arguments are the fields of the options.
 
     spaCy validates a configuration by the signature of the factory.
     """
@@ -65,7 +65,7 @@ def _factory(name: str, component: str, options: type[Settings], **meta: Any) ->
 
 
 def _type(field: FieldInfo) -> Any:
-    """The type of an option in a configuration, which is JSON: lists in place of tuples."""
+    """The type of an option in a configuration; a configuration is JSON, so lists replace tuples."""
     if any(isinstance(item, BeforeValidator) for item in field.metadata):
         return Any  # the validator accepts other types
     return list[str] if field.annotation == tuple[str, ...] else field.annotation

@@ -1,4 +1,4 @@
-"""A blank pipeline with both components."""
+"""Build a blank pipeline with both components."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""HTTP servers for private data: what every request must satisfy, and the server that runs an application."""
+"""HTTP servers for private data: the checks of every request, and the server that runs an application."""

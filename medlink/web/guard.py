@@ -1,8 +1,9 @@
-"""What every request to a server of medlink must satisfy, and how it is refused.
+"""The checks of every request to a server of medlink, and the answer to a refused request.
 
-The ``Host`` header must name the server, against DNS rebinding; ``Origin`` must be the server itself, against requests
+The ``Host`` header must name the server, against DNS rebinding. ``Origin`` must be the server itself, against requests
 of other sites. Size and time of a request are bounded. A refusal is one sentence as problem details (RFC 9457). Neither
-a log nor a refusal contains a query, a body or the message of an unexpected error, since each may be text of a note.
+a log nor a refusal contains a query, a body or the message of an unexpected error, because each may contain text of a
+note.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from medlink.errors import ConfigError, InputError, MedlinkError, describe_unexp
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}  # older versions of Python have older words
+_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}  # older versions of Python differ
 _SECURITY_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -59,7 +60,7 @@ def problem(refusal: HTTPException) -> JSONResponse:
 
 
 class Guard:
-    """An ASGI application that checks requests before it hands them to its routes.
+    """An ASGI application that checks requests before its routes answer them.
 
     Args:
         routes: the routes of the application.
@@ -67,7 +68,7 @@ class Guard:
         token: the secret of the server. Requests send it as ``Authorization: Bearer TOKEN``, except to the ``public``
             paths. If ``token_in_path`` is set, it is the first part of every path instead.
         max_bytes: size of the largest body.
-        seconds: longest time of a request, from its head to its answer.
+        seconds: maximum time from the head of a request to its answer.
         log: where each request is logged; by default nowhere.
     """
 
@@ -162,7 +163,7 @@ class Guard:
 
 
 async def result_of(request: Request, future: Future[_T]) -> _T:
-    """Wait for work in another thread, and cancel it if the client leaves.
+    """Wait for the result of another thread, and cancel the work if the client disconnects.
 
     Raises:
         ClientDisconnect: the client has left.

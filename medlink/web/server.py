@@ -1,4 +1,4 @@
-"""A server of one application that writes nothing of requests anywhere."""
+"""An HTTP server for one application; it neither logs nor stores requests."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class WebServer:
         self._server.run([self._socket])
 
     def shutdown(self) -> None:
-        """Let :meth:`serve_forever` return; it may run in another thread."""
+        """Make :meth:`serve_forever` return, from any thread."""
         self._is_stopped = True
         if self._server is not None:
             self._server.should_exit = True
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed unless the head of the next request arrives in time, however slowly it comes."""
+    """A connection that is closed if the complete head of the next request does not arrive in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the base class
         super().connection_made(transport)
@@ -100,7 +100,7 @@ class _Connection(H11Protocol):
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether only this machine reaches an address.
+    """Return whether only this machine can reach an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)

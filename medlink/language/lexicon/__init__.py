@@ -1,4 +1,4 @@
-"""The lexicon: the words of clinicians in three languages, as tables that a site can extend.
+"""The lexicon: clinical words in three languages, in tables that a site can extend.
 
 ``docs/reference/lexicon.md`` describes the columns of the shipped tables (``resources/lexicon``) and their sources. A
 site's tables may have columns of further languages.

@@ -1,7 +1,7 @@
-"""Expand the shorthand of one language in notes: abbreviations, and elliptical words.
+"""Expand abbreviations, and elliptical words, in notes of one language.
 
-*DS* in *Abdomen: weich, kein DS* omits the belly: this module therefore also finds the body site of a passage. Words in
-the same sentence tell the meaning of *PE* in *CTPA negative for PE*.
+In *Abdomen: weich, kein DS*, the *DS* (tenderness) does not name the abdomen. Therefore this module also finds the body
+site that a passage is about. Words in the same sentence tell the meaning of *PE* in *CTPA negative for PE*.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ ORGANS = frozenset((
     "abdomen", "liver", "urinary", "male", "female", "rectum", "back", "limb", "joint", "skin", "lymph", "vessel",
     "neuro", "psych", "blood", "general",
 ))  # fmt: skip
-"""Organs and systems that a table may name."""
+"""Organs and systems that the tables may name."""
 _LONGEST = 3  # words of the longest expression
 # end of a sentence: a mark with a blank behind it, or an empty line
 _ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
 _CLAUSE = re.compile(r"[,;:.!?\n]")
-# a few words with a colon behind them, or alone in a line, are the label of what follows
+# a few words before a colon, or alone in a line, are the label of the text that follows
 _LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*+([^\s.:;,][^\n.:;,]{0,47}):", re.MULTILINE)
 _HEADING = re.compile(r"^[^\S\n]*+([^\s.:;,][^\n.:;,]{0,39})$", re.MULTILINE)
-_LABEL_LIMIT = 500  # characters behind a label to which it applies
+_LABEL_LIMIT = 500  # a label applies to this many characters after it
 _BEFORE = 250  # characters between a cue and a word behind it, in one sentence
 _BEHIND = 60  # characters between a word and a cue behind it
 _CACHED = 1 << 15  # pairs of words
 _V = TypeVar("_V")
 LACONIC = "laconic"
-"""Kind of an elliptical word, or of a word that denies its long form: *afebrile*."""
+"""Kind of an elliptical word, or of a word that negates its long form: *afebrile*."""
 _COLUMNS = ("word", "organ", "long", "english", "weight")
 _SENSES = ("abbreviation", "long", "beside")
 _SURE = 0.95  # weight of a meaning that words in the sentence tell
 _STOP = re.compile(r"(?<!\d)(?<!\b\w)[.!?;]\s|\n\s*\n")  # end of a sentence, not of "34." or "Z. n."
 _BESIDE = 80  # characters between an abbreviation and such a word
 _LOWER = 3  # least letters of an abbreviation in lower case
-_DENIES = 0.9  # weight of the finding that a word such as "afebrile" denies
+_DENIES = 0.9  # weight of the finding that a word such as "afebrile" negates
 
 
 class BodySiteCue(NamedTuple):
@@ -75,7 +75,8 @@ class BodySiteContext:
         self._label_starts = [span[0] for span, _ in self._labels]
 
     def cue_for(self, start: int, end: int) -> BodySiteCue | None:
-        """Find the cue for a span of characters: the next cue in its clause, the last in its sentence, or its label."""
+        """Find the cue for a span of characters: the next in its clause, else the last in its sentence, or its
+        label."""
         at = bisect_left(self._starts, start)
         before = self._cues[at - 1] if at else None
         while at < len(self._cues) and self._cues[at].start < end:
@@ -116,7 +117,7 @@ def body_sites(text: ScannedText, language: str) -> list[BodySiteCue]:
 
 
 class Expressions(dict[str, list[_V]]):
-    """Values of words and expressions of a language, by their stemmed form."""
+    """Words and expressions of a language with their values, by stemmed form."""
 
     @cached_property
     def _firsts(self) -> frozenset[str]:
@@ -171,11 +172,11 @@ def _organs(data: Language) -> Expressions[tuple[str, str]]:
 class AbbreviationTable:
     """The abbreviations and elliptical words of one language (BCP 47); empty without tables.
 
-    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations, ``abbreviations.tsv`` of the language the words
-    beside which they have one of their meanings. ``laconic.tsv`` has the elliptical words: *Hypertonie* in a note is
-    arterial hypertension, *Resistenz* near the belly an abdominal mass. A word of ``absences.tsv`` denies a finding;
-    its long form is that finding. With the ``forms`` of the lexicon, a word in lower case that no language knows is
-    an abbreviation too (*htn*).
+    ``abbreviations_XX.tsv`` of the lexicon has the abbreviations; ``abbreviations.tsv`` of the language has the words
+    beside which they have one of their meanings. ``laconic.tsv`` has the elliptical words: *Hypertonie* in a note means
+    arterial hypertension, and *Resistenz* near *Abdomen* means an abdominal mass. A word of ``absences.tsv`` negates a
+    finding; its long form is that finding. With the ``forms`` of the lexicon, a word in lower case that no language
+    knows is an abbreviation too (*htn*).
     """
 
     def __init__(self, language: str, forms: LexiconForms | None = None) -> None:
@@ -243,15 +244,15 @@ class AbbreviationTable:
         return best
 
     def is_bound(self, written: str) -> bool:
-        """Return whether an elliptical word has its plain meaning near one organ only: *Taubheit* near the ear."""
+        """Return whether an elliptical word has its literal meaning only near one organ: *Taubheit* near the ear."""
         known = self._laconic.get(self._inflector.form(written), ())
         return any(organ and short.long == short.forms[0] for organ, short in known)
 
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
         """Yield the elliptical words and expressions of a text with their long forms.
 
-        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue names it. The same words may have
-        several long forms.
+        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue is the word that names it. The same
+        words may be yielded with several long forms.
         """
         denying = absences(self._language)
         for start, end, term in denying.find(text.indexed):
@@ -277,7 +278,7 @@ class AbbreviationTable:
 
 @cache
 def most_frequent(language: str, kind: str | None = None, field: str | None = None) -> dict[str, Abbreviation]:
-    """Return for each form the most frequent meaning: of a kind, such as ``drug``, or in a field, if they are given."""
+    """Return the most frequent meaning of each form, among those of a kind (such as ``drug``) or field if given."""
     best: dict[str, Abbreviation] = {}
     path = SHIPPED / ABBREVIATIONS.format(language)
     for short in read_abbreviations(path, language) if path.is_file() else ():

@@ -1,7 +1,8 @@
 """Analyse many names at once, as arrays.
 
-Names consist of few distinct words. Each distinct word is analysed once and numbered; a name is a list of numbers. Two
-steps depend on other words and go name by name: the sense of an ambiguous word, and phrases.
+Many names share few distinct words. Each distinct word is analysed once and gets a number; a name becomes a list of
+numbers. Two steps depend on other words of the name, so they run name by name: the sense of an ambiguous word, and
+phrases.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class AnalysedBatch(NamedTuple):
 
     @property
     def owner(self) -> NDArray[np.int64]:
-        """The name of each word ``(words,)``."""
+        """The index of the name to which each word belongs ``(words,)``."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
 
 
 class WordValues:
-    """Numbers with weights for each distinct word, such as features with their shares, computed once."""
+    """Weighted numbers for each distinct word, such as its features; computed once for each word."""
 
     def __init__(self, values: Callable[[AnalysedWord], Iterable[tuple[int, float]]]) -> None:
         self._values_of = values
@@ -83,7 +84,7 @@ class _Vocabulary(dict[str, int]):
 
 
 class BatchAnalyser:
-    """Analyse many names as :meth:`LexicalAnalyser.read` analyses each, caching words.
+    """Analyse many names at once, with the same results as :meth:`LexicalAnalyser.read`; caches words.
 
     Raises:
         ConfigError: the lexicon has too many languages.
@@ -108,13 +109,13 @@ class BatchAnalyser:
         self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
-        """Analyse names in their languages, or else in the languages that know the most of their words."""
+        """Analyse names in their languages; without a language, in those that have most of the name's words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
     def read_tokens(
         self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None
     ) -> AnalysedBatch:
-        """Analyse names as :meth:`read` does, given the words of their exact forms."""
+        """Analyse names like :meth:`read`, from the words of their exact forms."""
         if max(len(self._tokens), len(self._words)) >= _CACHED:
             self._clear()
         if len(self._pairs) >= _CACHED:

@@ -1,9 +1,9 @@
 """Split compounds into their parts.
 
 A compound consists of forms of the lexicon. Its first parts are combining forms (*hepato-*, *Nieren-*) or German nouns
-with a linking letter; its last part is a word in any inflection, or an ending (*-itis*). The split of lowest cost wins.
-Each part costs one, and more if it is short, ambiguous or linked without an entry of the table. If only an end of more
-than four letters is known, at least four unknown letters may precede it.
+with a linking letter; its last part is a word in any inflection, or an ending (*-itis*). The split with the lowest cost
+is chosen. Each part costs one, and more if it is short, ambiguous, or joined by a linking letter that no table has. If
+only the end of a word is known and has more than four letters, at least four unknown letters may precede it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHORTEST = 6
 LONGEST = 40
 """Letters of the longest word that is split."""
 SURE = 4
-"""Letters from which on a part is hardly an accident."""
+"""Number of letters from which a part hardly matches by chance."""
 _CACHED_FORMS = 16_384
 _CACHED_PARTS = 32_768
 _SENSES = 3  # meanings of an ambiguous form that count
@@ -42,7 +42,7 @@ _LAST = 3  # letters of the shortest last part
 
 
 class Split(NamedTuple):
-    """A split of a word: its cost, and for each part its meanings and its letters."""
+    """A split of a word: its cost, and the meanings and the letters of each part."""
 
     cost: float
     parts: tuple[tuple[int, ...], ...]
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 
 
 class CompoundSplitter:
-    """Split compounds by the forms of a lexicon; ``stem`` gives the stemmed form of a word in a language."""
+    """Split compounds into forms of a lexicon; ``stem`` gives the stemmed form of a word in a language."""
 
     def __init__(self, forms: LexiconForms, stem: Callable[[str, str], str]) -> None:
         self._forms, self._stem = forms, stem
@@ -72,11 +72,11 @@ class CompoundSplitter:
         self._last = lru_cache(_CACHED_PARTS)(self._find_last)
 
     def split(self, token: str, language: str) -> Split | None:
-        """Split an unknown word; ``None`` where it is no compound."""
+        """Split an unknown word; return ``None`` if it is not a compound."""
         return self._best(token, language, known=False) if _is_splittable(token) else None
 
     def split_known(self, token: str, language: str) -> Split | None:
-        """Split a known word, if none of its parts is likely to match by chance."""
+        """Split a known word, unless a part probably matches by chance."""
         if len(token) < 2 * SURE or not _is_splittable(token) or not self._has_sure_parts(token, language):
             return None
         best = self._best(token, language, known=True)
@@ -118,7 +118,7 @@ class CompoundSplitter:
         return False
 
     def split_end(self, token: str, language: str) -> Split | None:
-        """Split off the longest known end of a word whose beginning is unknown."""
+        """Split off the longest known ending of a word whose beginning is unknown."""
         if len(token) <= 2 * SURE or not token.isalpha():
             return None
         for start in range(max(SURE, len(token) - LONGEST), len(token) - SURE):
@@ -194,7 +194,7 @@ def _is_splittable(token: str) -> bool:
 
 @lru_cache(_CACHED_FORMS)
 def chosen_meanings(forms: tuple[Form, ...]) -> tuple[int, ...]:
-    """Return the first meanings of forms: of unambiguous forms only, if any, and of words only, if any are left."""
+    """Return the first meanings of forms; prefers unambiguous forms, and among these whole words, if there are any."""
     plain = [form for form in forms if not form.marks & AMBIGUOUS] or forms
     roots = [form for form in plain if not form.marks & AFFIX] or plain
     return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]

@@ -1,8 +1,8 @@
-"""The forms of a lexicon as one trie, from a form to its meanings, without reading the tables.
+"""The forms of a lexicon in one trie, which gives the meanings of a form without reading the tables.
 
-A *meaning* is the number of a family of words, shared by the terms and affixes that mean the same
-(:attr:`medlink.language.lexicon.lexicon.Lexicon.meanings`). An encoder and a bundle store their forms: a later change
-of the tables does not affect them.
+A *meaning* is the number of a word family; terms and affixes with the same meaning have the same number
+(:attr:`medlink.language.lexicon.lexicon.Lexicon.meanings`). An encoder and a bundle store a copy of the forms, so a
+later change of the tables does not affect them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ from medlink.language.text import Inflector, normalise
 TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`LexiconForms.save` writes."""
 WORD, STEM, PREFIX, SUFFIX, PHRASE, FUNCTION, SENSE, INFLECTED_SENSE = "wsflpxmi"
-"""Kinds of forms: a word, a stem, a first and a last part of words, a phrase of stems, a function word, and an
-ambiguous word, alone or with another word beside it, as it is or in its inflected form."""
+"""Kinds of forms: a word, a stem, a first and a last part of words, a phrase of stems, and a function word. The last
+three are for an ambiguous word: alone, and with another word beside it, in exact or in inflected form."""
 AMBIGUOUS, AFFIX, SHORT, OTHER, NOTHING = 1, 2, 4, 8, 16
-"""Marks of a form: it has several meanings, is an affix, is an abbreviation, is neither noun nor adjective, has none of
-its meanings."""
+"""Marks of a form: several meanings, affix, abbreviation, neither noun nor adjective, none of its meanings."""
 OWN = "o"
-"""Kind of a word of names that the lexicon lacks."""
+"""Kind of a word that occurs in names but not in the lexicon."""
 _RECORD = ">IB"  # big-endian: values sort as numbers
 _LETTERS = {kind: chr(ord("a") + number) for number, kind in enumerate(KINDS)} | {"": "-"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
@@ -60,11 +59,12 @@ class Form(NamedTuple):
 
 
 class SpellingFilter:
-    """Find the words that differ from a form by one typing error, by a filter over all forms.
+    """A filter over all forms that finds the forms one typing error away from a word.
 
-    Two words that differ by one letter (more, less or another) become equal if one of them, or each, loses that letter
-    (Garbe 2012, SymSpell). A Bloom filter (Bloom 1970) with two hash functions holds all forms, whole and without each
-    letter in turn, together with the position of that letter. It takes 2 MB, and less than 0.1 s for 50,000 forms.
+    If two words differ by one added, missing or changed letter, they become equal when that letter is deleted from one
+    or both of them (Garbe 2012, SymSpell). A Bloom filter (Bloom 1970) with two hash functions contains each form as a
+    whole, and each form without one letter together with the position of that letter. For 50,000 forms it takes 2 MB,
+    and is built in less than 0.1 s.
     """
 
     def __init__(self, forms: Sequence[str]) -> None:
@@ -92,9 +92,9 @@ class SpellingFilter:
         self._bits = np.packbits(marked, bitorder="little").tobytes()
 
     def candidates(self, word: str) -> Iterator[str]:
-        """Yield all forms that differ from a word as in :meth:`LexiconForms.spelt_like`, and few other words.
+        """Yield all forms that :meth:`LexiconForms.spelt_like` yields, and a few words that are not forms.
 
-        In the first half of a form, tries only the letters a to z.
+        In the first half of a form it tries only the letters a to z.
         """
         letters, length, half = word.encode("ascii", "replace"), len(word), len(word) // 2
         powers, behind = [_PRIME], [0]
@@ -128,12 +128,12 @@ class SpellingFilter:
 
 
 class LexiconForms:
-    """All forms of a lexicon: a trie of meanings by kind, language and form, and the names of the meanings.
+    """All forms of a lexicon: a trie that maps kind, language and form to meanings, and the names of the meanings.
 
-    ``keys`` are the names as 32-bit numbers, equal in all lexicons that have the name. ``opposites`` are pairs of
-    meanings that exclude each other in one place of a name; ``kinds`` are those of :data:`KINDS`, or empty. ``table``
-    returns all forms of a small kind in a language, which is faster than :meth:`find`. ``compositions`` are the
-    meanings that a meaning consists of: *nephrectomy* of *excision* and *kidney*.
+    ``keys`` are 32-bit hashes of the names, the same in all lexicons that have the name. ``opposites`` are pairs of
+    meanings that exclude each other in the same place of a name. ``kinds`` has a kind from :data:`KINDS`, or an empty
+    text, for each meaning. ``table`` returns all forms of a small kind in a language; it is faster than :meth:`find`.
+    ``compositions`` has the meanings that a meaning consists of: *nephrectomy* consists of *excision* and *kidney*.
     """
 
     def __init__(
@@ -160,12 +160,12 @@ class LexiconForms:
 
     @cached_property
     def memo(self) -> dict[str, Any]:
-        """Objects that others derive from these forms and share in this process."""
+        """Objects that other modules derive from these forms and share in this process."""
         return {}
 
     @cached_property
     def digest(self) -> str:
-        """Hash of everything that decides the meanings of a name."""
+        """Hash of all data that decide the meanings of a name."""
         digest = hashlib.sha256(self._trie.tobytes())
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
         digest.update(str(sorted(self.compositions.items())).encode() if self.compositions else b"")
@@ -193,12 +193,12 @@ class LexiconForms:
         return rests
 
     def lengths(self, kind: str, language: str, text: str) -> list[int]:
-        """Return the lengths of the forms with which a text begins."""
+        """Return the length of each form that a text begins with."""
         head = len(kind) + len(language) + 1
         return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
-        """Yield forms that differ from a word by one typing error: a letter more, less or another, or two swapped."""
+        """Yield forms one typing error from a word: an added, missing or changed letter, or two swapped letters."""
         head = f"{kind}{language} "
         return (form for form in self._spelling_filter(head).candidates(word) if head + form in self._trie)
 
@@ -206,7 +206,7 @@ class LexiconForms:
         return SpellingFilter([key[len(head) :] for key in self._trie.keys(head)])
 
     def with_words(self, words: Iterable[str]) -> LexiconForms:
-        """Return these forms and further words. Each further word is a meaning of its own."""
+        """Return a copy of these forms with further words, each with a new meaning."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
         return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds, self.compositions)
@@ -216,11 +216,11 @@ class LexiconForms:
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Return whether any form begins with this prefix."""
+        """Return whether any form has this beginning."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
-        """Return whether a word is an article, preposition or the like, and no negation."""
+        """Return whether a word is an article, preposition or the like, but not a negation."""
         return form in self.table(FUNCTION, language)
 
     @classmethod
@@ -238,7 +238,7 @@ class LexiconForms:
 
     @classmethod
     def load(cls, folder: Path) -> LexiconForms:
-        """Open the files that :meth:`save` wrote; the trie is memory-mapped.
+        """Open the files that :meth:`save` wrote, with the trie memory-mapped.
 
         Raises:
             EncoderError: a file is missing or damaged.
@@ -269,10 +269,10 @@ _open_forms: WeakValueDictionary[str, LexiconForms] = WeakValueDictionary()
 
 
 def load_shared_forms(folder: Path) -> LexiconForms:
-    """Open lexicon forms, as :meth:`LexiconForms.load`, unless equal ones are open.
+    """Open lexicon forms like :meth:`LexiconForms.load`; if equal forms are already open, return these.
 
-    An encoder, the index of its bundle, and other bundles have copies of the same files. Sharing them saves memory, and
-    half a second for the filters of misspelt words.
+    An encoder, the index of its bundle, and other bundles have copies of the same files. Sharing saves memory, and half
+    a second for building the filters of misspelt words.
     """
     digest = hashlib.sha256()
     for name in (TRIE, MEANINGS):

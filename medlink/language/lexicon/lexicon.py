@@ -1,4 +1,4 @@
-"""The lexicon, read and searchable: word families, terms, abbreviations, affixes and opposites."""
+"""Read and search the tables of the lexicon: word families, terms, abbreviations, affixes and opposites."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from medlink.language.text import Inflector, normalise
 SHIPPED = RESOURCES / "lexicon"
 _Found = tuple[int, Member]
 _cache: WeakValueDictionary[Path, Tables] = WeakValueDictionary()
-"""The shipped tables, which all lexicons share."""
+"""The shipped tables; all lexicons share them."""
 _GRAMMAR = ("adjective", "noun")  # kinds of affixes that only change the part of speech
 
 
 class Lexicon:
     """The shipped tables, followed by those of further ``folders``.
 
-    Reading takes time and memory with the number of members: 1 s and 100 MB for the 150,000 shipped ones.
+    Time and memory of reading grow with the number of members: 1 s and 100 MB for the 150,000 members that ship.
 
     Attributes:
         function_words: kinds of articles, prepositions and the like, by language and word.
         inflected: lemmas of irregular forms, by language and exact form.
         same: pairs of families that mean the same.
         compositions: the families that the meaning of a family consists of.
-        names: ``person`` or ``place`` for names in terminologies.
+        names: for each proper name in terminologies, ``person`` or ``place``.
 
     Raises:
         InputError: a folder or a column is missing, or a row cannot be read.
@@ -126,10 +126,10 @@ class Lexicon:
 
     @cached_property
     def meanings(self) -> tuple[list[int | None], list[str]]:
-        """The meaning of each entry (``None`` for a mere ending), and the names of the meanings.
+        """The meaning of each entry, ``None`` for an ending without a meaning, and the names of the meanings.
 
-        Entries with one name, or paired in ``same.tsv``, share a meaning. A term or an affix has the meaning of the
-        first family that shares two unambiguous members with it, or the first unambiguous member of a language.
+        Entries with the same name, or paired in ``same.tsv``, share a meaning. A term or an affix has the meaning of
+        the first family that shares two unambiguous members with it, or the first unambiguous member of a language.
         """
         synonyms: dict[str, str] = {}
         for canonical, synonym in self.same:
@@ -176,7 +176,7 @@ class Lexicon:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kind of each of the :attr:`meanings`: that of its first family or term, empty where no table has one."""
+        """The kind of each of the :attr:`meanings`, from its first family or term; empty if no table has a kind."""
         meanings, names = self.meanings
         kinds = [""] * len(names)
         for entry, meaning in zip(self.entries, meanings, strict=True):
@@ -187,7 +187,7 @@ class Lexicon:
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
         """Return the meanings of an abbreviation, by language, the likeliest first.
 
-        Ignores dots and blanks. Ignores case only where no meaning has the same capitals.
+        Ignores dots and blanks. Ignores case only if no meaning has the same capitals.
         """
         form = shortened(text)
         alike = self._by_letters.get(form.casefold(), [])
@@ -220,7 +220,7 @@ class Lexicon:
         return {table: dict(of_table) for table, of_table in counts.items()}
 
     def collisions(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Return the forms, by language, that are in several families and not marked as ambiguous."""
+        """Return the forms, by language, that are in several families without the mark of an ambiguous form."""
         families: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in self.entries:
             if entry.table == "family":
@@ -231,7 +231,7 @@ class Lexicon:
         return {form: tuple(names) for form, names in families.items() if len(names) > 1}
 
     def overweight(self, folder: StrPath) -> Iterator[tuple[str, str, float, float]]:
-        """Yield the abbreviations of one of the folders whose weights exceed 1 together with those of the other tables.
+        """Yield the abbreviations of a folder whose weights, added to the weights in the other tables, exceed 1.
 
         Yields the form, its language, its weight in the folder, and its weight elsewhere.
         """

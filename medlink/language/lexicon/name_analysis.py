@@ -1,4 +1,4 @@
-"""Analyse names word by word: the meanings of each word, of its parts, and of phrases.
+"""Analyse names: the meanings of each word, of the parts of compounds, and of phrases.
 
 :mod:`medlink.language.lexicon.compound_splitting` splits compounds;
 :class:`medlink.language.lexicon.batch_analysis.BatchAnalyser` analyses many names at once.
@@ -34,8 +34,9 @@ class AnalysedWord:
 
     Attributes:
         text: exact form.
-        meanings: of the word as a whole; several where it is ambiguous, none where it is unknown.
-        parts: meanings of each part of a compound, empty for an unknown part; or of what its meaning consists of.
+        meanings: of the word as a whole; several if it is ambiguous, none if it is unknown.
+        parts: meanings of each part of a compound, empty for an unknown part; for other words, the meanings that its
+            meaning consists of.
         lengths: letters of each part of a compound, its linking letters included.
         function: whether it is an article, preposition or the like.
     """
@@ -48,7 +49,7 @@ class AnalysedWord:
 
     @property
     def pieces(self) -> list[str]:
-        """The letters of each part of a compound; any other word is one piece."""
+        """The letters of each part of a compound; a word that is not a compound is one piece."""
         ends = list(accumulate(self.lengths))
         return [self.text[start:end] for start, end in pairwise([0, *ends])] if ends else [self.text]
 
@@ -89,9 +90,9 @@ class _Phrases(NamedTuple):
 
 
 class LexicalAnalyser:
-    """Analyse names with the forms of a lexicon, caching words and pairs of words.
+    """Analyse names with the forms of a lexicon; caches words and pairs of words.
 
-    Threads may share an analyser; see :func:`shared_analyser`. Without ``mend`` it corrects no typing errors.
+    Threads may share an analyser; see :func:`shared_analyser`. Typing errors are corrected only with ``mend``.
     """
 
     def __init__(self, forms: LexiconForms, *, mend: bool = True) -> None:
@@ -108,7 +109,7 @@ class LexicalAnalyser:
         self._senses = _cached(self._find_senses)
 
     def read(self, text: str, language: str | None = None) -> AnalysedName:
-        """Analyse a name; without a language, in the languages that know the most of its words."""
+        """Analyse a name; without a language, in the languages that have most of its words."""
         tokens, tag = normalise(text).split(), base(language or "")
         tags = (tag,) if tag in self._inflectors else self.guess(tokens)
         words = [self.word(token, tags) for token in tokens]
@@ -127,13 +128,13 @@ class LexicalAnalyser:
         return inflector
 
     def depends(self, word: AnalysedWord, tags: Sequence[str]) -> bool:
-        """Return whether other words of a name may decide the sense of an ambiguous word."""
+        """Return whether the sense of an ambiguous word may depend on other words of the name."""
         return len(word.meanings) > 1 and any(
             senses.beside or senses.beside_stems for senses in (self._senses(word.text, tag) for tag in tags)
         )
 
     def disambiguate(self, word: AnalysedWord, tokens: Sequence[str], tags: Sequence[str]) -> AnalysedWord:
-        """Give an ambiguous word its sense among the words of a name, or its default sense."""
+        """Give an ambiguous word the sense that it has beside the other words of a name, or its default sense."""
         for tag in tags:
             senses = self._senses(word.text, tag)
             sense = _sense_beside(senses.beside, word.text, tokens) if senses.beside else None
@@ -156,7 +157,7 @@ class LexicalAnalyser:
         return _Senses(beside[0], beside[1], alone)
 
     def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
-        """Return the languages that know the most of these words as whole words."""
+        """Return the languages that have most of these words as whole words."""
         counts = [0] * len(self._inflectors)
         for token in tokens:
             for at, known in enumerate(self.knowing(token)):
@@ -219,7 +220,7 @@ class LexicalAnalyser:
         return self._inflectors[language].word(token)
 
     def phrases(self, tokens: Sequence[str], tags: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
-        """Return the longest phrases from left to right, each in the first language that has a phrase there."""
+        """Find phrases from left to right: at each word the longest, in the first language that has any there."""
         at = 0
         while at < len(tokens) - 1:
             opened = [tag for tag in tags if self.opens(tokens[at], tag)]
@@ -231,7 +232,7 @@ class LexicalAnalyser:
                 at = phrase.stop
 
     def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
-        """Return the longest phrase that begins at a word, not the last, in the first language that has one."""
+        """Return the longest phrase that begins at a word before the last, in the first language that has one."""
         for tag in tags:
             phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
             if phrases is None:
@@ -251,7 +252,7 @@ class LexicalAnalyser:
         return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, first: str, second: str, language: str) -> bool:
-        """Return whether phrases begin with two words."""
+        """Return whether any phrase begins with these two words."""
         return self._phrases_of(first, second, language) is not None
 
     def _find_phrases(self, first: str, second: str, language: str) -> _Phrases | None:
@@ -275,13 +276,13 @@ def _sense_beside(senses: dict[str, Form], word: str, words: Iterable[str]) -> F
 
 
 def with_own_words(forms: LexiconForms, texts: Iterable[str]) -> LexiconForms:
-    """Extend forms by the words of the texts that the lexicon lacks, for an encoder that is trained on these texts."""
+    """Extend forms by words of the texts that the lexicon lacks; the texts are those on which an encoder is trained."""
     analyser = LexicalAnalyser(forms, mend=False)
     return forms.with_words({word.text for text in texts for word in analyser.read(text).words if not word.known})
 
 
 def shared_analyser(forms: LexiconForms) -> LexicalAnalyser:
-    """Return the one analyser of these forms in this process."""
+    """Return the analyser of these forms that all modules of this process share."""
     key = f"analyser {languages()}"  # of languages that are added later it has no inflector
     analyser: LexicalAnalyser = forms.memo.get(key) or LexicalAnalyser(forms)
     forms.memo[key] = analyser

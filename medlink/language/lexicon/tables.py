@@ -1,4 +1,4 @@
-"""The records of a lexicon, and its tables; errors name file, line and remedy."""
+"""The records of a lexicon, and the readers of its tables; errors name file, line and remedy."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ KINDS = (
     "finding", "change", "body", "function", "substance", "organism", "procedure", "quality", "person", "circumstance",
     "measure", "general",
 )  # fmt: skip
-"""Kinds of meanings. A *change* makes a finding of another thing (*loss*, *enlarged*); a *quality* does not (*left*,
-*mild*)."""
+"""Kinds of meanings. A *change* turns another word into a finding (*loss*, *enlarged*); a *quality* (*left*) does
+not."""
 OF_TERMS = {
     "disease": "finding",
     "procedure": "procedure",
@@ -45,9 +45,9 @@ OF_TERMS = {
     "text": "general",
     "other": "general",
 }
-"""Kinds of meanings for the kinds of terms that have another name."""
+"""The kind of meaning for kinds of terms; all other kinds have the same name."""
 HEADWORDS = "en"
-"""Language of the names of entries."""
+"""Language of the names that identify entries."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
 """Place of a member in a word: *hepato-*, *-itis*, *liver*."""
 
@@ -84,7 +84,7 @@ _NO_LANGUAGE = ("kind", "note")
 _TAGS = {*GENDERS, *PARTS, *MARKS}
 _MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
 ROUNDING = 0.010001
-"""Tolerance of a sum of weights above 1."""
+"""Amount by which a sum of weights may exceed 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class Member:
     """A word of a family, or an expression of a term, in one language.
 
     Attributes:
-        form: as in a dictionary, without the hyphen of its ``place``.
+        form: the form as in a dictionary, without the hyphen that marks its ``place``.
         part: part of speech; empty for a noun.
         gender: some of ``m``, ``f``, ``n`` and ``pl``.
-        plurals: irregular plurals, in German all plurals.
+        plurals: irregular plurals; in German, all plurals.
         marks: some of :data:`MARKS`.
     """
 
@@ -109,7 +109,7 @@ class Member:
 
     @property
     def hyphened(self) -> str:
-        """The form as in the table, with the hyphen of its place."""
+        """The form as in the table, with the hyphen that marks its place."""
         return {FIRST: f"{self.form}-", LAST: f"-{self.form}", WHOLE: self.form}[self.place]
 
     def __str__(self) -> str:
@@ -123,8 +123,8 @@ class Member:
 class LexiconEntry:
     """One meaning with its members in each language: a family of words, a term, or an affix.
 
-    ``name`` is the English headword, with the sense in brackets where there are several. ``kind`` is one of
-    :data:`KINDS` or empty for a family, and a kind of its table for a term or an affix.
+    ``name`` is the English headword, with the sense in brackets if the word has several. For a family, ``kind`` is one
+    of :data:`KINDS` or empty; for a term or an affix, it is one of the kinds of their tables.
     """
 
     table: str
@@ -146,7 +146,7 @@ class Abbreviation:
     Attributes:
         forms: its spellings.
         long: the long form.
-        english: the name of a terminology for the long form.
+        english: the name that a terminology has for the long form.
         weight: estimated share of the uses in clinical notes with this meaning.
         safe: whether it has this meaning without any context.
     """
@@ -177,10 +177,9 @@ def shortened(text: str) -> str:
 
 
 class Sense(NamedTuple):
-    """The meaning of an ambiguous word in a name with one of the words ``beside``, or its default meaning without such
-    words.
+    """The meaning of an ambiguous word next to one of the words ``beside``, or without such words its default meaning.
 
-    ``family`` is ``-`` where the word has none of its meanings.
+    ``family`` is ``-`` if the word has none of its meanings there.
     """
 
     word: str
@@ -190,7 +189,7 @@ class Sense(NamedTuple):
 
 
 class Opposite(NamedTuple):
-    """The names of two entries that exclude each other in one place of a phrase."""
+    """The names of two entries that exclude each other in the same place of a phrase."""
 
     kind: str
     one: str
@@ -207,7 +206,7 @@ def to_dict(record: LexiconEntry | Abbreviation) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Tables:
-    """The rows of one folder; ``named`` are rows that refer to an entry, with its name."""
+    """The rows of one folder; ``named`` has the rows that refer to an entry by its name."""
 
     entries: list[LexiconEntry] = field(default_factory=list)
     abbreviations: list[Abbreviation] = field(default_factory=list)

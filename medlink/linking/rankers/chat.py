@@ -1,8 +1,8 @@
-"""A re-ranker that asks a language model, named by the user, which candidate of a mention is right.
+"""A re-ranker that asks a language model, which the user names, for the right candidate of a mention.
 
-It sends each mention with the names of its candidates, and the text around it only if the description of the model says
-so. The model can only choose a candidate; after any other answer the order stays. It follows no redirect and uses no
-proxy, so data go to the named machine only.
+It sends each mention with the names of its candidates. It sends the text around the mention only if the description of
+the model says so. The model can only choose a candidate; after any other answer the order stays. Requests follow no
+redirect and use no proxy, so data go to the named machine only.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _tls_context = cache(ssl.create_default_context)
 
 
 class NoAnswer(Exception):
-    """Reason for a missing answer, without text that was sent or received; ``retry`` if another attempt may help."""
+    """Reason for a missing answer, without text that was sent or received; ``retry``: another attempt may help."""
 
     def __init__(self, reason: str, *, retry: bool = False) -> None:
         super().__init__(reason)
@@ -91,7 +91,7 @@ def _check_variable(name: str | None) -> str | None:
 
 
 class Endpoint(Settings):
-    """A language model with the chat completions protocol of OpenAI, and what to send to it.
+    """A language model with the chat completions protocol of OpenAI, and settings of the requests to it.
 
     >>> Endpoint(url="http://127.0.0.1:8080").target.path
     '/v1/chat/completions'
@@ -147,7 +147,7 @@ class Endpoint(Settings):
         """Send messages, and return the text of the answer, at temperature 0.
 
         Raises:
-            NoAnswer: none came in time, or it does not follow the protocol.
+            NoAnswer: no answer came in time, or the answer does not follow the protocol.
         """
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": self.max_tokens}
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}

@@ -27,7 +27,7 @@ from medlink.linking.candidates import EXACT, Contexts, Mention
 from medlink.linking.ranking import RankedConcept, Rankings, compute_margins
 
 CHOSEN_WEIGHT = 20.0
-"""How much likelier the chosen concept is than others with the same name."""
+"""Factor by which the chosen concept is likelier than others with the same name."""
 FILE = "rankings.sqlite"
 _TIMEOUT = 30.0  # seconds to wait for another process that writes
 
@@ -36,10 +36,10 @@ class Reranker(Protocol):
     """Re-orders the first concepts of a mention.
 
     Attributes:
-        uses_context: whether the order depends on the context; if so, the linker calls it for each context.
+        uses_context: whether the order depends on the context; if so, the linker calls the re-ranker for each context.
         calibration: turns its rank scores into scores; ``None`` to keep the calibration of the bundle.
-        fingerprint: hash of everything that determines the order.
-        counts: statistics without text of a note; those of worker processes are added.
+        fingerprint: hash of all data that determine the order.
+        counts: statistics without text of a note; the counts of worker processes are added up.
     """
 
     @property
@@ -59,7 +59,7 @@ class Reranker(Protocol):
         Args:
             mentions: linked by their ``text``; mentions with a ``learned_id`` are known already.
             contexts: n texts around them.
-            ranked: concepts of each mention by their best names, best first.
+            ranked: the concepts of each mention, best first, each with its best name.
         """
 
     def warnings(self) -> list[str]:
@@ -160,7 +160,7 @@ def _reorder(
 
 
 class RankerCache:
-    """Lists of numbers by hash, in one file of a folder that several processes may share.
+    """A cache of lists of numbers by hash, in one file of a folder; several processes may share it.
 
     Raises:
         ConfigError: the file cannot be created or read, or is not such a cache.

@@ -88,7 +88,7 @@ class CrossEncoderRanker:
     The model is loaded on first use, on torch ``device`` or, by default, a GPU if there is one.
 
     Raises:
-        EncoderError: the folder is not of ``medlink.training.ranker``, or is damaged.
+        EncoderError: the folder was not written by ``medlink.training.ranker``, or is damaged.
     """
 
     def __init__(
