@@ -333,7 +333,7 @@ class _Scopes:
         if denies and behind in self._ands and any_within(self._either, start - 1, comma):
             return False  # "no conjunctivitis or keratitis, and right ptosis"
         graded = (behind in self._rules.grades or is_number(behind)) and not either
-        if graded or (nothing and cue.reads == "historical"):
+        if graded or (nothing and cue.reads in ("historical", "allergy")):
             return False  # "s/p stent, asthma and gout"
         if start in self._bound:
             return either
