@@ -261,7 +261,8 @@ class _Scopes:
         at, last = match.start - 1, len(self._words)
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
         nothing = behind == last or self._stops[behind]
-        answers = at >= 0 and (self._words[at].low == ":" or self._covered_before(match.start))
+        mark = self._words[at].low if at >= 0 else ""
+        answers = at >= 0 and (mark == ":" or self._covered_before(match.start - (mark == ",")))
         return bool(answers and nothing) or self._answers(cue, match)
 
     def _answers(self, cue: Cue, match: Match) -> bool:
