@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, compress
 from typing import NamedTuple
 
@@ -87,7 +88,7 @@ class _Scopes:
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
         self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
         self._joins, self._either = layout.places_of(self._rules.joins), layout.places_of(self._rules.either)
-        self._ands, self._breaks = self._rules.joins - self._rules.either, sorted({*self._commas, *self._joins})
+        self._ands = self._rules.joins - self._rules.either
         self.decided: list[dict[str, CueEffect]] = [{} for _ in mentions]
         self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
         for start, end in mentions:
@@ -120,6 +121,10 @@ class _Scopes:
                     self._act_on_object(cue._replace(reads=_OF_OBJECTS.get(cue.reads, cue.reads)), match)
                 elif cue.side:
                     (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        return sorted({*self._commas, *self._joins})
 
     def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
         """Dashes between blanks, except those beside a cue ("Fever - none")."""
