@@ -164,7 +164,8 @@ class Qualifiers(_Serializable):
 
     ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
     who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
-    is the age in years at which the relative had the finding or died of it.
+    is the age in years at which the relative had the finding or died of it. ``allergy`` marks a substance that the
+    person is allergic to and does not take; the finding *penicillin allergy* is no such substance.
     """
 
     presence: Presence = "present"
@@ -173,17 +174,22 @@ class Qualifiers(_Serializable):
     section: str = ""
     relative: str = ""
     onset_age: int | None = None
+    allergy: bool = False
 
     @property
     def unusual(self) -> list[str]:
         """The values of qualifiers that differ from those of a present, current finding of the patient."""
         usual = {"presence": "present", "temporality": "current", "experiencer": "patient"}
-        return [value for name, default in usual.items() if (value := getattr(self, name)) != default]
+        values = [value for name, default in usual.items() if (value := getattr(self, name)) != default]
+        return [*values, "allergy"] if self.allergy else values
 
     @property
     def is_present(self) -> bool:
-        """Whether the patient has or had the finding: it is not absent, uncertain or hypothetical."""
-        return self.is_affirmed and self.experiencer == "patient"
+        """Whether the patient has or had the finding, or takes or took the drug.
+
+        It is not absent, uncertain, hypothetical or an allergen.
+        """
+        return self.is_affirmed and self.experiencer == "patient" and not self.allergy
 
     @property
     def is_affirmed(self) -> bool:

@@ -42,7 +42,8 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 LANGUAGE = "language"
 """Default name of the column with the language of each note."""
 _SQL: dict[object, str] = {
-    str: "string", int: "int", float: "double", "str": "string", "float": "double", "tuple[str, ...]": "array<string>",
+    str: "string", int: "int", float: "double", bool: "boolean", "str": "string", "float": "double",
+    "tuple[str, ...]": "array<string>",
 }  # fmt: skip
 
 
@@ -61,8 +62,8 @@ _TYPES = {
 }
 _COLUMNS = (
     "note", "start", "end", "text", "language", "concept_id", "preferred_name", "score", "nil", "status", "presence",
-    "temporality", "experiencer", "section", "relative", "onset_age", "attributes", "value", "codes", "bundle",
-    "same_as", "presumed", "expanded", "candidates", "versions", "problem", "remedy",
+    "temporality", "experiencer", "section", "relative", "onset_age", "allergy", "attributes", "value", "codes",
+    "bundle", "same_as", "presumed", "expanded", "candidates", "versions", "problem", "remedy",
 )  # fmt: skip
 _KINDS = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
 _SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in _COLUMNS)

@@ -45,6 +45,7 @@ _MAX_LISTED = 5  # problems, and endings of files left out
 @click.option("--table", help="Table with the notes in the database of --sql, such as note or cdm.note.")
 @click.option("--query", help="Query that returns the notes from the database of --sql.")
 @note_field_options("JSONL field or column")
+@click.option("--date-field", default="", help="JSONL field or column with the date of the note, such as 2026-11-30.")
 @click.option("--failures", type=PATH, help="File for the notes that could not be linked, without their text.")
 @integer_option("--processes", 1, "Worker processes.", minimum=1, maximum=256)
 @click.option(

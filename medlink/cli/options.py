@@ -95,10 +95,12 @@ def note_field_options(what: str) -> Callable[[F], F]:
 
     def add(command: F) -> F:
         @wraps(command)
-        def run(*args: Any, text_field: str, id_field: str, language_field: str, **options: Any) -> Any:
+        def run(
+            *args: Any, text_field: str, id_field: str, language_field: str, date_field: str = "", **options: Any
+        ) -> Any:
             from medlink.notes.reading import Fields
 
-            return command(*args, fields=Fields(text_field, id_field, language_field), **options)
+            return command(*args, fields=Fields(text_field, id_field, language_field, date_field), **options)
 
         texts = {"text": "the text", "id": "the id of the note", "language": "the language"}
         fields = (

@@ -143,7 +143,7 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     candidates = [[round_score(getattr(candidate, field)) for field in fields] for candidate in visible]
     read = mention.qualifiers
     qualifiers = read and unusual_qualifiers(
-        (read.presence, read.temporality, read.experiencer, *describe_relative(read))
+        (read.presence, read.temporality, read.experiencer, *describe_relative(read), "allergy" * read.allergy)
     )
     attributes = [
         [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()

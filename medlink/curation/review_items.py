@@ -216,6 +216,7 @@ class _Link(_Checked):
     presence: str | None = None
     temporality: str | None = None
     experiencer: str | None = None
+    allergy: bool | None = None
     value: _Value | None = None
 
     def to_row(self, item: str, frequency: int = 1) -> dict[str, Any]:
@@ -296,7 +297,9 @@ def _located_row(number: int, row: dict[str, Any]) -> list[Any]:
         [[name, row["frequency"], row["language"], row["item"] if "start" not in row else "", None]],
         *([], None, {LINKED: "known", NIL: "new"}.get(row["status"], AMBIGUOUS)),
         *(row["item"], row.get("start"), row.get("end"), row["section"]),
-        unusual_qualifiers(row.get(name) for name in ("presence", "temporality", "experiencer")),
+        unusual_qualifiers(
+            [*map(row.get, ("presence", "temporality", "experiencer")), "allergy" * bool(row.get("allergy"))]
+        ),
         row.get("expanded"),
         first["semantic_types"] if first else [],
         row["value"],

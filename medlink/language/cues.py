@@ -42,15 +42,17 @@ _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 _V = TypeVar("_V")
 _Value = Literal[
-    "absent", "uncertain", "present", "historical", "past", "gone", "hypothetical", "family", "other", "patient"
-]
+    "absent", "uncertain", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned", "family",
+    "other", "patient", "allergy", "taken",
+]  # fmt: skip
 Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
 ``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means``
-names a method by which something was found, such as *by CT*: cues of presence have no effect on a mention inside it or
-right after it.
+``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act. ``allergy``
+marks what the patient is allergic to, and ``taken`` what the patient takes, even beside allergies. ``pseudo`` only
+looks like a cue, ``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means`` names a method by
+which something was found, such as *by CT*: cues of presence have no effect on a mention inside it or right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
 """Position of a cue: before the mention, after it, on either side, around it as two halves, or beside it.
@@ -157,8 +159,8 @@ class PhraseMatch(NamedTuple, Generic[_V]):
 class Phrases(Generic[_V]):
     """A prefix tree of phrases with values.
 
-    A word of a phrase with a capital letter matches only the same spelling; any other word matches in any case. After
-    the first word, ``#`` matches any number.
+    A word of a phrase with a capital letter matches only the same spelling; any other word matches in any case. ``#``
+    matches any number.
     """
 
     def __init__(self) -> None:
@@ -184,8 +186,9 @@ class Phrases(Generic[_V]):
     def found(self, text: Text) -> list[PhraseMatch[_V]]:
         """Find all phrases in a text, ordered by first token and length."""
         words, starts, last = text.words, list[int](), len(text.words) - 1
-        for low in text.places.keys() & self._followers.keys():
-            follow = self._followers[low]
+        numbers = filter(is_number, text.places) if "#" in self._followers else ()
+        for low in {*(text.places.keys() & self._followers.keys()), *numbers}:
+            follow = self._followers[low if low in self._followers else "#"]
             starts += [
                 at
                 for at in text.places[low]
@@ -263,11 +266,16 @@ class ScopeRules(Rules):
         operated: patterns of words for a patient after an operation ("apendicectomizado").
         since: words before the year in which a lasting finding began.
         nothing: words that, in the line of a heading, mean that its section is empty.
+        nothing_known: words that stand beside these ("none known").
         adverbs: patterns of words that may stand between a mention and the negation after it ("fever currently none").
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
         measured: words that may stand there only before a number ("mit 15 mm verdickt").
         head_first: whether an adjective follows its noun.
+        articles: words that may stand before a drug, an act or a finding.
+        prepositions: words before an attribute of an act or a drug ("surgery for hernia", "wegen Husten abgesetzt").
+        genitives: such words if they do not begin a clause ("Resektion der Metastase").
+        therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
         deficits: words of absence that form a finding together with the absent function ("sweating absent").
     """
 
@@ -284,7 +292,12 @@ class ScopeRules(Rules):
     operated: tuple[str, ...] = ()
     since: frozenset[str] = frozenset()
     nothing: frozenset[str] = frozenset()
+    nothing_known: frozenset[str] = frozenset()
     adverbs: tuple[str, ...] = ()
+    articles: frozenset[str] = frozenset()
+    prepositions: frozenset[str] = frozenset()
+    genitives: frozenset[str] = frozenset()
+    therapies: frozenset[str] = frozenset()
     deficits: frozenset[str] = frozenset()
     predicates: str = "(?!)"
     head_first: bool = False
@@ -317,6 +330,7 @@ class Effect(NamedTuple):
 
     temporality: str
     experiencer: str
+    allergy: str
 
 
 class Absent(NamedTuple):
@@ -438,7 +452,7 @@ def scopes(language: str) -> ScopeRules:
 def effects() -> dict[str, Effect]:
     """Return the effect on qualifiers of each kind of section."""
     return {
-        kind: Effect(entry.get("temporality", ""), entry.get("experiencer", ""))
+        kind: Effect(*(entry.get(field, "") for field in Effect._fields))
         for kind, entry in read_json(SHIPPED / "sections.json").items()
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from medlink.language.cues import has_cues, words
@@ -39,8 +40,8 @@ def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
     spans = [(repeated[0].start, repeated[-1].end)] if repeated else [(word.start, word.end) for word in found]
     for reader in _readers(language):
         note = reader.read(text, found)
-        # each span alone: the words of a mention are no cues for another one
-        for qualifiers in (note.qualifiers([span])[0] for span in spans):
+        # each span alone: the words of a mention are no cues for another one; a code of an allergy says so itself
+        for qualifiers in (replace(note.qualifiers([span])[0], allergy=False) for span in spans):
             if qualifiers.unusual and (repeated or qualifiers.presence != "absent"):
                 return qualifiers
     return None

@@ -268,6 +268,7 @@ class NoteSource:
         if seen["empty"]:
             yield f"{pluralize(seen['empty'], 'note')} without text"
         fallbacks = {"language": "languages were detected", "note_id": "notes are named by file and line"}
+        fallbacks["date"] = "the dates of the notes are unknown"
         for name, fallback in fallbacks.items():
             field_name = getattr(self.fields, name)
             if seen["text"] and not seen[name] and field_name != getattr(Fields(), name):
@@ -323,6 +324,7 @@ class NoteSource:
                 seen["text"] += 1
                 seen["language"] += note.language is not None
                 seen["note_id"] += note.note_id != note.location
+                seen["date"] += note.date is not None
             key = hash(note.note_id)
             if key in ids and note.problem is None:
                 self.duplicate_ids += 1

@@ -152,8 +152,8 @@ class NotePipeline:
         read: list[list[ReadMention]] = [[] for _ in notes]
         for language in dict.fromkeys(tag for tag in languages if isinstance(tag, str)):
             numbers = [number for number, tag in enumerate(languages) if tag == language]
-            texts = [notes[number].text for number in numbers]
-            for number, mentions in zip(numbers, self._reader(language).read(texts), strict=True):
+            texts, days = zip(*((notes[number].text, notes[number].date) for number in numbers), strict=True)
+            for number, mentions in zip(numbers, self._reader(language).read(texts, days=days), strict=True):
                 read[number] = mentions
         mentions = [mention for note_mentions in read for mention in note_mentions]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))

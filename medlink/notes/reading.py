@@ -6,6 +6,7 @@ An unreadable note is yielded with its problem. No message contains text of a no
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import math
 import re
@@ -39,7 +40,8 @@ Progress = Callable[[int], object]
 class Note:
     """A note, or why it could not be read (``problem``, without text) and what to do (``remedy``).
 
-    ``location`` is its file and line, if ``note_id`` does not name them.
+    ``location`` is its file and line, if ``note_id`` does not name them. ``date`` is the day on which it was written: a
+    year before that of the note is over.
     """
 
     note_id: str
@@ -48,19 +50,22 @@ class Note:
     problem: str | None = None
     location: str | None = None
     remedy: str | None = None
+    date: datetime.date | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Names of the fields of JSON lines, and of the columns of tables."""
+    """Names of the fields of JSON lines, and of the columns of tables; dates are read if their field is named."""
 
     text: str = "text"
     note_id: str = "id"
     language: str = "language"
+    date: str = ""
 
     def by_option(self) -> dict[str, str]:
         """Map each option to the name that it sets."""
-        return {"text": self.text, "id": self.note_id, "language": self.language}
+        names = {"text": self.text, "id": self.note_id, "language": self.language, "date": self.date}
+        return {option: name for option, name in names.items() if name}
 
 
 class NoteFile(LineFile):
@@ -97,8 +102,26 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
         return Note(location, problem=problem, remedy=_field_remedy("id"))
     if not isinstance(language, str) and not _is_missing(language):
         return Note(location, problem=f"the field {fields.language!r} is not text", remedy=_field_remedy("language"))
+    try:
+        day = _parse_day(row.get(fields.date))
+    except ValueError:
+        problem = f"the field {fields.date!r} is not a date"
+        return Note(location, problem=problem, remedy="write it as 2026-11-30, or leave date_field out")
     name, tag = location if _is_missing(note_id) else str(note_id), None if _is_missing(language) else language
-    return Note(name, text, tag, location=location)
+    return Note(name, text, tag, location=location, date=day)
+
+
+def _parse_day(value: object) -> datetime.date | None:
+    """Return the day of a date or time, or of a text or number in ISO 8601; ValueError for anything else.
+
+    >>> _parse_day("2026-11-30T10:00:00Z"), _parse_day(20261130), _parse_day(None)
+    (datetime.date(2026, 11, 30), datetime.date(2026, 11, 30), None)
+    """
+    if _is_missing(value):
+        return None
+    if isinstance(value, datetime.date):
+        return value.date() if isinstance(value, datetime.datetime) else value
+    return datetime.datetime.fromisoformat(str(value).strip()).date()
 
 
 def _field_remedy(option: str) -> str:

@@ -267,13 +267,17 @@ def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
 
 
 def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: bytearray) -> int:
-    lines, breaks, start = layout.lines, layout.breaks, heading.end
+    lines, breaks, start, rules = layout.lines, layout.breaks, heading.end, layout.rules
     if not kind or not any(effects()[kind]) or start == following or lines[start]:
         return following
+    clause = stops.find(1, start + 1, following)
+    said = {word.low for word in layout.words[start:clause] if not word.is_mark} if clause > 0 else set[str]()
+    if said & rules.nothing and said <= rules.nothing | rules.nothing_known:
+        return clause  # "Allergies: none known. Metformin daily."
     at = bisect_left(breaks, start)
     line = min(breaks[at], following) if at < len(breaks) else following
     inside = {word.low for word in layout.words[start:line]}
-    least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(layout.rules.nothing) else PARAGRAPH
+    least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(rules.nothing) else PARAGRAPH
     ends = (breaks[number] for number in range(at, len(breaks)))
     end = min(next((place for place in ends if place >= following or lines[place] >= least), following), following)
     if effects()[kind].experiencer == "family":

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -51,14 +52,14 @@ class QualifierReader:
         self.scopes, self.absences = tables.scopes(language), tables.absences(language)
         self.relatives = relatives(language)
 
-    def read(self, text: str, words: Sequence[Token] | None = None) -> ParsedNote:
-        """Parse clauses, cues and sections of a note; ``words`` are its words if known already."""
-        return ParsedNote(text, self, words)
+    def read(self, text: str, words: Sequence[Token] | None = None, day: date | None = None) -> ParsedNote:
+        """Parse clauses, cues and sections of a note; ``words`` are its words if known already, ``day`` its date."""
+        return ParsedNote(text, self, words, day)
 
     def read_once(self, text: ScannedText) -> ParsedNote:
         """Parse a note as :meth:`read` does, once: qualifiers and learned mentions share the result in the text."""
         if "note" not in text.memo:
-            text.memo["note"] = self.read(text.text, text.tokens)
+            text.memo["note"] = self.read(text.text, text.tokens, text.memo.get("day"))
         note: ParsedNote = text.memo["note"]
         return note
 
@@ -82,10 +83,12 @@ def qualifier_reader(language: str, *, present_only: bool = False) -> QualifierR
 class ParsedNote:
     """A note with its clauses, cues and sections."""
 
-    def __init__(self, text: str, reader: QualifierReader, found: Sequence[Token] | None = None) -> None:
+    def __init__(
+        self, text: str, reader: QualifierReader, found: Sequence[Token] | None = None, day: date | None = None
+    ) -> None:
         self._words = words(text) if found is None else found
         layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
-        cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout)]
+        cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout, day)]
         firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
         _mark_open_cues(layout, cues, firsts)
         stops = clauses.stops(layout)
@@ -94,7 +97,8 @@ class ParsedNote:
             stops[heading.first] = 1
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
-        chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds), *_signs(layout)], stops)
+        frames = _frames(layout, firsts, seconds, cues)
+        chosen = _chosen([*_beside(cues, stops, layout), *frames, *_signs(layout)], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # of spans with the same start the longest comes last; the full stop of "eupn." is no part of a mention
         self._absent = {
@@ -170,8 +174,11 @@ class ParsedNote:
                 values["temporality"] = "historical"
             else:
                 values.pop("temporality", None)
+        values["allergy"] = values.get("allergy") == "allergy"
         if values.get("experiencer") == "family":
             values["relative"], values["onset_age"] = self._family.read(place)
+            if time == "past" and values["onset_age"] is not None:
+                values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
 
     @cached_property
@@ -200,11 +207,16 @@ class ParsedNote:
 
 
 def _frames(
-    layout: clauses.Layout, firsts: Sequence[PhraseMatch[Frame]], seconds: Sequence[PhraseMatch[int]]
+    layout: clauses.Layout,
+    firsts: Sequence[PhraseMatch[Frame]],
+    seconds: Sequence[PhraseMatch[int]],
+    cues: Sequence[PhraseMatch[Cue]],
 ) -> Iterator[Match]:
+    """Match frames, but not with a second half that ends a longer phrase that is no cue ("nicht zurückgebildet")."""
+    no_cues = {end: start for start, end, values in cues if values[0].reads == "pseudo"}
     behind: dict[int, list[WordSpan]] = defaultdict(list)
     for start, end, numbers in seconds:
-        for number in numbers:
+        for number in numbers if no_cues.get(end, start) >= start else ():
             behind[number].append(WordSpan(start, end))
     for start, end, frames in firsts:
         for frame in frames:
@@ -232,21 +244,30 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     return sorted(chosen, key=lambda match: match.parts)
 
 
-def _years(layout: clauses.Layout) -> Iterator[PhraseMatch[Cue]]:
-    words, years, latest = layout.words, dict[int, int](), 0
+def _years(layout: clauses.Layout, day: date | None) -> Iterator[PhraseMatch[Cue]]:
+    """Years that are over: before that of the note, or else two before the latest date in the text, if any.
+
+    A day of last year may belong to the episode of the note, which is a few days old at the turn of the year.
+    """
+    words, years, begins, dated = layout.words, dict[int, int](), dict[int, int](), set[int]()
     for low in layout.places:
         if low[:1].isdecimal() and (found := _YEAR.fullmatch(low)):
             for at in layout.places[low]:
                 if at + 1 == len(words) or words[at + 1].low not in _UNITS:
-                    years[at] = int(found["year"])
-                    if found["month"] or (at > 1 and words[at - 1].low in "./-" and words[at - 2].low.isdecimal()):
-                        latest = max(latest, years[at])
+                    years[at], start = int(found["year"]), at
+                    while at - 4 < start > 1 and words[start - 1].low in "./-" and words[start - 2].low.isdecimal():
+                        start -= 2
+                    begins[at] = start
+                    if found["month"] or start < at:
+                        dated.add(at)
+    latest = max((years[at] for at in dated), default=0) if day is None else day.year
     for at, year in sorted(years.items()):
-        if year < latest - 1 or not latest:  # a note without a date tells of the year as of another one
+        # a text without any date tells of the year as of another one
+        if not latest or year < latest - (day is None or at in dated):
             # a word before it may mark the start of a lasting condition ("since")
             before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))
             if next((low for low in before if low == "," or low in layout.rules.since), ",") == ",":
-                yield PhraseMatch(at, at + 1, [_PAST_YEAR])
+                yield PhraseMatch(begins[at], at + 1, [_PAST_YEAR])
 
 
 def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from threading import Lock
 
 import numpy as np
@@ -125,13 +126,17 @@ class TextReader:
         self._lock = Lock()
 
     @gc_disabled()
-    def read(self, texts: Sequence[str], explained: _Explained = None) -> list[list[ReadMention]]:
+    def read(
+        self, texts: Sequence[str], explained: _Explained = None, days: Sequence[date | None] | None = None
+    ) -> list[list[ReadMention]]:
         """Find the mentions of n texts, without headings and mentions that the options exclude.
 
-        ``explained`` has the long forms of texts with known abbreviations.
+        ``explained`` has the long forms of texts with known abbreviations, and ``days`` the dates of the texts.
         """
         with self._lock:
             scanned, long_forms = self._scan(texts, explained)
+            for text, day in zip(scanned, days or (), strict=days is not None):
+                text.memo["day"] = day
             if self._finder is None:
                 mentions = self._find(scanned, long_forms)
             else:
@@ -185,10 +190,7 @@ class TextReader:
                     qualifiers = [r if d else q for q, r, d in zip(qualifiers, regardless, is_done, strict=True)]
             qualified.append(
                 [
-                    # a value was measured: negation and doubt around it refer to something else
-                    replace(
-                        m, qualifiers=replace(q, presence="present") if q is not None and m.value is not None else q
-                    )
+                    m if q is None else replace(m, qualifiers=_without_contradiction(text, m, q))
                     for m, q in zip(own, qualifiers, strict=True)
                 ]
             )
@@ -308,6 +310,20 @@ class TextReader:
             candidate.learned_share,
             candidate.learned or None,
         )
+
+
+def _without_contradiction(text: ScannedText, mention: ReadMention, found: Qualifiers) -> Qualifiers:
+    """Correct qualifiers by what a mention is.
+
+    A value was measured: negation and doubt around it refer to something else. A finding in a list of allergies is a
+    reaction or an allergy, not a substance.
+    """
+    if mention.value is not None:
+        found = replace(found, presence="present")
+    if found.allergy:
+        words = text.words[slice(*text.place(mention.start, mention.end))]
+        found = replace(found, allergy=all(word.kinds.isdisjoint(FINDING_KINDS) for word in words))
+    return found
 
 
 def _span(text: ScannedText, candidate: CandidateSpan) -> Span:

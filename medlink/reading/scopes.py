@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, compress
 from typing import NamedTuple
 
-from medlink.language.cues import Cue, any_within, is_number
+from medlink.language.cues import Cue, Reads, any_within, is_number
 from medlink.reading.clauses import Layout
 
 _MAX_SCOPE = 80  # words and marks
@@ -25,7 +26,12 @@ _FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
     **dict.fromkeys(("historical", "past", "gone", "hypothetical"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
+    **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
+_OF_OBJECTS: dict[str, Reads] = {"stopped": "historical", "planned": "hypothetical"}  # these act on their object alone
+_TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
+_MAX_APART = 10  # most words and marks between such a cue and its object
+_ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
 
@@ -99,7 +105,8 @@ class _Scopes:
         hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
         self._over = sorted({*hard, *self._there})
         self._until = sorted({*hard, *(start for start, _ in causes)})
-        self._from = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends + causes)})
+        self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
+        self._from = sorted({*self._sentences, *(end for _, end in causes)})
         self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
         self._bound = {
             match.end
@@ -110,8 +117,14 @@ class _Scopes:
         }
         for match in acting:
             for cue in match.cues:
-                if cue.side:
+                if cue.reads in _OF_OBJECTS or (cue.reads == "gone" and cue.side == "both"):
+                    self._act_on_object(cue._replace(reads=_OF_OBJECTS.get(cue.reads, cue.reads)), match)
+                elif cue.side:
                     (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        return sorted({*self._commas, *self._joins})
 
     def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
         """Dashes between blanks, except those beside a cue ("Fever - none")."""
@@ -177,20 +190,90 @@ class _Scopes:
             crosses = (after or not ahead) and (cue.scope_limit is None or cue.scope_limit > _SHORT)
             self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
+    def _act_on_object(self, cue: Cue, match: Match) -> None:
+        """Act on what was stopped, planned or gone: the nearest mentions that are no attributes of something else.
+
+        That is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
+        Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
+        abgesetzt".
+        """
+        first, last = match.parts[0], match.parts[-1]
+        until = last.start if last is not first else self._until[bisect_left(self._until, last.end)]
+        if any_within(self._breaks, first.end, last.start):
+            # "ist stabil, Sectio geplant": the verb belongs to another act
+            first, cue = last, cue._replace(side="after")
+        ahead = cue.side != "after" and self._objects_ahead(cue, first.end, until)
+        if cue.side in ("after", "both") and not ahead:
+            self._objects_before(cue, first.start)
+
+    def _objects_ahead(self, cue: Cue, start: int, until: int) -> bool:
+        anchor, limit = start, cue.scope_limit or 0
+        for number in range(bisect_left(self._starts, start), len(self._mentions)):
+            first, end = self._mentions[number]
+            if first >= until or self._apart(anchor, first) > limit or self._attribute(first, anchor) is not None:
+                break
+            listed = anchor > start and any_within(self._joins, anchor, until)
+            if not listed and any_within(self._breaks, anchor, first):
+                break  # "la tos cedió y la fiebre persiste"
+            self._decide(cue, number, self._between(start, first))
+            anchor, limit = max(anchor, end), 0
+        return anchor > start
+
+    def _objects_before(self, cue: Cue, end: int) -> None:
+        begin = self._sentences[bisect_right(self._sentences, end) - 1]
+        comma = bisect_left(self._commas, end)
+        anchor = end - 1 if comma and self._commas[comma - 1] == end - 1 else end  # "Allopurinol, stopped"
+        limit, joined = cue.scope_limit or 0, False
+        for number in range(bisect_left(self._starts, end) - 1, -1, -1):
+            first, behind = self._mentions[number]
+            joined = joined or any_within(self._joins, behind, anchor)
+            if first < max(begin, end - _MAX_SCOPE) or self._apart(behind, anchor) > limit:
+                return
+            if any_within(self._commas, behind, anchor) and not joined:
+                return
+            attribute = self._attribute(first, begin)
+            if attribute is None:
+                self._decide(cue, number, self._between(behind, end))
+                limit = 0
+            anchor = min(anchor, first if attribute is None else attribute)
+
+    def _apart(self, start: int, end: int) -> int:
+        """Words between two places, except articles, joining words and a short attribute before the second one."""
+        if end - start > _MAX_APART:
+            return end - start
+        lows, rules = [word.low for word in self._words[start:end]], self._rules
+        phrase = next((at for at, low in enumerate(lows) if low in rules.prepositions), len(lows))
+        return sum(low[:1].isalnum() and low not in rules.joins and low not in rules.articles for low in lows[:phrase])
+
+    def _attribute(self, mention: int, begin: int) -> int | None:
+        """Where an attribute starts that ends with a mention, at most back to ``begin``; ``None`` if it is none."""
+        words, rules = self._words, self._rules
+        for at in range(mention - 1, max(begin, mention - _ATTRIBUTE) - 1, -1):
+            low, before = words[at].low, words[at - 1].low if at > begin else ""
+            if low in rules.prepositions:
+                return None if before in rules.therapies else at
+            if low in rules.genitives and before:
+                return at - (before in rules.prepositions)
+            joined = words[at + 1].low in rules.joins  # "bei Niereninsuffizienz und Azidose"
+            if not self._plain[at] or (not joined and (self._covered[at] or words[at].text[:1].isupper())):
+                return None
+        return None
+
     def _turns(self, cue: Cue, match: Match) -> bool:
-        """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Edema none")."""
-        if cue.reads != "absent":
+        """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Pneumonia suspected")."""
+        if cue.reads not in _TURNS:
             return False
         at, last = match.start - 1, len(self._words)
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
         nothing = behind == last or self._stops[behind]
-        answers = at >= 0 and (self._words[at].low == ":" or self._covered_before(match.start))
+        mark = self._words[at].low if at >= 0 else ""
+        answers = at >= 0 and (mark == ":" or self._covered_before(match.start - (mark == ",")))
         return bool(answers and nothing) or self._answers(cue, match)
 
     def _answers(self, cue: Cue, match: Match) -> bool:
-        """Whether a negation stands between a mention and a comma ("Fieber keines, Husten")."""
+        """Whether such a cue stands between a mention and a comma ("Fieber keines, Husten")."""
         comma = match.end < len(self._words) and self._words[match.end].low == ","
-        return cue.reads == "absent" and comma and self._covered_before(match.start)
+        return cue.reads in _TURNS and comma and self._covered_before(match.start)
 
     def _covered_before(self, place: int) -> bool:
         """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
@@ -217,6 +300,8 @@ class _Scopes:
                 return
             if anchor == start and denies and (bracket or any_within(self._separators, start + 1, first)):
                 return  # it denies something that is no mention: "sits not yet (delay)"
+            if denies and self._begins_head(start, anchor):
+                return
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
             if comma < len(commas) and commas[comma] < first:
@@ -226,6 +311,12 @@ class _Scopes:
                     return
             yield number
             anchor = max(anchor, end)
+
+    def _begins_head(self, start: int, end: int) -> bool:
+        """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
+        if end + 1 >= len(self._words) or self._words[end].low not in self._ands:
+            return False
+        return self._words[end + 1].low in self._rules.articles and any_within(self._either, start - 1, end)
 
     def _continues_list(self, cue: Cue, start: int, number: int, until: int) -> bool:
         """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.
@@ -248,7 +339,7 @@ class _Scopes:
         if denies and behind in self._ands and any_within(self._either, start - 1, comma):
             return False  # "no conjunctivitis or keratitis, and right ptosis"
         graded = (behind in self._rules.grades or is_number(behind)) and not either
-        if graded or (nothing and cue.reads == "historical"):
+        if graded or (nothing and cue.reads in ("historical", "allergy")):
             return False  # "s/p stent, asthma and gout"
         if start in self._bound:
             return either
@@ -258,7 +349,7 @@ class _Scopes:
         tight = cue.scope_limit is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
-        more = end < len(self._words) and not self._stops[end] and self._plain[end]
+        more = end < self._over[bisect_left(self._over, end)] and self._plain[end]
         # the clause has another negation
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
         each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
@@ -276,7 +367,8 @@ class _Scopes:
             joined = joined or any_within(self._joins, behind, anchor)
             if any_within(self._commas, behind, anchor):
                 whole = self._free[anchor] == self._free[begin]
-                if not (crossing if anchor == end else joined or whole):
+                # a bracket belongs to what it follows: "diabetes, gout (mother)"
+                if not (crossing if anchor == end else (joined or whole) and self._words[end].low != "("):
                     return
             self._decide(cue, number, self._between(behind, end))
             anchor = min(anchor, first)

@@ -104,7 +104,7 @@ class Service(WebServer):
             wanted = parse_request(LinkRequest, await request.body())
             bundle, state = self._bundle(wanted.bundle)
             notes = [
-                Note(str(number if note.id is None else note.id), note.text, note.language)
+                Note(str(number if note.id is None else note.id), note.text, note.language, date=note.date)
                 for number, note in enumerate(wanted.notes, 1)
             ]
             pipeline = await _pipeline(bundle, state, wanted.options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -28,6 +29,7 @@ class NoteInput(_Part):
     language: Annotated[
         str | None, Field(description="BCP 47 tag of its language; by default that of the request, else detected.")
     ] = None
+    date: Annotated[datetime.date | None, Field(description="Day on which it was written.")] = None
 
 
 class MentionInput(_Part):
@@ -148,6 +150,7 @@ class MentionOutput(_Part):
     section: str | None
     relative: str | None
     onset_age: int | None
+    allergy: bool | None
     attributes: list[AttributeOutput] | None
     value: Value | None
     same_as: list[str]

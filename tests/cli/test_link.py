@@ -118,6 +118,10 @@ def test_each_option_changes_the_output(link: Link) -> None:
     assert rows("--sources", "DEMO", "--prefer", "DEMO", "--no-presume", "--present-only") == base
     (row,) = rows("--text-field", "body", "--id-field", "key", "--language-field", "tongue")
     assert (row["text"], row["note"], row["language"]) == ("Fieber", "b", "es")
+    dated = json.dumps({"text": "stroke in 2003", "when": "2003-05-06"})
+    for options, temporality in (([], "historical"), (["--date-field", "when"], "current")):
+        (row,) = json_lines(link("-", *options, input=dated + "\n").stdout)
+        assert row["temporality"] == temporality
     assert {row["language"] for row in rows("--language", "de")} == {"de"}
     assert {row["presence"] for row in rows("--no-qualifiers")} == {None}
     assert rows("--processes", 2) == base
@@ -349,8 +353,12 @@ def test_files_left_out_are_counted_by_ending(link: Link, tmp_path: Path) -> Non
         (['{"text": "fever"}', '{"text": " "}', '{"text": ""}'], [], ["2 notes without text\n"], "the field"),
         (
             ['{"text": "fever", "id": 1}', '{"text": "cough", "id": "2"}'],
-            ["--language-field", "tongue", "--id-field", "key"],
-            ["'tongue': languages were detected\n", "no note has the field 'key': notes are named by file and line\n"],
+            ["--language-field", "tongue", "--id-field", "key", "--date-field", "day"],
+            [
+                "'tongue': languages were detected\n",
+                "no note has the field 'key': notes are named by file and line\n",
+                "no note has the field 'day': the dates of the notes are unknown\n",
+            ],
             "without text",
         ),
         (

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,19 +24,27 @@ READERS = {language: QualifierReader(language) for language in LANGUAGES}
 HERE = Path(__file__).parent
 FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
-    **dict.fromkeys(("historical", "hypothetical", "current", "past", "gone"), "temporality"),
+    **dict.fromkeys(("historical", "hypothetical", "current", "past", "gone", "stopped", "planned"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
+    **dict.fromkeys(("allergy", "taken"), "allergy"),
+}
+MEANING: dict[str, Any] = {
+    **dict.fromkeys(("past", "gone", "stopped"), "historical"),
+    "planned": "hypothetical",
+    "allergy": True,
+    "taken": False,
 }
 
 
 def parsed(marked: str) -> tuple[str, list[tuple[int, int]], list[Qualifiers]]:
     """Text, mentions and their expected qualifiers, as marked by ``<fever|absent,family>``."""
     text, places, expected = "", [], []
-    for between, mention, values in re.findall(r"([^<>]*)(?:<([^<>|]+)\|?([^<>]*)>|$)", marked):
+    for between, mention, marks in re.findall(r"([^<>]*)(?:<([^<>|]+)\|?([^<>]*)>|$)", marked):
         text += between
         if mention:
             places.append((len(text), len(text) + len(mention)))
-            expected.append(Qualifiers(**{FIELD[value]: value for value in values.split(",") if value}))
+            values = filter(None, marks.split(","))
+            expected.append(Qualifiers(**{FIELD[value]: MEANING.get(value, value) for value in values}))
             text += mention
     return text, places, expected
 
@@ -55,8 +64,7 @@ def test_the_examples_of_the_cues(language: str) -> None:
         assert places or not row["example"]
         for found in READERS[language].read(text).qualifiers(places):
             if reads in FIELD:
-                wanted = "historical" if reads in ("past", "gone") else reads
-                assert getattr(found, FIELD[reads]) == wanted, row["example"]
+                assert getattr(found, FIELD[reads]) == MEANING.get(reads, reads), row["example"]
             else:
                 values = (found.presence, found.temporality, found.experiencer)
                 assert values == ("present", "current", "patient"), row["example"]
@@ -86,6 +94,10 @@ def test_rules_hold() -> None:
     for language, marked in [*cells, ("en", "No \u00ad <fever|absent>")]:
         _, _, expected = parsed(marked)
         assert qualifiers_of(marked, language) == [(q.presence, q.temporality, q.experiencer) for q in expected], marked
+        text, places, _ = parsed(marked)
+        assert [q.allergy for q in READERS[language].read(text).qualifiers(places)] == [q.allergy for q in expected], (
+            marked
+        )
 
 
 def sections(marked: str, language: str) -> list[str | None]:
@@ -216,6 +228,32 @@ def test_a_mention_without_the_full_stop_of_its_word(text: str) -> None:
     end = text.index("eupn") + 4 if "eupn" in text else 6
     note = QualifierReader("de").read(text)
     assert [q.presence for q in note.qualifiers([(end - 4 if "eupn" in text else 0, end)])] == ["absent"]
+
+
+@pytest.mark.parametrize(
+    ("language", "marked", "day", "temporality"),
+    [
+        ("en", "He had a <heart attack> in 2003.", None, "historical"),
+        ("en", "He had a <heart attack> in 2003.", date(2003, 11, 30), "current"),
+        ("en", "He had a <heart attack> in 2003.", date(2004, 1, 3), "historical"),
+        ("en", "<Pneumonia> on 12/28/2003.", date(2004, 1, 3), "current"),
+        ("en", "<Pneumonia> on 12/28/2002.", date(2004, 1, 3), "historical"),
+        ("en", "<Diabetes> in 1990.", date(2004, 1, 3), "current"),
+        ("de", "<Herzinfarkt> 2019.", date(2019, 5, 1), "current"),
+        ("de", "<Herzinfarkt> 2019.", date(2021, 5, 1), "historical"),
+        ("de", "<Apoplex> 03.2019.", date(2019, 5, 1), "current"),
+        ("de", "<Fraktur> am 3.2.2019, Kontrolle am 4.5.2019.", date(2026, 5, 1), "historical"),
+        ("de", "<Fraktur> am 3.2.2019, Kontrolle am 4.5.2019.", None, "current"),
+        ("de", "Aufnahme am 3.2.2025. <Infarkt> 2024.", date(2025, 2, 4), "historical"),
+        ("es", "<IAM> en 2012.", date(2012, 3, 1), "current"),
+        ("es", "<IAM> en 2012.", date(2013, 3, 1), "historical"),
+        ("es", "<Apendicectomía> en 1990.", date(2013, 3, 1), "historical"),
+        ("es", "<Ictus> en 2020, <diabetes> desde 2010.", date(2020, 3, 1), "current"),
+    ],
+)
+def test_the_date_of_a_note(language: str, marked: str, day: date | None, temporality: str) -> None:
+    text, places, _ = parsed(marked)
+    assert {q.temporality for q in READERS[language].read(text, day=day).qualifiers(places)} == {temporality}
 
 
 def test_the_cue_of_each_field() -> None:

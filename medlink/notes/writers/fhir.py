@@ -1,15 +1,16 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
 A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
-relative has or had is a FamilyMemberHistory. Other mentions are Observations: findings, drugs, procedures, what
-relatives do not have, and what is hypothetical. Semantic types determine which concepts are
-disorders. A note does not identify the patient, so ``subject`` names the note.
+relative has or had is a FamilyMemberHistory, and what the patient is allergic to an AllergyIntolerance. Other mentions
+are Observations: findings, drugs, procedures, what relatives do not have, and what is hypothetical. Semantic types
+determine which concepts are disorders. A note does not identify the patient, so ``subject`` names the note.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -29,9 +30,9 @@ _DISORDERS = frozenset(
 )  # fmt: skip
 _CONDITIONS = _DISORDERS | {"finding", "sign or symptom", "phenotypic abnormality"}
 _ROLES, _UCUM = "http://terminology.hl7.org/CodeSystem/v3-RoleCode", "http://unitsofmeasure.org"
-_STATUS = "http://terminology.hl7.org/CodeSystem/condition-"
+_STATUS = "http://terminology.hl7.org/CodeSystem/"
 _VERIFIED = {"present": "confirmed", "uncertain": "unconfirmed", "absent": "refuted"}
-_KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString"}
+_KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString", bool: "valueBoolean"}
 
 
 class FhirWriter(TextWriter):
@@ -45,13 +46,13 @@ class FhirWriter(TextWriter):
         for number, mention in enumerate(mentions, self.written):
             uuid = uuid5(NAMESPACE_URL, f"{UNKNOWN}{self.bundle}/{name}/{number}/{mention.start}")
             row = mention_row(note, language, mention, self.bundle)
-            entries.append({"fullUrl": uuid.urn, "resource": _resource(row, mention, str(uuid))})
+            entries.append({"fullUrl": uuid.urn, "resource": _resource(row, mention, str(uuid), note.date)})
         identifier = {"system": f"{UNKNOWN}note", "value": name}
         bundle = {"resourceType": "Bundle", "identifier": identifier, "type": "collection", "entry": entries}
         yield json.dumps(bundle, ensure_ascii=False)
 
 
-def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dict[str, Any]:
+def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: date | None) -> dict[str, Any]:
     q, link = mention.qualifiers, mention.link
     codings: list[dict[str, str]] = []
     types = set[str]()
@@ -65,25 +66,36 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str) -> dic
         "code": {**({"coding": codings} if codings else {}), "text": link.mention},
         "subject": {"display": f"patient of the note {row['note']}"},
     }
-    if types & _DISORDERS and q is not None and q.experiencer == "patient" and q.temporality != "hypothetical":
+    is_own = q is not None and q.experiencer == "patient" and q.temporality != "hypothetical"
+    if q is not None and is_own and q.allergy and not types & _CONDITIONS:
+        return {"resourceType": "AllergyIntolerance", **common, **_allergy(q, content), **_at("recordedDate", day)}
+    if q is not None and is_own and types & _DISORDERS:
         gone = q.presence == "absent" and q.temporality == "historical"
         clinical = "resolved" if gone else "inactive" if q.temporality == "historical" else "active"
+        status = _status("condition-clinical", clinical)
         return {
             "resourceType": "Condition",
             **common,
             # a refuted condition has no clinical status
-            **({} if q.presence == "absent" and not gone else {"clinicalStatus": _status("clinical", clinical)}),
-            "verificationStatus": _status("ver-status", "confirmed" if gone else _VERIFIED[q.presence]),
+            **({} if q.presence == "absent" and not gone else {"clinicalStatus": status}),
+            "verificationStatus": _status("condition-ver-status", "confirmed" if gone else _VERIFIED[q.presence]),
             **content,
+            **_at("recordedDate", day),
         }
     if q is not None and q.experiencer == "family" and q.is_affirmed and (types & _CONDITIONS or not types):
-        return {"resourceType": "FamilyMemberHistory", **common, **_family_history(q, content)}
+        return {"resourceType": "FamilyMemberHistory", **common, **_family_history(q, content), **_at("date", day)}
     observation = {"resourceType": "Observation", **common, "status": "preliminary", **content}
+    if q is not None and q.temporality == "current":
+        observation |= _at("effectiveDateTime", day)
     if q is not None and q.experiencer != "patient":
         observation["focus"] = [{"display": q.experiencer}]
     if q is not None and q.presence != "uncertain" and q.temporality != "hypothetical":
         observation["valueBoolean"] = q.presence == "present"
     return observation
+
+
+def _at(field: str, day: date | None) -> dict[str, str]:
+    return {} if day is None else {field: day.isoformat()}
 
 
 def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
@@ -94,6 +106,17 @@ def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
         "patient": content["subject"],
         "relationship": {"coding": [{"system": _ROLES, "code": q.relative or "FAMMEMB"}]},
         "condition": [{"code": content["code"], **({} if q.onset_age is None else {"onsetAge": age})}],
+    }
+
+
+def _allergy(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
+    """What an AllergyIntolerance (https://hl7.org/fhir/R4/allergyintolerance.html) says of one substance."""
+    clinical = "inactive" if q.presence == "absent" or q.temporality == "historical" else "active"
+    return {
+        "clinicalStatus": _status("allergyintolerance-clinical", clinical),
+        "verificationStatus": _status("allergyintolerance-verification", _VERIFIED[q.presence]),
+        "code": content["code"],
+        "patient": content["subject"],
     }
 
 

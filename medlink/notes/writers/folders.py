@@ -23,6 +23,7 @@ _ATTRIBUTES = {
     "Presence": ("present", "absent", "uncertain"),
     "Temporality": ("current", "historical", "hypothetical"),
     "Experiencer": ("patient", "family", "other"),
+    "Allergy": ("true",),
     "Status": ("linked", "ambiguous", "nil"),
 }
 _MAX_ID = 80  # characters of an id in a file name
@@ -71,8 +72,8 @@ class BratWriter(FolderWriter):
         yield f"T{at}\tMention {spans}\t{' '.join(note.text[start:end] for start, end in pieces)}"
         row = mention_row(note, language, mention, self.bundle)
         for number, name in enumerate(_ATTRIBUTES, (at - 1) * len(_ATTRIBUTES) + 1):
-            if row[name.lower()] is not None:
-                yield f"A{number}\t{name} T{at} {row[name.lower()]}"
+            if row[name.lower()] not in (None, False):
+                yield f"A{number}\t{name} T{at} {str(row[name.lower()]).lower()}"
         if not mention.link.nil:
             best = mention.link.candidates[0]
             source = _BLANKS.sub("_", best.source.replace(":", "_")) or "medlink"

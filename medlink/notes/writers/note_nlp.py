@@ -2,7 +2,7 @@
 
 ``note_nlp_concept_id`` is the number of a concept of OMOP vocabularies (``OMOP:4329847``), or of its code in the system
 OMOP (option ``map``), else 0, OMOP's *no matching concept*. The id of the bundle is among the modifiers.
-``term_exists`` is ``Y`` if the patient has or had the finding, else ``N``.
+``term_exists`` is ``Y`` if the patient has or had the finding, else ``N``, also of what the patient is allergic to.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def _modifiers(mention: LinkedMention, bundle: str) -> str:
     if q is not None:
         modifiers |= {"certainty": q.presence, "subject": q.experiencer, "section": q.section}
         modifiers |= {"relative": q.relative, "onset_age": None if q.onset_age is None else str(q.onset_age)}
+        modifiers |= {"allergy": "true" if q.allergy else None}
     if value is not None:
         modifiers["value"] = f"{value.measure} {value.number:g} {value.unit}".rstrip()
     modifiers |= {attribute.kind: attribute.text for attribute in mention.attributes or ()}

@@ -21,8 +21,8 @@ from medlink.records import attributes_to_dict, qualifiers_to_dict, value_to_dic
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
     "score": float, "status": str, "presence": str, "temporality": str, "experiencer": str, "section": str,
-    "relative": str, "onset_age": int, "attributes": list, "value": str, "same_as": list, "presumed": list,
-    "expanded": str, "codes": list, "bundle": str,
+    "relative": str, "onset_age": int, "allergy": bool, "attributes": list, "value": str, "same_as": list,
+    "presumed": list, "expanded": str, "codes": list, "bundle": str,
 }  # fmt: skip
 """Columns and their types. Lists are lists in Parquet and JSON elsewhere; ``value`` is JSON everywhere."""
 LISTS: dict[str, dict[str, type] | type] = {
@@ -141,7 +141,7 @@ class ParquetWriter(TextWriter):
 def _schema() -> Any:
     with needs_extra("parquet", "writing Parquet"):
         import pyarrow as pa
-    plain = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
     def element(of: Any) -> Any:
         return pa.struct([(name, plain[own]) for name, own in of.items()]) if isinstance(of, dict) else plain[of]

@@ -162,9 +162,11 @@ class SqlWriter:
                 raise ConfigError(message, remedy="name another table with out_table=..., or move this one away")
 
     def _row_table(self, name: str, metadata: MetaData) -> Table:
-        from sqlalchemy import BigInteger, Column, Date, DateTime, Double, String, Table, Text
+        from sqlalchemy import BigInteger, Boolean, Column, Date, DateTime, Double, String, Table, Text
 
-        kinds: dict[type, Any] = {int: BigInteger, str: Text, list: Text, float: Double, date: Date, datetime: DateTime}
+        kinds: dict[type, Any] = {
+            int: BigInteger, str: Text, list: Text, float: Double, bool: Boolean, date: Date, datetime: DateTime,
+        }  # fmt: skip
         columns: dict[str, type | int] = {**note_nlp.COLUMNS} if self._day else {self._id_column: int, **rows.COLUMNS}
         typed = {column: String(kind) if isinstance(kind, int) else kinds[kind] for column, kind in columns.items()}
         typed_columns = (

@@ -6,6 +6,7 @@ import csv
 import gzip
 import sqlite3
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,36 @@ def test_bad_rows_of_a_table(tmp_path: Path) -> None:
     assert [location for location, _ in found] == [location for location, _ in expected]
     assert all(part in problem for (_, problem), (_, part) in zip(found, expected, strict=True))
     assert [note.text for note in read_notes([str(path)], encoding="latin-1")][3] == "Geheimnis ÿ"
+
+
+def test_the_date_of_a_note(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    day, fields = date(2003, 11, 30), Fields(date="day")
+    (tmp_path / "n.csv").write_text("id,text,day\n1,a,2003-11-30\n2,b,\n3,c,30.11.2003\n", "utf-8")
+    rows = [
+        '{"text": "a", "day": "2003-11-30T08:15:00Z"}',
+        '{"text": "b", "day": 20031130}',
+        '{"text": "c", "day": true}',
+    ]
+    (tmp_path / "n.jsonl").write_text("\n".join(rows), "utf-8")
+    pq.write_table(pa.table({"text": ["a", "b"], "day": pa.array([day, None])}), tmp_path / "n.parquet")
+    with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
+        base.execute("create table note (id integer, text text, day date)")
+        base.execute("insert into note values (1, 'a', '2003-11-30')")
+    read = [list(read_notes([str(tmp_path / f"n.{kind}")], fields)) for kind in ("csv", "jsonl", "parquet")]
+    read.append(list(SqlNotes(f"sqlite:///{tmp_path}/n.db", "note").notes(fields)))
+    assert [[note.date for note in notes] for notes in read] == [
+        [day, None, None],
+        [day, day, None],
+        [day, None],
+        [day],
+    ]
+    assert [note.problem for notes in read for note in notes if note.problem] == ["the field 'day' is not a date"] * 2
+    assert all(note.date is None for note in read_notes([str(tmp_path / "n.csv")]))
+    with pytest.raises(InputError, match="no column 'when'"):
+        list(SqlNotes(f"sqlite:///{tmp_path}/n.db", "note").notes(Fields(date="when")))
 
 
 def test_ids_and_a_separator_for_excel(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.notes import gold
 from medlink.notes.database import SqlNotes
+from medlink.notes.reading import Fields
 from medlink.notes.writers import LinkedMention, TextWriter
 from tests.notes import tricky
 from tests.notes.writers.conftest import TEXTS, Run
@@ -50,6 +51,7 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Rows:
             "section": one.qualifiers.section or None,  # type: ignore[union-attr]  # the same
             "relative": one.qualifiers.relative or None,  # type: ignore[union-attr]  # the same
             "onset_age": one.qualifiers.onset_age,  # type: ignore[union-attr]  # the same
+            "allergy": one.qualifiers.allergy,  # type: ignore[union-attr]  # the same
             "attributes": [attribute.to_dict() for attribute in one.attributes or ()],
             "value": one.value and one.value.to_dict(),
             "same_as": [] if one.link.nil else list(one.link.candidates[0].same_as),
@@ -76,6 +78,7 @@ def typed(row: dict[str, Any]) -> dict[str, Any]:
     return found | {
         "start": int(found["start"]),
         "end": int(found["end"]),
+        "allergy": found["allergy"] in (1, "True"),
         "score": found["score"] and float(found["score"]),
     }
 
@@ -111,7 +114,12 @@ def read_fhir(path: Path) -> Rows:
         bundle = Bundle.model_validate_json(line)
         for entry in bundle.entry:
             (extension,) = entry.resource.extension
-            values = {one.url: one.valueString or one.valueInteger or one.valueDecimal for one in extension.extension}
+            values = {
+                one.url: one.valueBoolean
+                if one.valueBoolean is not None
+                else one.valueString or one.valueInteger or one.valueDecimal
+                for one in extension.extension
+            }
             optional = "expanded", "section", "relative", "onset_age", "concept_id", "preferred_name", "score", "value"
             row = dict.fromkeys(optional) | values
             row["start"] = row["start"] or 0
@@ -420,6 +428,50 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     gout, pneumonia = csv.DictReader((tmp_path / "n.csv").read_text("utf-8").splitlines())
     assert {"subject=family", "relative=FTH", "onset_age=54"} <= set(gout["term_modifiers"].split(","))
     assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
+
+
+def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
+    from fhir.resources.R4B.bundle import Bundle
+
+    texts = {
+        1: "Allergien: Amoxicillin (Exanthem), Metamizol. Nimmt Ramipril.",
+        2: "Keine Penicillinallergie. Keine Allergie gegen Ibuprofen. Pneumonie.",
+        3: "Keine Allergien bekannt. Ramipril 5 mg.",
+    }
+    rows = "".join(f'{number},"{text}",2026-11-30\n' for number, text in texts.items())
+    (tmp_path / "notes.csv").write_text(f"id,text,day\n{rows}", "utf-8")
+
+    def links(name: str, **options: Any) -> Path:
+        link_notes(
+            demo, tmp_path / "notes.csv", out=tmp_path / name, language="de", fields=Fields(date="day"), **options
+        )
+        return tmp_path / name
+
+    bundles = [Bundle.model_validate_json(line) for line in links("o.fhir.ndjson").read_text("utf-8").splitlines()]
+    found = [
+        (one.get_resource_type(), one.code.text, str(getattr(one, "recordedDate", None) or one.effectiveDateTime))
+        for bundle in bundles
+        for one in (entry.resource for entry in bundle.entry)
+    ]
+    assert found[:4] == [
+        ("AllergyIntolerance", "Amoxicillin", "2026-11-30"),
+        ("Observation", "Exanthem", "2026-11-30"),
+        ("AllergyIntolerance", "Metamizol", "2026-11-30"),
+        ("Observation", "Ramipril", "2026-11-30"),
+    ]
+    allergies = [
+        one.resource for bundle in bundles for one in bundle.entry if "Allergy" in one.resource.__class__.__name__
+    ]
+    assert [one.verificationStatus.coding[0].code for one in allergies] == ["confirmed", "confirmed", "refuted"]
+    assert [one.clinicalStatus.coding[0].code for one in allergies] == ["active", "active", "inactive"]
+    present = {row["text"] for row in csv.DictReader(links("p.csv", present_only=True).read_text("utf-8").splitlines())}
+    assert "Ramipril" in present
+    assert present.isdisjoint(("Amoxicillin", "Metamizol", "Ibuprofen"))
+    nlp = csv.DictReader(links("n.csv", format="note_nlp", date="2026-12-01").read_text("utf-8").splitlines())
+    modifiers = {row["lexical_variant"]: (row["term_exists"], "allergy=true" in row["term_modifiers"]) for row in nlp}
+    assert modifiers["Metamizol"] == ("N", True)
+    assert modifiers["Ramipril"] == ("Y", False)
+    assert "Allergy T1 true" in next(links("b", format="brat").glob("*1.ann")).read_text("utf-8")
 
 
 def test_what_is_planned_is_neither_affirmed_nor_denied(demo: Any, tmp_path: Path) -> None:
