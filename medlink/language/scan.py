@@ -299,7 +299,8 @@ class Scanner:
         self._table.entries.append(entry)
         return entry, word.function, kinds, word.meanings, not FINDING_KINDS.isdisjoint(kinds)
 
-    def _opens_two(self, first: WordEntry, second: WordEntry) -> bool:
+    def opens_phrase(self, first: WordEntry, second: WordEntry) -> bool:
+        """Return whether phrases of the lexicon begin with two words."""
         pair = first.number, second.number
         opens = self._table.pairs.get(pair)
         if opens is None:
@@ -312,7 +313,7 @@ class Scanner:
         behind = 0
         for at in [at for at, word in enumerate(words[:-1]) if word[3].opens]:
             clause, following = words[at].clause, words[at + 1]
-            if at < behind or following.clause != clause or not self._opens_two(words[at].entry, following.entry):
+            if at < behind or following.clause != clause or not self.opens_phrase(words[at].entry, following.entry):
                 continue
             behind = at
             while behind < len(words) and words[behind].clause == clause:

@@ -74,7 +74,7 @@ class _Sources(NamedTuple):
     reworded: Mapping[Place, Sequence[str]]
     bodies: Mapping[int, int]
     """The first word of the name of a body part, by each word inside it."""
-    misspelt: Collection[int]
+    misspelt: frozenset[int]
 
 
 class CandidateGenerator:

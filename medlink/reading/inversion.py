@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from medlink.language.scan import Place, ScannedText
+from medlink.language.scan import Place, ScannedText, ScannedWord
 
 _MAX_HEAD = 3  # words before the comma
 _MAX_MODIFIER = 3  # words behind it
@@ -15,15 +15,16 @@ _END = re.compile(r"\s*(?:[,.;)\n]|$)")
 
 
 class Inversion(NamedTuple):
-    """A head with a word of a finding, and the modifier behind it.
+    """A head with a word of a finding, and the modifier behind it, in both orders.
 
-    ``sure`` if the modifier is a quality, and ends its clause: other pairs may be two findings.
+    ``sure`` if the modifier is a quality, and ends its clause: other pairs may be two findings. ``opening`` are the
+    first two words of each order.
     """
 
     place: Place
-    head: str
-    modifier: str
+    orders: tuple[str, str]
     sure: bool
+    opening: tuple[Sequence[ScannedWord], Sequence[ScannedWord]]
 
 
 def inversions(text: ScannedText) -> Iterator[Inversion]:
@@ -48,4 +49,6 @@ def inversions(text: ScannedText) -> Iterator[Inversion]:
             if words[first].clause != words[at - 1].clause:
                 break
             if not words[first].function and any(word.finds for word in words[first:at]):
-                yield Inversion((first, stop), text.written((first, at)), text.written((at, stop)), sure)
+                head, modifier = text.written((first, at)), text.written((at, stop))
+                opening = [*words[at:stop], words[first]][:2], [*words[first:at], words[at]][:2]
+                yield Inversion((first, stop), (f"{modifier} {head}", f"{head} {modifier}"), sure, opening)

@@ -58,10 +58,13 @@ class ParaphraseReader:
     def _candidates(self, text: ScannedText) -> Iterator[Paraphrase]:
         yield from members(text, self._rules.joins)
         yield from predicates(text, self._rules)
-        for place, head, modifier, sure in inversions(text):
-            orders = [f"{modifier} {head}", f"{head} {modifier}"]
-            known = chain(orders, filter(None, map(self._headword, orders)))
-            name = next(filter(self._is_name, known), None)
+        for place, orders, sure, opening in inversions(text):
+            phrases = (
+                self._headword(order)
+                for order, (first, second) in zip(orders, opening, strict=True)
+                if self._scanner.opens_phrase(first.entry, second.entry)
+            )
+            name = next(filter(self._is_name, chain(orders, filter(None, phrases))), None)
             # "Pneumonia, aspiration" is one finding, "seizures, fever" are two
             if name is not None or sure:
                 yield place, name or orders[self._rules.head_first]
