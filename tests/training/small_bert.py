@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
 
 class Killed(Exception):
     """A simulated kill."""
@@ -24,6 +22,7 @@ def kill_at(*starts: str) -> Callable[[str], None]:
 
 def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16, layers: int = 1) -> Path:
     """Write the model below a folder, and return its path. Its tokens are letters."""
+    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast
