@@ -165,6 +165,7 @@ def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
     np.testing.assert_allclose(load_encoder(tmp_path / "again").encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker_weight", [0.5, 0.0])
 def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> None:
     import torch
