@@ -1,5 +1,5 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
-# make quick  set up and run the tests of every room that are not marked slow, in two minutes
+# make quick  set up and run the tests of every room that are not marked slow, in a minute
 # make test   set up and run the tests, a process for each core; of kills and fuzzing each mechanism once
 # make check  format, lint, types and tests
 # make docs   build the documentation site into out/site
@@ -21,7 +21,7 @@ quick: $(VENV)/ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not faults and not browser and not gpu" tests
 
 test: $(VENV)/ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not faults"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not faults"
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .

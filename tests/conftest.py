@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from medlink.index import Bundle, build_bundle
 from medlink.language.lexicon import Lexicon
@@ -17,32 +19,51 @@ from medlink.language.lexicon.forms import load_shared_forms
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import Tables
 from medlink.linking import Linker
-from medlink.linking.demo import build_demo_bundle
+from tests.demo import copied_demo
 from tests.fork_server import SERVER
 from tests.small_kb import small_kb
 from tests.small_lexicon import write_small_lexicon
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-LONG = (
-    "test_readme.py",
-    "test_docs.py",
-    "test_real_data.py",
+GROUPS = {
+    "documents": ("test_readme.py", "test_docs.py"),
+    "hpo": ("test_real_data.py", "test_second_reading.py"),
+    "biolord": ("test_biolord_run.py", "test_biolord_record.py"),
+    "faults": ("test_kills.py", "test_flips.py", "test_full_disk.py"),
+}
+"""Files that one process runs, as they share what takes long to make; they begin first."""
+LONG = [name for names in GROUPS.values() for name in names] + [
     "test_no_network.py",
+    "test_link_notes.py",
     "test_light_base.py",
     "test_browser.py",
     "test_releases.py",
     "test_train.py",
     "test_main.py",
     "test_impact.py",
-    "test_kills.py",
-    "test_flips.py",
-)
+]
 """Files that take long, some of them with few tests."""
+_ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(?:slow|faults|browser|gpu)\b", re.MULTILINE)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files begin first: one that begins last leaves the other cores idle."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave unread in a quick run what has no quick test, and trainers, whose libraries take ten seconds to import."""
+    if "not slow" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    is_trainer = collection_path.match("tests/training/*/*.py") and collection_path.parent.name != "data"
+    return is_trainer or bool(_ALL_SLOW.search(collection_path.read_text("utf-8"))) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Long files begin first, as one that begins last leaves the other cores idle; reading the lexicon is slow."""
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    group_of = {name: group for group, names in GROUPS.items() for name in names}
+    for item in items:
+        if "lexicon" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+        if config.pluginmanager.has_plugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.name, "/".join(item.path.parts[-2:]))))
 
 
 gc.disable()  # until all is imported
@@ -63,7 +84,9 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    """A cache that is not the user's, and that all processes of a run share."""
+    top = tmp_path_factory.getbasetemp()
+    os.environ["XDG_CACHE_HOME"] = str((top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "cache")
     os.environ.pop("MEDLINK_BUNDLE", None)
 
 
@@ -111,11 +134,9 @@ def bundle(built: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def demo_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the demo bundle."""
-    folder = tmp_path_factory.mktemp("demo") / "bundle"
-    build_demo_bundle(folder)
-    return folder
+def demo_path(_own_cache: None) -> Path:
+    """Folder of the demo bundle, which the first process builds while others wait."""
+    return copied_demo()
 
 
 @pytest.fixture(scope="session")
@@ -136,3 +157,14 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder with real data is not beside the repository")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def hpo(shared: Path, _own_cache: None) -> Path:
+    """All of HPO in three languages as a bundle, which the first process builds while others wait."""
+    from tests.scripts import benchmark
+
+    work = Path(os.environ["XDG_CACHE_HOME"]) / "hpo"
+    with FileLock(f"{work}.lock"):
+        folder: Path = benchmark("fit_choice").hpo_bundle(work).folder
+    return folder

@@ -86,10 +86,11 @@ def _serve(address: str) -> None:
     for module in _PRELOADED.split():
         import_module(module)
     from medlink import Bundle, Note, NotePipeline
-    from medlink.linking.demo import demo_bundle, demo_notes
+    from medlink.linking.demo import demo_notes
+    from tests.demo import cached_demo
 
     # what this reads of lexicon and languages stays as long as the pipeline; a short note needs more of the detector
-    pipeline = NotePipeline(Bundle(demo_bundle()))
+    pipeline = NotePipeline(Bundle(cached_demo()))
     pipeline.link([Note(name, text) for name, text in [*demo_notes().items(), ("short", "Fieber")]])
     gc.freeze()
     os.fsync = lambda descriptor: None  # as in all tests

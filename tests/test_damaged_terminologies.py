@@ -36,7 +36,7 @@ from tests.kb.readers import (
 from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc, read_sssom
 from tests.test_damaged_inputs import EXAMPLES, SHARES, count, read, unread, written
 
-pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
 CLAML = written("x.xml", test_claml.write)
 ALPHA_ID = "".join(f"{line}\n" for line in test_alphaid.ALPHA_ID_SE * 3).encode()
 ALPHABET = "".join(f"{line}\n" for line in test_alphaid.ALPHABET * 3).encode()
@@ -55,7 +55,6 @@ OMOP = {
 }
 
 
-@pytest.mark.slow
 @tried(2 * EXAMPLES)
 @given(damaged(CLAML), SHARES)
 def test_claml_files(data: bytes, share: float) -> None:
@@ -78,7 +77,6 @@ def test_claml_files(data: bytes, share: float) -> None:
         assert written_out + left >= len(codes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layout", [ALPHA_ID, ALPHABET])
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
@@ -104,7 +102,6 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
         assert count(found, Concept) + unread(problems) == problems.rows
 
 
-@pytest.mark.slow
 @tried(EXAMPLES)
 @given(damaged(SSSOM), SHARES)
 def test_sssom_files(data: bytes, share: float) -> None:
@@ -116,7 +113,6 @@ def test_sssom_files(data: bytes, share: float) -> None:
         assert count(found, Mapping) + unread(problems) >= problems.rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("read_one", "table"), [(read_loinc, LOINC), (read_cie10, CIE10)])
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
@@ -129,7 +125,6 @@ def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: s
         assert count(found, Concept) + unread(problems) <= problems.rows <= count(found, Name) + unread(problems)
 
 
-@pytest.mark.slow
 @tried(2 * EXAMPLES)
 @given(damaged(ATC), SHARES)
 def test_atc_files(data: bytes, share: float) -> None:
@@ -144,7 +139,6 @@ def test_atc_files(data: bytes, share: float) -> None:
         assert problems.rows <= sum(text is None or text.strip() != "" for text in texts) - 1
 
 
-@pytest.mark.slow
 @tried(3 * EXAMPLES)
 @given(st.sampled_from(sorted(OMOP)), st.data(), SHARES)
 def test_omop_files(name: str, data: st.DataObject, share: float) -> None:
@@ -180,7 +174,6 @@ def test_fhir_files(data: bytes, share: float) -> None:
     check_fhir(data, share)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("resource", [test_fhir.CODE_SYSTEM, test_fhir.VALUE_SET, test_fhir.CONCEPT_MAP, BUNDLE])
 @tried(2 * EXAMPLES)
 @given(st.data(), SHARES)
@@ -188,7 +181,6 @@ def test_fhir_of_wrong_types(resource: Any, data: st.DataObject, share: float) -
     check_fhir(json.dumps(data.draw(wrong_json(resource))).encode(), share)
 
 
-@pytest.mark.slow
 @tried(EXAMPLES // 5)
 @given(st.data())
 def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
@@ -207,7 +199,6 @@ def in_omop(path: Path) -> Iterator[Record]:
     return read_omop(path.parent)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read_one", "name", "begin"),
     [

@@ -51,6 +51,7 @@ def test_the_documentation_stays_short(counting: Any) -> None:
     assert words[ROOT / "CHANGELOG.md"] < 1_500
 
 
+@pytest.mark.slow
 def test_every_command_and_option_is_in_the_reference(generating: Any) -> None:
     pages = generating.pages()
     assert len(pages) > 10
@@ -68,6 +69,7 @@ def test_every_command_and_option_is_in_the_reference(generating: Any) -> None:
     assert seen > 200
 
 
+@pytest.mark.slow
 def test_every_exported_name_is_in_the_reference(generating: Any) -> None:
     page = generating.pages()["reference/python.md"]
     shown = {line.rpartition(".")[2] for line in page.splitlines() if line.startswith("::: ")}
@@ -76,6 +78,7 @@ def test_every_exported_name_is_in_the_reference(generating: Any) -> None:
         assert all(hasattr(importlib.import_module(module), name) for name in names), module
 
 
+@pytest.mark.slow
 def test_the_site_lists_every_page(generating: Any) -> None:
     listed = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     written = {str(path.relative_to(ROOT / "docs")) for path in PAGES}

@@ -21,6 +21,7 @@ def test_every_lazy_name_is_typed_from_the_module_it_comes_from() -> None:
     assert set(LAZY) <= set(medlink.__all__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["kb", "linking", "training", "training.biolord"])
 def test_lazy_names_of_a_package_are_those_of_its_types(package: str) -> None:
     module = importlib.import_module(f"medlink.{package}")
@@ -36,6 +37,7 @@ def test_lazy_names_of_a_package_are_those_of_its_types(package: str) -> None:
         _ = module.Linkr
 
 
+@pytest.mark.slow
 def test_every_name_can_be_imported_and_is_documented() -> None:
     for name in medlink.__all__:
         value = getattr(medlink, name)

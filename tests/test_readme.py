@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import medlink
 from tests.documents import assert_prints, run_blocks, runs, without_times
+from tests.fork_server import SERVER
 
 ROOT = Path(medlink.__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -76,7 +75,7 @@ EXPECTED = {
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ), check=False
+        [SERVER.programs() / "python", path], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]

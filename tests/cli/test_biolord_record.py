@@ -20,6 +20,8 @@ from tests.training.small_bert import small_bert
 from .biolord_folder import TOML, copy_of, rewrite, train
 from .runner import write
 
+pytestmark = pytest.mark.slow
+
 SECTION = {
     "sts": ('loss = "cosent"', "[sts]\n"),
     "contrastive": ("temperature = 0.1", "[contrastive]\n"),
@@ -53,7 +55,6 @@ def record(folder: Path) -> dict[str, dict[str, object]]:
     return read
 
 
-@pytest.mark.slow
 def test_the_record_is_plain(folder: Path, complete: tuple[Path, str]) -> None:
     found = record(folder)
     assert list(found) == ["base", "sts", "contrastive", "sts-again", "distill", "multilingual"]
@@ -75,7 +76,6 @@ def test_the_record_is_plain(folder: Path, complete: tuple[Path, str]) -> None:
     assert "checkpoint_steps" not in json.dumps(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("last", [None, "contrastive", "soup"])
 def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path, last: str | None) -> None:
     order, before = list(FOLDERS), record(begun)
@@ -97,7 +97,6 @@ def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path
             assert record(begun) == before
 
 
-@pytest.mark.slow
 def test_a_section_that_was_added_or_left_out(begun: Path) -> None:
     again = TOML[TOML.index("[sts-again]") : TOML.index("[distill]")]
     finish(begun, "1-sts", "2-contrastive")
@@ -118,7 +117,6 @@ def refused(folder: Path, message: str, *changes: tuple[str, str]) -> None:
         rebind(folder, *changes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "phase", "section"),
     [
@@ -136,7 +134,6 @@ def test_tables_are_bound_by_their_content(begun: Path, name: str, phase: str, s
     refused(begun, f"[{section}] changed (content of {name})")
 
 
-@pytest.mark.slow
 def test_a_phase_is_bound_to_the_knowledge_base_it_read(begun: Path) -> None:
     def extend(concept: str) -> None:
         table = write(begun / "added.tsv", f"{concept}\tadded {concept}\ten")
@@ -153,7 +150,6 @@ def test_a_phase_is_bound_to_the_knowledge_base_it_read(begun: Path) -> None:
     refused(begun, "[contrastive] changed (content of kb) after 2-contrastive", german)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "encoder", "unbound", "bound", "message"),
     [
@@ -198,13 +194,11 @@ def test_the_base_is_bound_by_its_name(begun: Path) -> None:
     refused(begun, "base changed (name) after 1-sts was made", ('base = "base"', 'base = "other"'))
 
 
-@pytest.mark.slow
 def test_options_of_the_run_may_change(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
     copied = copy_of(folder, tmp_path / "copy", with_run=True)
     assert "begins" not in train("run", rewrite(copied, ("checkpoint_steps = 2", "workers = 0")))
 
 
-@pytest.mark.slow
 def test_the_record_does_not_change_while_a_process_works(begun: Path) -> None:
     work = begun / "run" / "1-sts.checkpoints"
     before = record(begun)
@@ -217,14 +211,12 @@ def test_the_record_does_not_change_while_a_process_works(begun: Path) -> None:
     assert record(begun)["distill"]["runs"] == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["{", '{"kb": "kb.sqlite"}', "[]", "\udcff"])
 def test_a_record_that_cannot_be_read(begun: Path, text: str) -> None:
     (begun / "run" / RECORD).write_bytes(text.encode("utf-8", "surrogateescape"))
     refused(begun, "recipe.json: the record of the run cannot be read: ")
 
 
-@pytest.mark.slow
 def test_folders_that_cannot_be_used(begun: Path) -> None:
     (begun / "run" / RECORD).unlink()
     finish(begun, "1-sts")

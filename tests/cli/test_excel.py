@@ -23,6 +23,7 @@ def values(path: Path) -> list[tuple[object, ...]]:
     return list(load_workbook(path).active.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "header",
     [

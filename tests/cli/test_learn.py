@@ -9,6 +9,8 @@ import pytest
 
 from .runner import run
 
+pytestmark = pytest.mark.slow
+
 FEVER, COUGH = "DEMO:0209", "DEMO:0226"
 SECRET = "Quartermainitis"
 
@@ -37,7 +39,6 @@ def gold(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_learn_and_link(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     learned, note = tmp_path / "learned.jsonl", tmp_path / "note.txt"
     printed = run("learn", demo_path, gold, "-o", learned, "--language", "de").stderr.splitlines()
@@ -59,7 +60,6 @@ def test_learn_and_link(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     assert line["score"] == round(6 / 7, 6)
 
 
-@pytest.mark.slow
 def test_options(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     learned = tmp_path / "learned.jsonl"
     run("learn", demo_path, gold, "-o", learned, "--least-seen", 1, "--least-share", 0.9)
@@ -70,7 +70,6 @@ def test_options(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     assert {json.loads(line)["language"] for line in learned.read_text("utf-8").splitlines()[1:]} == {"en"}
 
 
-@pytest.mark.slow
 def test_unannotated_mentions_are_learned_as_none(demo_path: Path, tmp_path: Path) -> None:
     """The report warns of that."""
     for name in ("a", "b"):

@@ -14,6 +14,8 @@ from tests.training.small_bert import small_bert
 
 from .runner import run, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,7 +34,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.slow
 def test_an_index_and_a_measure_follow_the_pooling(folder: Path, bare: Path, tmp_path: Path) -> None:
     printed = []
     for pooling in ("cls", "mean"):
@@ -44,7 +45,6 @@ def test_an_index_and_a_measure_follow_the_pooling(folder: Path, bare: Path, tmp
     assert printed[0] != printed[1]
 
 
-@pytest.mark.slow
 def test_training_begins_with_the_pooling(folder: Path, bare: Path, tmp_path: Path) -> None:
     out, short = tmp_path / "out", ("--epochs", "1", "--anchors", "3", "--accumulation", "1")
     command = ("train", "coderpp", folder / "kb.sqlite", "-o", out, "--start", bare, "--pooling", "cls", *short)

@@ -24,6 +24,8 @@ from medlink.training.coderpp.loop import CoderPlusPlusLoop
 from medlink.training.recipes import StaticRecipe
 from tests.cli.runner import error_of, run, write
 
+pytestmark = pytest.mark.slow
+
 WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))
 CODERPP = ("--epochs", 1, "--anchors", 8, "--positives", 2, "--neighbours", 3)
 STATIC = ("--epochs", 1, "--hard-epochs", 0, "--batch-size", 8, "--rows", 256, "--dimension", 16, "--hidden", 8)
@@ -59,7 +61,6 @@ def card(folder: Path) -> str:
     return (folder / "README.md").read_text("utf-8")
 
 
-@pytest.mark.slow
 def test_coderpp(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options reach the recipe; an interrupted run has to be resumed, and ends in the same weights."""
     values = ("--refresh", 2, "--learning-rate", 0.01, "--seed", 2, "--alpha", 1, "--precision", "bf16")
@@ -137,7 +138,6 @@ def test_static_refuses(options: tuple[str, ...], message: str, kb: Path, tmp_pa
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_output_folders_that_are_refused(kb: Path, start: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "full").mkdir()
@@ -183,7 +183,6 @@ def test_options_of_the_static_encoder(kb: Path, start: Path, tmp_path: Path) ->
     assert mean.fingerprint not in {load_encoder(folder).fingerprint for folder in (start, tmp_path / "other")}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_lexicon")
 def test_a_static_encoder_with_the_words_of_a_lexicon_folder(kb: Path, words: Path, tmp_path: Path) -> None:
     run("train", "static", kb, "-o", tmp_path / "e", *STATIC, "--lexicon", words)
@@ -257,7 +256,6 @@ def counts(text: str, *patterns: str) -> list[int]:
     return [int(found[1].replace(",", "")) for pattern in patterns if (found := re.search(pattern, text))]
 
 
-@pytest.mark.slow
 def test_map_holds_out_what_evaluate_measures(demo_path: Path, tmp_path: Path) -> None:
     split = ("--rounds", 2, "--zero-shot", 0.3, "--languages", "en,de")
     printed = run("train", "map", demo_path, "-o", tmp_path / "map", "--hold-out", *split).output
@@ -273,7 +271,6 @@ def test_map_holds_out_what_evaluate_measures(demo_path: Path, tmp_path: Path) -
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.slow
 def test_grounding(demo_path: Path, tmp_path: Path) -> None:
     options = ("--hidden", 8, "--epochs", 1, "--languages", "de", "--no-cca", "--checkpoint-steps", 5)
     assert ", trained on " in run("train", "grounding", demo_path, "-o", tmp_path / "out", *options).output

@@ -19,6 +19,8 @@ from tests.training.small_bert import small_bert
 from .biolord_folder import rated, train
 from .runner import error_of
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--batch-size", 32, "--learning-rate", 0.01)
 
 
@@ -32,7 +34,6 @@ def recipe(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
 def test_contrastive(folder: Path, tmp_path: Path) -> None:
     command = ("contrastive", folder / "kb.sqlite", "--start", folder / "base", "--pairs", 96, *SHORT)
     printed = train(*command, "-o", tmp_path / "a")
@@ -64,7 +65,6 @@ def test_contrastive(folder: Path, tmp_path: Path) -> None:
     assert recipe(tmp_path / "values") | values == recipe(tmp_path / "values")
 
 
-@pytest.mark.slow
 def test_contrastive_of_a_static_encoder(folder: Path, tmp_path: Path) -> None:
     command = ("contrastive", folder / "kb.sqlite", "--start", "builtin", "--pairs", 96, "--batch-size", 32)
     printed = train(*command, "--dev", folder / "sts.tsv", "-o", tmp_path / "a")
@@ -76,7 +76,6 @@ def test_contrastive_of_a_static_encoder(folder: Path, tmp_path: Path) -> None:
     assert recipe(tmp_path / "b")["feature_dropout"] == 0.5
 
 
-@pytest.mark.slow
 def test_sts(folder: Path, tmp_path: Path) -> None:
     """Several tables, also of one name; rows that cannot be used are counted; the measure stops the run."""
     tables = [tmp_path / name / "train.tsv" for name in ("stsb", "sick")]
@@ -103,7 +102,6 @@ def test_sts(folder: Path, tmp_path: Path) -> None:
     assert recipe(tmp_path / "b")["loss"] == "cosent"
 
 
-@pytest.mark.slow
 def test_distill(folder: Path, tmp_path: Path) -> None:
     command = ("distill", folder / "kb.sqlite", "--teacher", folder / "base", "--start", folder / "base", "--runs", 1)
     options = ("--dimension", 4, "--language", "en", *SHORT)
@@ -117,7 +115,6 @@ def test_distill(folder: Path, tmp_path: Path) -> None:
     assert 20 < texts[0] - texts[1] <= 30
 
 
-@pytest.mark.slow
 def test_static(folder: Path, tmp_path: Path) -> None:
     command = ("static", folder / "kb.sqlite", "--teacher", folder / "base", "--epochs", 1, "--held-out", 10)
     printed = train(*command, "-o", tmp_path / "a", "--without", folder / "held_out.txt")
@@ -125,7 +122,6 @@ def test_static(folder: Path, tmp_path: Path) -> None:
     assert f"static encoder {fingerprint}; its README.md states what it loses" in printed
 
 
-@pytest.mark.slow
 def test_multilingual(folder: Path, tmp_path: Path) -> None:
     command = ("multilingual", folder / "kb.sqlite", "--teacher", folder / "base", "--filter", "", "--epochs", 1)
     student = ("--student", folder / "base")

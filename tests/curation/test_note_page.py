@@ -393,6 +393,7 @@ def test_layout_of_the_demo(
             assert text == note.note.text
 
 
+@pytest.mark.slow
 def test_the_demo_has_an_example_of_everything(letters: list[LinkedNote]) -> None:
     mentions = [mention for note in letters for mention in note.mentions]
     values = {value for one in mentions if one.qualifiers for value in asdict(one.qualifiers).values()}

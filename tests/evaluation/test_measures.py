@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.calibration import calibration_curve
 
 from medlink.errors import ConfigError
 from medlink.evaluation import measures
@@ -128,7 +127,10 @@ def test_the_interval_of_a_mean_is_that_of_a_loop() -> None:
         estimate(np.mean, [np.zeros(0)], 50, 0.95, 1)
 
 
+@pytest.mark.slow
 def test_calibration_error_is_that_of_scikit_learn() -> None:
+    from sklearn.calibration import calibration_curve
+
     rng = np.random.default_rng(3)
     scores = rng.uniform(size=400)
     right = rng.uniform(size=400) < scores**2

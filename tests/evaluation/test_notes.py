@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sklearn.metrics import precision_recall_fscore_support
 
 from medlink.errors import InputError
 from medlink.evaluation.notes import (
@@ -177,7 +176,10 @@ def test_incomplete_gold_and_gold_without_spans() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_status_is_that_of_scikit_learn() -> None:
+    from sklearn.metrics import precision_recall_fscore_support
+
     right = ["absent"] * 4 + ["present"] * 5 + ["uncertain"]
     read = ["absent", "present", "absent", "heading", *["present"] * 3, "absent", "uncertain", "present"]
     pairs = Counter(zip(right, read, strict=True))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from medlink.files.escapes import escape_cell, escape_controls, unescape_cell
 
+pytestmark = pytest.mark.slow
+
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
 CELLS = st.text(alphabet="=+-@'\"a b|(", max_size=6)
 BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
-@pytest.mark.slow
 @given(TEXTS)
 def test_nothing_commands_a_terminal_and_json_holds_the_same(text: str) -> None:
     shown = escape_controls(text)
@@ -25,7 +26,6 @@ def test_nothing_commands_a_terminal_and_json_holds_the_same(text: str) -> None:
     assert json.loads(escape_controls(json.dumps(text, ensure_ascii=False))) == text
 
 
-@pytest.mark.slow
 @given(st.lists(CELLS.map(lambda text: " ".join(text.split())), min_size=2, max_size=4))
 def test_cells_read_back_the_same_whoever_reads_them(texts: list[str]) -> None:
     line = "\t".join(map(escape_cell, texts))

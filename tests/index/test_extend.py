@@ -23,6 +23,8 @@ from medlink.records import Link
 from tests.index.test_bundle import part, parts, refer
 from tests.models.test_static import CONFIG, random_encoder
 
+pytestmark = pytest.mark.slow
+
 _NOISE = 0.4
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -89,7 +91,6 @@ def differing(links: list[Link], others: list[Link], within: float) -> list[tupl
     return found
 
 
-@pytest.mark.slow
 def test_links_are_those_of_a_full_build(extended: Path, linker: Linker) -> None:
     asked = mentions()
     links, others = Linker(extended).link(asked), linker.link(asked)
@@ -99,7 +100,6 @@ def test_links_are_those_of_a_full_build(extended: Path, linker: Linker) -> None
     assert len(differing(links, others, 1e-4)) < len(asked) / 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -115,7 +115,6 @@ def test_filters_act_on_both_segments(options: dict[str, list[str]], extended: P
     assert len(differing(links, others, 0.1)) <= 4
 
 
-@pytest.mark.slow
 def test_segments_together_are_one_index(extended: Path, demo: Bundle) -> None:
     index, whole = Bundle(extended).index, demo.index
     assert index.added is not None
@@ -132,7 +131,6 @@ def test_segments_together_are_one_index(extended: Path, demo: Bundle) -> None:
     np.testing.assert_allclose(index.vectors(names), whole.vectors(others), atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("of", ["main", "added"])
 def test_nearest_names_of_both_segments(of: str, extended: Path) -> None:
     index = Bundle(extended).index
@@ -147,7 +145,6 @@ def test_nearest_names_of_both_segments(of: str, extended: Path) -> None:
         np.testing.assert_allclose(np.sort(found)[::-1][:8], best[i], atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [None, Filter(languages=("es",)), Filter(semantic_types=("Symptom",))], ids=str)
 def test_search_merges_both_segments(wanted: Filter | None, extended: Path, demo: Bundle) -> None:
     queries = demo.encoder.encode(["Herzinfarrkt", "fiebre alta", "chest pian"])
@@ -157,7 +154,6 @@ def test_search_merges_both_segments(wanted: Filter | None, extended: Path, demo
     assert [set(index.norms(row)) for row in names] == [set(demo.index.norms(row)) for row in others]
 
 
-@pytest.mark.slow
 def test_adding_to_existing_names(tmp_path: Path) -> None:
     """A name in both segments is one name; a concept may get names, types and languages."""
     head = "concept_id\tname\tlanguage\ttype\tsemantic_type\n"
@@ -208,7 +204,6 @@ def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", nam
     return [Input("table", path)]
 
 
-@pytest.mark.slow
 def test_main_segment_is_neither_written_nor_embedded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def state() -> dict[str, tuple[int, int]]:
         kept = [*part(bundle, "index").iterdir(), *part(bundle, "encoder").iterdir()]
@@ -233,7 +228,6 @@ def test_main_segment_is_neither_written_nor_embedded(bundle: Path, monkeypatch:
     assert [link.concept_id for link in found] == ["X:3", "X:1", "X:4", "X:1", "X:2"]
 
 
-@pytest.mark.slow
 def test_without_new_names_the_index_stays(bundle: Path) -> None:
     files = sorted(bundle.glob("index-*/*"))
     report = extend_bundle(
@@ -253,7 +247,6 @@ def test_without_new_names_the_index_stays(bundle: Path) -> None:
     assert Linker(bundle).link(["fever"])[0].concept_id == "X:1"
 
 
-@pytest.mark.slow
 def test_further_entries_of_known_names(bundle: Path) -> None:
     report = extend_bundle(bundle, more(bundle.parent, "X:5\tFever\ten", "X:5\tcough\tde"))
     assert report.added == 2
@@ -265,7 +258,6 @@ def test_further_entries_of_known_names(bundle: Path) -> None:
     assert {text.span(span.place)[0] for span in index.find(text, "de")} == {8}
 
 
-@pytest.mark.slow
 def test_concept_without_an_indexed_name_gets_one(tmp_path: Path) -> None:
     head = "concept_id\tname\tlanguage\ttype\tsemantic_type"
     build_kb(
@@ -277,7 +269,6 @@ def test_concept_without_an_indexed_name_gets_one(tmp_path: Path) -> None:
     assert Linker(tmp_path / "b").index.manifest["names"] == 2
 
 
-@pytest.mark.slow
 def test_wrong_inputs_and_foreign_encoder(bundle: Path) -> None:
     before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
     rows = [f"X:{n}\tname {n}\ten" for n in range(3, 9)]

@@ -133,6 +133,7 @@ def test_a_stopped_build_resumes_and_leaves_nothing(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.sets(st.text(max_size=3), max_size=9), st.sets(st.text(max_size=3), max_size=9))
 def test_segments_share_keys(main: set[str], added: set[str]) -> None:

@@ -12,6 +12,8 @@ from medlink.index.suspect_translations import NEARER, find_suspect_translations
 from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
 
+pytestmark = pytest.mark.slow
+
 _ROWS = (
     ("X:1", "pachygyria", "en"),
     ("X:1", "Pachygyrie", "de"),
@@ -42,18 +44,15 @@ def _suspects(kb: Path) -> list[tuple[str, str, str]]:
         return [(one.concept_id, one.text, says) for one, says in find_suspect_translations(store, shipped_forms())]
 
 
-@pytest.mark.slow
 def test_the_only_error_is_found(tmp_path: Path) -> None:
     assert _suspects(_kb(tmp_path, _ROWS)) == [("X:1", "Tachykardie", "tachycardia")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["tachycardia", "pachygyria"], ids=["no such concept", "nothing beside it"])
 def test_without_names_to_compare_nothing_is_suspects(tmp_path: Path, gone: str) -> None:
     assert _suspects(_kb(tmp_path, tuple(row for row in _ROWS if row[1] != gone))) == []
 
 
-@pytest.mark.slow
 def test_the_margin_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kb = _kb(tmp_path, _ROWS)
     assert 0 < NEARER < 1
@@ -61,7 +60,6 @@ def test_the_margin_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert _suspects(kb) == []
 
 
-@pytest.mark.slow
 def test_a_bundle_leaves_them_out(tmp_path: Path) -> None:
     messages = list[str]()
     build_bundle(tmp_path / "b", kb=_kb(tmp_path, _ROWS), on_message=messages.append)

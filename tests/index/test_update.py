@@ -21,6 +21,8 @@ from medlink.records import Link
 from tests.kb.writers import write_lines
 from tests.models.test_static import CONFIG, random_encoder
 
+pytestmark = pytest.mark.slow
+
 HEADER = "concept_id\tname\tlanguage\tsemantic_type"
 STEMS = ("cardio", "nephro", "hepato", "gastro", "neuro", "dermato", "osteo", "pneumo", "haemo", "arthro")
 ENDS = ("pathia", "itis", "osis", "algia", "oma", "ectasia", "plegia", "stasis")
@@ -72,7 +74,6 @@ class Counting:
         return vectors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
     old, new = make_releases(tmp_path)
@@ -99,7 +100,6 @@ def test_links_are_those_of_a_build(kind: str, tmp_path: Path) -> None:
         assert [found and found[0][0] for _, found in links[0]] == [found and found[0][0] for _, found in links[1]]
 
 
-@pytest.mark.slow
 def test_only_new_spellings_are_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = table(tmp_path / "old.tsv", ["T:1\tFever\ten\tSign", "T:2\tcough\ten\tSign", "T:3\tice\ten\tSign"])
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:9\tcough\ten\tSign", "T:4\titch\ten\tSign"])
@@ -139,7 +139,6 @@ def test_settings_stay(tmp_path: Path) -> None:
     assert after.index.forms.names == before.index.forms.names
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("house")
 def test_pending_knowledge_base_is_used(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
@@ -156,7 +155,6 @@ def test_pending_knowledge_base_is_used(tmp_path: Path) -> None:
     assert update_bundle(tmp_path / "house").embedded == 0
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("house")
 def test_added_names_are_missed(tmp_path: Path) -> None:
     extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])])
@@ -168,7 +166,6 @@ def test_added_names_are_missed(tmp_path: Path) -> None:
     assert f"extend_bundle({tmp_path / 'house'}, table=FILE)" in message
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("house")
 def test_refusals(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
@@ -190,7 +187,6 @@ def test_refusals(tmp_path: Path) -> None:
         update_bundle(next((tmp_path / "house").glob("kb-*")), [new])
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("house")
 def test_command(tmp_path: Path) -> None:
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])
@@ -213,7 +209,6 @@ NEXT = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_lexicon")
 @pytest.mark.parametrize("case", NEXT)
 def test_a_forgotten_file_is_refused(case: str, tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_few_other_words_are_candidates() -> None:
     assert not list(SpellingFilter([]).candidates("niere"))
 
 
+@pytest.mark.slow
 def test_compositions(forms: LexiconForms, tmp_path: Path) -> None:
     """What a meaning consists of is compiled, stored, kept with further words, and counts in the digest."""
     meaning = forms.names.index("mandibulectomy")

@@ -15,6 +15,8 @@ from medlink.clustering.terms import Terms
 from medlink.kb import Input
 from medlink.language.languages import VARIABLE, add_folder
 
+pytestmark = pytest.mark.slow
+
 FRENCH = Path(__file__).parent / "fr_folder"
 NAMES = """concept_id\tname\tlanguage
 X:1\tInfarctus du myocarde\tfr
@@ -44,7 +46,6 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bundle"
 
 
-@pytest.mark.slow
 def test_links(bundle: Path) -> None:
     linker = Linker(Bundle(bundle))
     for text, concept, route in [
@@ -58,7 +59,6 @@ def test_links(bundle: Path) -> None:
         assert (best.concept_id, best.route) == (concept, route), text
 
 
-@pytest.mark.slow
 def test_finds_mentions(bundle: Path) -> None:
     nlp = spacy.blank("fr")
     nlp.add_pipe("medlink_mentions", config={"bundle": str(bundle)})
@@ -72,7 +72,6 @@ def test_finds_mentions(bundle: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_clusters() -> None:
     terms = ["rein gauche", "rein droit", "reins droits", "kidney"]
     guards = Guards(terms, ["fr", "fr", "fr", "en"])

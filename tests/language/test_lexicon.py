@@ -129,6 +129,7 @@ def test_own_tables(tmp_path: Path) -> None:
     assert "liver" in names(lexicon, "Leber", "de")
 
 
+@pytest.mark.usefixtures("small_lexicon")
 @pytest.mark.parametrize(
     ("table", "content", "message"),
     [
@@ -204,6 +205,7 @@ def test_a_wrong_row_is_one_error(table: str, content: str, message: str, tmp_pa
         Lexicon([folder])
 
 
+@pytest.mark.usefixtures("small_lexicon")
 def test_a_table_of_another_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "own", families="family ; de\nx ; Wort\n", terrms="term ; de ; kind\nx ; y ; test\n")
     with pytest.raises(InputError, match=r"terrms\.tsv: is no table of a lexicon\. Remedy: name it as one of families"):

@@ -130,6 +130,7 @@ def test_a_language_without_a_folder_has_the_common_rules() -> None:
     assert match_form("Fractures du fémur", "it") == "fractures du femur"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.sampled_from([*languages(), "fr", ""]))
 def test_any_text_has_forms(text: str, language: str) -> None:
     norm = normalise(text)

@@ -51,6 +51,7 @@ def test_candidates_are_those_of_filtering_afterwards(demo: Bundle, linker: Link
             assert found.candidates[0].concept_id == best.concept_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", FILTERS)
 def test_notes_and_spacy_find_the_same(demo: Bundle, options: dict[str, Any]) -> None:
     kept = allowed(demo, options)

@@ -14,6 +14,8 @@ from medlink.models import load_encoder
 from medlink.models.transformer import TransformerEncoder
 from tests.training.small_bert import small_bert
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -24,7 +26,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert(tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.mark.slow
 def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
     encoder = load_encoder(tiny, device="cpu")
     vectors = encoder.encode(["kidney", "liver", "kidney"])
@@ -139,7 +140,6 @@ def bare(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tiny.parent / "bert"
 
 
-@pytest.mark.slow
 def test_bare_checkpoint_gets_the_given_pooling(
     bare: Path, tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,8 @@ from tests.models.small_marian import small_marian
 from tests.models.test_static import CONFIG, random_encoder
 from tests.training.small_bert import small_bert
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def static(tmp_path: Path) -> Path:
@@ -39,7 +41,6 @@ def overwrite(path: Path, begin: int, count: int) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "begin"),
     [
@@ -68,7 +69,6 @@ def test_build_with_a_damaged_encoder(static: Path, tmp_path: Path) -> None:
         build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=static)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "is_needed"), [("static", True), ("transformer", False), ("translated", True)])
 def test_a_folder_without_hashes(kind: str, is_needed: bool, request: pytest.FixtureRequest) -> None:
     """Foreign models have none."""
@@ -90,7 +90,6 @@ def test_unreadable_hashes(content: str, message: str, static: Path) -> None:
         load_encoder(static)
 
 
-@pytest.mark.slow
 def test_builtin_encoder_has_hashes(tmp_path: Path) -> None:
     assert load_encoder(builtin_folder()).fingerprint == load_encoder().fingerprint
     (tmp_path / "config.json").write_text("{}")

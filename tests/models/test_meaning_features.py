@@ -11,6 +11,8 @@ from medlink.models.ngrams import hash_codes, meaning_code
 from medlink.models.static.meaning_features import MeaningHasher
 from tests.language.test_batch_analysis import NAMES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def forms() -> LexiconForms:

@@ -101,6 +101,7 @@ def test_embeddings_depend_on_neither_batch_nor_cache(read: StaticEncoder, monke
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(new)).encode(texts), expected)  # noqa: S301  # our own
 
 
+@pytest.mark.slow
 def test_threads_share_the_cache(read: StaticEncoder) -> None:
     texts = [f"Nierenzyste {i} leber{i}" for i in range(300)]
     expected = read.encode(texts)
@@ -146,6 +147,7 @@ def test_an_encoder_from_before_markers_has_none() -> None:
     assert StaticConfig.from_dict(raw) == CONFIG.replace(marker_weight=0.0)
 
 
+@pytest.mark.slow
 def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -163,6 +165,7 @@ def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
     np.testing.assert_allclose(load_encoder(tmp_path / "again").encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker_weight", [0.5, 0.0])
 def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> None:
     import torch
@@ -271,6 +274,7 @@ def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_pa
         StaticEncoder(read.config, read.tensors)
 
 
+@pytest.mark.slow
 def test_meanings_are_features(read: StaticEncoder) -> None:
     def rows(*texts: str) -> list[set[int]]:
         found = features(texts, read.config, MeaningHasher(read.forms)).families  # type: ignore[arg-type]  # it has forms

@@ -18,6 +18,8 @@ from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
 from medlink.models import translated as module
 from tests.models.small_marian import small_marian
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["fever", "", "left arm", "fever", "cough of a man"]
 
 
@@ -30,7 +32,6 @@ def upside(texts: Sequence[str]) -> list[str]:
     return [text[::-1] for text in texts]
 
 
-@pytest.mark.slow
 def test_a_function_before_an_encoder() -> None:
     plain = load_encoder()
     encoder = TranslatedEncoder(plain, upside)
@@ -58,7 +59,6 @@ def test_a_function_that_gives_something_else(wrong: object) -> None:
         TranslatedEncoder(load_encoder(), wrong).encode(["a", "b"])  # type: ignore[arg-type]  # that is the point
 
 
-@pytest.mark.slow
 def test_a_marian_folder_translates_as_its_model_does(marian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import AutoTokenizer, MarianMTModel
 
@@ -76,7 +76,6 @@ def test_a_marian_folder_translates_as_its_model_does(marian: Path, monkeypatch:
     assert len(translate(["a" * 200])) == 1
 
 
-@pytest.mark.slow
 def test_a_folder_of_both_is_an_encoder(marian: Path, tmp_path: Path) -> None:
     encoder = TranslatedEncoder(load_encoder(), MarianTranslator(marian))
     again = load_encoder(encoder.save(tmp_path / "both"))
@@ -86,7 +85,6 @@ def test_a_folder_of_both_is_an_encoder(marian: Path, tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "both").rglob("*") if path.suffix in (".bin", ".pt", ".pkl")]
 
 
-@pytest.mark.slow
 def test_a_bundle_that_is_built_with_it(marian: Path, tmp_path: Path) -> None:
     TranslatedEncoder(load_encoder(), MarianTranslator(marian)).save(tmp_path / "both")
     (tmp_path / "names.tsv").write_text("concept_id\tname\tlanguage\nA\tfever\ten\nB\tcough of a man\ten\n", "utf-8")

@@ -90,7 +90,8 @@ def test_a_refused_run_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
-@pytest.mark.parametrize("end", [40, 70, 130, 170, 200])
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [70, 170])
 def test_an_interrupted_run_repeats_a_hundred_notes_at_most(end: int, tmp_path: Path, demo_path: Path) -> None:
     rows = [f'{{"id": {number}, "text": "fever {number}"}}\n' for number in range(200)]
     (tmp_path / "n.jsonl").write_text("".join(rows), "utf-8")

@@ -12,6 +12,8 @@ from medlink.notes.link import link_notes
 from medlink.notes.reading import Note
 from tests.reading.bundles import bundle_of, mentions
 
+pytestmark = pytest.mark.slow
+
 FINDINGS = {
     "en": ["Edema", "Erythema", "Fever", "Headache", "Knee pain", "Pleural effusion", "Crackles", "Weakness", "Cough"],
     "de": ["Ödem", "Rötung", "Fieber", "Kopfschmerzen", "Knieschmerzen", "Pleuraerguss", "Rasselgeräusch", "Schwäche",
@@ -55,7 +57,6 @@ def found(bundle: Path, text: str, language: str, **options: object) -> dict[str
     }
 
 
-@pytest.mark.slow
 def test_attributes_belong_to_a_finding(bundle: Path) -> None:
     for line in (Path(__file__).parent / "attributes.tsv").read_text("utf-8").splitlines()[1:]:
         language, text, wanted = line.split("\t")
@@ -69,7 +70,6 @@ def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, st
     return [(a.text, a.kind, a.concept_id, a.name) for m in read for a in m.attributes or ()]
 
 
-@pytest.mark.slow
 def test_kind_and_concept(bundle: Path, without_modifiers: Path) -> None:
     text = "Chronic distal severe left headache."
     assert described(bundle, text, "en") == [
@@ -88,14 +88,12 @@ def test_kind_and_concept(bundle: Path, without_modifiers: Path) -> None:
     assert described(bundle, "Kopfschmerzen links.", "de") == [("links", "laterality", "M:1", "Left")]
 
 
-@pytest.mark.slow
 def test_an_attribute_inside_a_mention(tmp_path: Path) -> None:
     rows = "X:1\tChronic cough", "X:2\tProlong", "X:3\tChronic", "X:4\tProlonged"
     bundle = bundle_of(tmp_path, *rows, columns="concept_id\tname")
     assert found(bundle, "Severe chronic cough.", "en") == {"chronic cough": ["Severe", "chronic"]}
 
 
-@pytest.mark.slow
 def test_attributes_are_mentions_if_their_type_is_selected(bundle: Path) -> None:
     text = "Distal edema."
     assert found(bundle, text, "en") == {"edema": ["Distal"]}
@@ -103,12 +101,10 @@ def test_attributes_are_mentions_if_their_type_is_selected(bundle: Path) -> None
     assert found(bundle, text, "en", semantic_types=["Finding"]) == {"edema": []}
 
 
-@pytest.mark.slow
 def test_verbatim_has_no_attributes(bundle: Path) -> None:
     assert found(bundle, "Mild fever.", "en", verbatim=True) == {"Mild": None, "fever": None}
 
 
-@pytest.mark.slow
 def test_json_lines(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link_notes(bundle, [Note("n", "Mild fever.", "en")])
     (line,) = capsys.readouterr().out.splitlines()
@@ -119,7 +115,6 @@ def test_json_lines(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["attributes"] is None
 
 
-@pytest.mark.slow
 def test_in_spacy(bundle: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("medlink_mentions", config={"bundle": str(bundle)})

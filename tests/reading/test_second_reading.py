@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from medlink.index import Bundle
 from tests.scripts import benchmark
 
 
 @pytest.mark.slow
-def test_what_was_once_read_right_stays_so(shared: Path, tmp_path: Path) -> None:
+def test_what_was_once_read_right_stays_so(hpo: Path) -> None:
     script = benchmark("second_reading")
-    bundle, rows = script.hpo_bundle(tmp_path), list(script.sentences())
+    bundle, rows = Bundle(hpo), list(script.sentences())
     read = script.read(bundle, rows)
     right = [script.is_right(bundle, row, note) for row, note in zip(rows, read, strict=True)]
     assert [row.text for row, good in zip(rows, right, strict=True) if not good and not row.is_open] == []

@@ -96,6 +96,7 @@ def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
     assert [text[m.start : m.end] for m in mentions(bundle, text, "en")] == ["Headache"]
 
 
+@pytest.mark.slow
 def test_long_rows_of_signs_and_relatives_take_linear_time() -> None:
     reader = qualifier_reader("en")
     assert reader is not None

@@ -55,6 +55,7 @@ def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: 
     json.dumps([span._.medlink for span in doc.ents])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pipeline", "options", "missing"),
     [

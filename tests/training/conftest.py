@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from medlink.models import StaticConfig
-from medlink.training.static.student import random_student
 from tests.training.small_bert import small_bert
 
 
@@ -49,5 +48,7 @@ def still_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def static_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A static encoder of 16 dimensions with random weights."""
+    from medlink.training.static.student import random_student
+
     shape = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
     return random_student(shape, 0.0, 1).encoder().save(tmp_path_factory.mktemp("static") / "encoder")

@@ -9,9 +9,6 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import faiss
-import torch
-
 
 class Killed(Exception):
     """A simulated kill."""
@@ -32,6 +29,8 @@ def two_processes(work: Callable[[int], object], *, seconds: int = 60) -> list[i
 
     The second is killed so many ``seconds`` after the first.
     """
+    import faiss
+    import torch
     from accelerate import PartialState
 
     with socket.socket() as free:
@@ -61,6 +60,7 @@ def two_processes(work: Callable[[int], object], *, seconds: int = 60) -> list[i
 
 def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16, layers: int = 1) -> Path:
     """Write the model below a folder, and return its path. Its tokens are letters."""
+    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast

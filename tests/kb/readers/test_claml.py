@@ -140,6 +140,7 @@ def test_several_titles(tmp_path: Path) -> None:
     assert found["ICD10GM:A.0"] == [("Lang: Mit Koma", "de", "preferred")]
 
 
+@pytest.mark.slow
 def test_modifiers_without_end(tmp_path: Path) -> None:
     """A few lines can speak of more codes than there are atoms; codes with blanks are none."""
     codes = "".join(f'<ModifierClass modifier="M" code="{n}">{preferred("x")}</ModifierClass>' for n in range(10))

@@ -382,6 +382,7 @@ def test_batches_equal_single_records(synthetic: Path, tmp_path: Path, monkeypat
     assert built(synthetic, tmp_path / "kb") == batches
 
 
+@pytest.mark.slow
 def test_preferred_names_against_an_oracle(synthetic: Path) -> None:
     """Of each concept and language the name of the highest rank, by TS, STT and ISPREF where ranks are equal."""
     ranks = {}

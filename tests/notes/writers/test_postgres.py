@@ -19,6 +19,8 @@ from medlink.notes.reading import Fields, Note
 from tests.notes import postgres, tricky
 from tests.notes.writers.conftest import Run
 
+pytestmark = pytest.mark.slow
+
 NOTE = """
 create schema cdm;
 create sequence numbers;
@@ -58,7 +60,6 @@ def rows(address: str, query: str) -> list[Any]:
         return base.execute(query).fetchall()
 
 
-@pytest.mark.slow
 def test_notes_of_a_warehouse(address: str) -> None:
     fields = Fields("note_text", "note_id")
     found = list(SqlNotes(address, query=f"{QUERY}  -- 'a:b'::text\n").notes(fields))
@@ -66,7 +67,6 @@ def test_notes_of_a_warehouse(address: str) -> None:
     assert [one.note_id for one in SqlNotes(address, "cdm.note").notes(fields, skip=7)] == ["8", "9"]
 
 
-@pytest.mark.slow
 def test_note_and_note_nlp_of_omop(address: str, run: Run, tmp_path: Path) -> None:
     fields, options = Fields("note_text", "note_id"), {"format": "note_nlp", "date": "2026-11-30"}
     report = run(address, SqlNotes(address, query=QUERY), fields=fields, out_table="cdm.note_nlp", **options)
@@ -83,7 +83,6 @@ def test_note_and_note_nlp_of_omop(address: str, run: Run, tmp_path: Path) -> No
         run(address, SqlNotes(address, query=QUERY), fields=fields, out_table="cdm.note_nlp", **options)
 
 
-@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(address: str, run: Run, tmp_path: Path) -> None:
     many = [(f"{n}0{id_}", text, la) for n in range(1, 31) for id_, text, la in tricky.NOTES]
     import psycopg
@@ -131,7 +130,6 @@ def test_a_query_cannot_write(address: str) -> None:
     assert rows(address, "select count(*) from cdm.note") == [(len(tricky.NOTES),)]
 
 
-@pytest.mark.slow
 def test_a_second_writer_and_a_wrong_password(address: str, run: Run) -> None:
     def run_twice(done: int, whole: int) -> None:
         with pytest.raises(ConfigError, match="another process is writing the table twice"):

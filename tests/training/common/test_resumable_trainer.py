@@ -28,6 +28,8 @@ from medlink.training.data.pairs import Pair
 from medlink.training.recipes import PhaseRecipe, RunOptions
 from tests.training.small_bert import Killed, kill_at, two_processes
 
+pytestmark = pytest.mark.slow
+
 RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
 STEPS = 10
 Facts = dict[str, Any]
@@ -92,7 +94,6 @@ def losses(lines: list[str]) -> list[float]:
     return [float(found[1]) for line in lines if (found := re.search(r" loss (\S+) ", line))]
 
 
-@pytest.mark.slow
 def test_the_log_and_the_summary(bert: Path, uninterrupted: tuple[str, Facts, list[str]]) -> None:
     weights, figures, lines = uninterrupted
     assert weights != compute_fingerprint(SentenceTransformer(str(bert), device="cpu"))
@@ -107,7 +108,6 @@ def test_the_log_and_the_summary(bert: Path, uninterrupted: tuple[str, Facts, li
 
 
 # before a checkpoint, at the end of an epoch, at the last step
-@pytest.mark.slow
 @pytest.mark.parametrize("stops", [pytest.param((1, 6), marks=pytest.mark.faults), (5, 10)])
 def test_a_run_killed_twice_ends_in_the_same_weights(
     stops: tuple[int, int], bert: Path, uninterrupted: tuple[str, Facts, list[str]], tmp_path: Path
@@ -123,7 +123,6 @@ def test_a_run_killed_twice_ends_in_the_same_weights(
     assert train(bert, tmp_path, log=kill_at("step"), resume=True)[0] == uninterrupted[0]
 
 
-@pytest.mark.slow
 def test_how_often_checkpoints_are_written_may_change(
     bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,7 +145,6 @@ def kill_own_process_at_five(bert: Path, work: Path) -> None:
     train(bert, work, log=kill, checkpoint_steps=2)
 
 
-@pytest.mark.slow
 @forks
 def test_a_process_killed_by_the_system(
     bert: Path, uninterrupted: tuple[str, Facts, list[str]], tmp_path: Path
@@ -163,7 +161,6 @@ def test_a_process_killed_by_the_system(
     assert not list(tmp_path.glob(".writing-*"))
 
 
-@pytest.mark.slow
 @forks
 def test_workers_do_not_change_the_weights(
     bert: Path, uninterrupted: tuple[str, Facts, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,7 +169,6 @@ def test_workers_do_not_change_the_weights(
     assert train(bert, tmp_path, workers=1)[0] == uninterrupted[0]
 
 
-@pytest.mark.slow
 def test_every_option_changes_the_weights(bert: Path, tmp_path: Path) -> None:
     short = RECIPE.replace(epochs=1)
     seen = set()
@@ -204,7 +200,6 @@ def measured(*values: float) -> object:
     return lambda _: left.pop(0)
 
 
-@pytest.mark.slow
 def test_the_best_weights_are_written(bert: Path, tmp_path: Path) -> None:
     recipe = RECIPE.replace(evaluate_steps=2)
     lines: list[str] = []
@@ -227,7 +222,6 @@ def test_the_best_weights_are_written(bert: Path, tmp_path: Path) -> None:
     assert best(seventh[1]) == (0.2, 7)
 
 
-@pytest.mark.slow
 def test_training_stops_when_the_patience_runs_out(bert: Path, tmp_path: Path) -> None:
     recipe = RECIPE.replace(evaluate_steps=2, patience=2)
     weights, figures = train(bert, tmp_path / "alone", recipe, evaluate=measured(0.3, 0.2, 0.1))
@@ -242,7 +236,6 @@ def test_training_stops_when_the_patience_runs_out(bert: Path, tmp_path: Path) -
     assert resumed[1]["steps"] == 6
 
 
-@pytest.mark.slow
 def test_a_nan_measure(bert: Path, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"the development measure is nan at step 5\. Remedy: measure on data whose"):
         train(bert, tmp_path, evaluate=lambda _: float("nan"))
@@ -260,7 +253,6 @@ def break_loss(monkeypatch: pytest.MonkeyPatch, at: int, value: float) -> list[i
     return calls
 
 
-@pytest.mark.slow
 def test_a_nan_loss_names_the_batch(
     bert: Path, uninterrupted: tuple[str, Facts, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,7 +263,6 @@ def test_a_nan_loss_names_the_batch(
     assert train(bert, tmp_path, resume=True)[0] == uninterrupted[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("step", "calls"), [(9, 10)])
 def test_pending_losses_of_a_gpu_are_checked_before_saving(
     step: int, calls: int, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -285,7 +276,6 @@ def test_pending_losses_of_a_gpu_are_checked_before_saving(
     assert (found and found.name) == ("checkpoint-6" if step > 6 else None)
 
 
-@pytest.mark.slow
 def test_a_start_with_nan_embeddings(bert: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(bert), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
@@ -293,7 +283,6 @@ def test_a_start_with_nan_embeddings(bert: Path, tmp_path: Path) -> None:
         fit(model, Pairs(), InfoNceLoss(0.05), RECIPE, work=tmp_path)
 
 
-@pytest.mark.slow
 def test_refusals(bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="checkpoint_steps is 0, at least 1 expected"):
         train(bert, tmp_path, checkpoint_steps=0)
@@ -328,7 +317,6 @@ def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, st
 
 
 # seven rows are not shared evenly
-@pytest.mark.slow
 @forks
 @pytest.mark.parametrize(("rows", "mini_batch"), [(7, 0), (6, 2)])
 def test_two_processes_learn_the_same_as_one(rows: int, mini_batch: int, still_bert: Path, tmp_path: Path) -> None:
@@ -345,7 +333,6 @@ def test_two_processes_learn_the_same_as_one(rows: int, mini_batch: int, still_b
         torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-3, msg=name)
 
 
-@pytest.mark.slow
 @forks
 def test_two_processes_resume_to_the_same_weights(bert: Path, tmp_path: Path) -> None:
     assert 0 not in two(bert, tmp_path / "killed", stop=5)
@@ -365,7 +352,6 @@ def unfinished(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "detail"),
     [
@@ -393,7 +379,6 @@ def test_damage_is_named(
     assert (tmp_path / "work" / "checkpoint-4").exists()
 
 
-@pytest.mark.slow
 def test_a_pickle_in_a_checkpoint_is_not_opened(bert: Path, unfinished: Path, tmp_path: Path) -> None:
     shutil.copytree(unfinished, tmp_path / "work")
 
@@ -407,7 +392,6 @@ def test_a_pickle_in_a_checkpoint_is_not_opened(bert: Path, unfinished: Path, tm
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.slow
 def test_an_unfinished_checkpoint_is_skipped(
     bert: Path, uninterrupted: tuple[str, Facts, list[str]], unfinished: Path, tmp_path: Path
 ) -> None:
@@ -422,7 +406,6 @@ def test_an_unfinished_checkpoint_is_skipped(
     assert lines[0].startswith("step 5/")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("owner", [pytest.param(SentenceTransformer, marks=pytest.mark.faults), torch])
 def test_a_full_disk_loses_nothing(
     owner: Any,

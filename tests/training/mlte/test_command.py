@@ -16,6 +16,8 @@ from medlink.evaluation import TASKS, correlate
 from medlink.training import MlteRegressor
 from tests.training.small_bert import small_bert
 
+pytestmark = pytest.mark.slow
+
 ROWS = [(f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", i % 5, "ab"[i % 2]) for i in range(20)]
 DEMO = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
 TEXTS = [row[0] for row in ROWS], [row[1] for row in ROWS]
@@ -44,7 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_sts_and_similarity_by_a_regressor(folder: Path, tmp_path: Path) -> None:
     scores = MlteRegressor.load(folder / "out").score(*TEXTS)
     run("evaluate", "sts", folder / "pairs.tsv", "--encoder", folder / "out", "-o", tmp_path / "items.tsv")
@@ -62,7 +63,6 @@ def test_sts_and_similarity_by_a_regressor(folder: Path, tmp_path: Path) -> None
     assert cosines[0]["value"] != pytest.approx(expected[0])
 
 
-@pytest.mark.slow
 def test_triplets_by_a_regressor(folder: Path, tmp_path: Path) -> None:
     texts = [("a stone", "b stone", "a cat"), ("c stone", "cat", "c stone"), ("x", "y", "zz z")]
     lines = ["premise\tentailed\tcontradicted", *("\t".join(row) for row in texts)]
@@ -76,7 +76,6 @@ def test_triplets_by_a_regressor(folder: Path, tmp_path: Path) -> None:
         TASKS["similarity"]().run([tmp_path / "triplets.tsv"], str(folder / "extra"))
 
 
-@pytest.mark.slow
 def test_extra_features_are_read_with_the_pairs(folder: Path, tmp_path: Path) -> None:
     scores = MlteRegressor.load(folder / "extra").score(*TEXTS, [(row[3],) for row in ROWS])
     table = TASKS["sts"](resamples=5).run([folder / "pairs.tsv"], str(folder / "extra")).table
@@ -87,7 +86,6 @@ def test_extra_features_are_read_with_the_pairs(folder: Path, tmp_path: Path) ->
         TASKS["sts"]().run([tmp_path / "bare.tsv"], str(folder / "extra"))
 
 
-@pytest.mark.slow
 def test_refusals(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = ["train", "mlte", str(folder / "pairs.tsv"), "--start", str(folder / "model"), "-o", str(tmp_path / "x")]
     for words, message in (

@@ -10,7 +10,6 @@ from medlink.index import Bundle
 from medlink.linking import Linker
 from medlink.linking.fit import Example, Group, collect_groups
 from medlink.training.ranker.recipe import RankerRecipe
-from medlink.training.ranker.trainer import RankerTrainer
 
 RECIPE = RankerRecipe(epochs=2, learning_rate=2e-2, held_share=0.4, batch_size=16, max_tokens=48, candidates=4)
 
@@ -26,6 +25,8 @@ def groups(demo: Bundle, linker: Linker) -> list[Group]:
 @pytest.fixture(scope="session")
 def folder(bert: Path, groups: list[Group], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a ranker."""
+    from medlink.training.ranker.trainer import RankerTrainer
+
     out = tmp_path_factory.mktemp("ranker") / "out"
     RankerTrainer(groups, bert, RECIPE).train(out)
     return out
