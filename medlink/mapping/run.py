@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import check_output_paths, format_of_ending, rows_format, standard_output
 from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
@@ -60,7 +60,6 @@ class MapReport:
         ambiguous: codes with several equally probable concepts, or whose code and description disagree.
         nothing: codes without a concept above the threshold.
         units, values: targets of these kinds among the proposals.
-        missing: decided targets that the bundle does not have.
         domains: semantic types that the list is about, as estimated.
         changes: maps of an earlier release by result.
         notes: messages about rows left out of the lists, and about unanswered questions to the re-ranker.
@@ -75,7 +74,6 @@ class MapReport:
     nothing: int = 0
     units: int = 0
     values: int = 0
-    missing: int = 0
     domains: list[str] = field(default_factory=list)
     changes: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -99,8 +97,6 @@ class MapReport:
             yield f"the list is about {', '.join(self.domains)}; such concepts were preferred"
         if self.kept:
             yield f"{self.kept:,} decided before, kept"
-        if self.missing:
-            yield f"{self.missing:,} of them with a target that the bundle does not have"
         by_code = f", {self.by_code:,} of them by the code" if self.by_code else ""
         yield f"{self.proposed:,} proposed{by_code}; {self.ambiguous:,} ambiguous, {self.nothing:,} without a proposal"
         if self.units or self.values:
@@ -143,7 +139,7 @@ def map_codes(
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
     Raises:
-        InputError: a list cannot be read.
+        InputError: a list cannot be read, or a decision in it is for a concept that the bundle does not have.
         ConfigError: an option is unknown or out of range, or an output cannot be written.
         BundleError: the bundle cannot be opened.
     """
@@ -154,6 +150,7 @@ def map_codes(
     changes_format = "" if changes is None else "tsv" if is_workbook(changes) else rows_format(changes)
     mapper = Mapper(bundle, **options)
     listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
+    _check_decided(codes, listed, mapper)
     earlier = None if before is None else read_codes(before, mapper.targets)
     carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
@@ -243,7 +240,6 @@ def _maps(
             now = mapper.qualify(row.keep() if row.holds else row.propose(next(proposals)))
             if row.holds:
                 report.kept += 1
-                report.missing += any(target.concept_id not in mapper.bundle.kb for target in now.targets)
             else:
                 report.add(now)
             yield now, row
@@ -251,11 +247,29 @@ def _maps(
             progress(start + len(part), len(rows))
 
 
+def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:
+    """Raise for decisions about concepts that the bundle does not have."""
+    kb, decided = mapper.bundle.kb, [mapping for mapping in listed.maps if mapping.decided]
+    unknown = [(m, target) for m in decided for target in m.targets if target.concept_id not in kb]
+    for mapping, target in unknown[:1]:
+        concept = f"{mapper.targets.format_id(target.concept_id)} {target.name}".rstrip()
+        raise InputError(
+            f"the code {mapping.source.code} is {mapping.status} with the concept {concept}, which the bundle does not "
+            f"have ({pluralize(len(unknown), 'such target')} in the list)",
+            path=path,
+            remedy="correct the concept; if it was decided with an earlier bundle, give the file with before=..., "
+            "and a list without decisions",
+        )
+
+
 def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
     if out is not None and is_workbook(out) and shape in ("sssom", "jsonl"):
         raise ConfigError(f"a workbook cannot hold {shape}", path=out, remedy="name another file, or another format")
     if out is None or shape is not None:
         return shape or "usagi"
+    if not Path(out).suffix:
+        remedy = f"end the name in one of {', '.join(_SHAPES_BY_ENDING)}, or name the format"
+        raise ConfigError("the name has no ending, which chooses the format", path=out, remedy=remedy)
     return cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "usagi"))
 
 

@@ -72,7 +72,7 @@ def test_decisions_are_not_changed(omop: Bundle, tmp_path: Path) -> None:
     rows = [
         "K1,Fieber,3,,0.2,IGNORED,UNMATCHED,ana,5,0,,,MAPS_TO,not needed,,0,ben",
         "K2,Fieber,2,,0.3,FLAGGED,WIDER,ana,6,1,Disease,Condition,MAPS_TO,too wide?,eva,7,ben",
-        "K3,Fieber,1,,0.4,APPROVED,EQUAL,ana,8,999,Of no bundle,Condition,MAPS_TO,,eva,9,",
+        "K3,Fieber,1,,0.4,APPROVED,EQUAL,ana,8,12,Called otherwise,Condition,MAPS_TO,,eva,9,",
         "K4,Fieber,0,,0.4,UNCHECKED,UNREVIEWED,,0,1,Disease,Condition,MAPS_TO,ask Eva,,0,ben",
     ]
     text = run(omop, tmp_path, "usagi", "\n".join([head, *rows, ""]))
