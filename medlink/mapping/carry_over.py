@@ -108,7 +108,8 @@ def _unit(written: str) -> str:
 
 def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
     """Return an earlier map that still holds, with the current row of its code."""
-    return replace(before, source=replace(source, assigned=before.source.assigned), change=KEPT)
+    assigned = source.assigned or before.source.assigned
+    return replace(before, source=replace(source, assigned=assigned), change=KEPT)
 
 
 def annotate_proposal(carried: CarryResult, proposal: CodeMapping) -> CodeMapping:

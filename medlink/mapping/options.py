@@ -26,6 +26,7 @@ class Columns:
     frequency: str | None = None
     unit: str | None = None
     language: str | None = None
+    concept: str | None = None
 
 
 def _vocabulary(name: str) -> str:

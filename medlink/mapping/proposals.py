@@ -198,7 +198,7 @@ class Mapper:
             if decision.link == LINKED:
                 further = (target_by_concept[decision.candidates[0].concept_id], value, self._unit(unit))
                 targets = [target for target in further if target is not None]
-            source = replace(code.source, unit=unit, assigned=assigned or code.source.assigned)
+            source = replace(code.source, unit=unit, assigned=code.source.assigned or assigned)
             score = decision.candidates[0].score if decision.candidates else 0.0
             mappings.append(CodeMapping(
                 source, tuple(targets), score, decision.status, link=decision.link, candidates=decision.candidates,
@@ -260,7 +260,8 @@ class Mapper:
             full = links[name]
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
-        evidence = self._codes.find(code.source.code, code.description.codes)
+        assigned = map(self.targets.parse_id, code.source.assigned)
+        evidence = self._codes.find(code.source.code, code.description.codes, assigned)
         if evidence.exact:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
@@ -291,10 +292,12 @@ class Mapper:
         agree = rival < self.options.threshold
         linked = agree and is_single and best.route == BY_CODE and best.score >= self.options.threshold
         text = evidence.source_of(evidence.exact[0])
+        place = next((at for at, c in enumerate(link.candidates, 1) if c.concept_id in evidence.exact), None)
         if not agree:
             text += ", but the description more likely means another concept"
-        elif first is not None and first.concept_id in evidence.exact:
-            text += f"; {_describe(first)}"
+        elif place is not None:
+            text += f"; {_describe(link.candidates[place - 1])}"
+            text += f", candidate {place} of the description" if place > 1 else ""
         status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else AUTO_MAPPED
         return _Decision(tuple(ranked), LINKED if linked else AMBIGUOUS, text, status)
 
