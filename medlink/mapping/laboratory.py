@@ -97,7 +97,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
 
 def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
-    for specimen in _words().specimens:
+    for specimen in _words().specimens if _any_specimen(language).search(description) else ():
         for pattern in (specimen.prefix, specimen.cues[language]):
             match = pattern.search(description)
             if match:
@@ -106,6 +106,12 @@ def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | N
                 if any(map(str.isalpha, component)):
                     return component, specimen
     return description, None
+
+
+@cache
+def _any_specimen(language: str) -> re.Pattern[str]:
+    patterns = {pattern.pattern: None for one in _words().specimens for pattern in (one.prefix, one.cues[language])}
+    return re.compile("|".join(patterns))
 
 
 def _property(unit: str) -> _Property | None:

@@ -184,7 +184,8 @@ class Mapper:
         Links a description without its unit and codes of other systems. If the code, or a code in the description,
         means concepts, these share a score of 1. If the best candidate of the description is another concept, it keeps
         its score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
-        proposed. Units and values with a concept in the bundle become further targets.
+        proposed. Units and values with a concept in the bundle become further targets. Qualifiers are what the
+        description says of the finding.
         """
         parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
         links = self._link(parsed)
@@ -200,9 +201,11 @@ class Mapper:
                 targets = [target for target in further if target is not None]
             source = replace(code.source, unit=unit, assigned=code.source.assigned or assigned)
             score = decision.candidates[0].score if decision.candidates else 0.0
+            name = decision.candidates[0].name if decision.candidates else ""
+            said = describe_finding(code.description.text, name, source.language or self.options.language or "")
             mappings.append(CodeMapping(
                 source, tuple(targets), score, decision.status, link=decision.link, candidates=decision.candidates,
-                evidence=decision.evidence,
+                evidence=decision.evidence, qualifiers=said,
             ))  # fmt: skip
         return mappings
 

@@ -21,6 +21,7 @@ from rapidfuzz import fuzz, process
 from medlink.index.arrays import row_products
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
 from medlink.language.exact import normalise_all
+from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.text import normalise
 from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
@@ -74,13 +75,16 @@ def main_part(description: str) -> str:
 def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.float32]:
     """Compute the columns :data:`FEATURES` ``(p, f)`` of pairs of description and name."""
     batch, index = candidates.batch, candidates.batch.index
-    kinds = WordKinds(index.forms, KINDS)
+    kinds = _word_kinds(index.forms)
     mention, names, name = candidates.mention, candidates.distinct_names, candidates.name_index
     sides = index.coverage(batch.word_features, mention, names, name, kinds)
     parts = [main_part(text) for text in batch.texts]
-    part_features = index.read(parts, batch.languages)
-    part, of_part = index.coverage(part_features, mention, names, name, kinds)
-    vectors = batch.encoder.encode(parts)
+    is_part = np.array([part != text for part, text in zip(parts, batch.texts, strict=True)])
+    part, of_part = _replace_coverage(sides, candidates, kinds, np.flatnonzero(is_part), parts)
+    # a mention equal to a name has the stored vector of that name
+    vectors, encoded = batch.vectors.copy(), np.flatnonzero(is_part | (batch.first_names >= 0))
+    if len(encoded):
+        vectors[encoded] = batch.encoder.encode([parts[at] for at in encoded.tolist()])
     cosine = row_products(index.vectors(names), name, vectors, mention)
     norms = normalise_all(parts)
     written = [norms[at] for at in mention.tolist()]
@@ -92,6 +96,35 @@ def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.fl
         letters > _WHOLE, letters**2, part.covered, of_part.covered, part.rarest_word, both[1],
     ]  # fmt: skip
     return np.column_stack(table).astype(np.float32)
+
+
+def _word_kinds(forms: LexiconForms) -> WordKinds:
+    kinds: WordKinds = forms.memo.get("kinds of descriptions") or WordKinds(forms, KINDS)
+    forms.memo["kinds of descriptions"] = kinds
+    return kinds
+
+
+def _replace_coverage(
+    sides: tuple[TextCoverage, TextCoverage],
+    candidates: CandidateFeatures,
+    kinds: WordKinds,
+    changed: NDArray[np.int64],
+    texts: Sequence[str],
+) -> tuple[TextCoverage, TextCoverage]:
+    """Compute the coverage of pairs as ``sides`` has it, where the mentions ``changed`` have other ``texts``."""
+    batch, number = candidates.batch, np.full(len(texts), -1)
+    number[changed] = np.arange(len(changed))
+    pairs = np.flatnonzero(number[candidates.mention] >= 0)
+    names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
+    features = batch.index.read(*([column[at] for at in changed.tolist()] for column in (texts, batch.languages)))
+    computed = batch.index.coverage(
+        features, number[candidates.mention[pairs]], candidates.distinct_names[names], name, kinds
+    )
+    replaced = [TextCoverage(*map(np.copy, side)) for side in sides]
+    for side, values in zip(replaced, computed, strict=True):
+        for column, of_pairs in zip(side, values, strict=True):
+            column[pairs] = of_pairs
+    return replaced[0], replaced[1]
 
 
 def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
@@ -144,12 +177,11 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
 
 def _words_cut_short(description: str) -> list[tuple[str, bool]]:
     """The words of the main part of a description, each with whether it may be cut short; empty if none may be."""
-    is_test = _PROPERTY in description
-    words = [
-        (normalise(word), word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT))
-        for word in main_part(description).split()
-    ]
-    return words if (is_test or len(words) > 1) and any(may_be_cut for _, may_be_cut in words) else []
+    is_test, words = _PROPERTY in description, main_part(description).split()
+    may_be_cut = [word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT) for word in words]
+    if not any(may_be_cut) or not (is_test or len(words) > 1):
+        return []
+    return list(zip(map(normalise, words), may_be_cut, strict=True))
 
 
 def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:

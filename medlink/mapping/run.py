@@ -35,6 +35,7 @@ from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
 from medlink.mapping.targets import Targets
 from medlink.mapping.writers import NUMBERS, WRITERS, WriterContext, clean_text
+from medlink.processes import MIN_FORKED, gc_disabled, map_in_two
 from medlink.records import AMBIGUOUS, LINKED
 
 _BATCH = 1_000
@@ -105,6 +106,7 @@ class MapReport:
             yield f"  {result}: {count:,}"
 
 
+@gc_disabled()
 def map_codes(
     bundle: Bundle | str | Path,
     codes: str | Path,
@@ -233,18 +235,25 @@ def _maps(
     mapper: Mapper, rows: Sequence[_WorkItem], report: MapReport, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[CodeMapping, _WorkItem]]:
     report.descriptions = mapper.expect(row.map.source for row in rows if not row.holds)
-    for start in range(0, len(rows), _BATCH):
-        part = rows[start : start + _BATCH]
-        proposals = iter(mapper.propose([row.map.source for row in part if not row.holds]))
+    parts = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+    open_codes = [[row.map.source for row in part if not row.holds] for part in parts]
+    wanted = sum(map(len, open_codes)) >= MIN_FORKED and mapper.linker.reranker is None
+    mapper.bundle.index.prepare()
+    done = 0
+    for part, proposed in zip(parts, map_in_two(mapper.propose, open_codes, wanted=wanted), strict=True):
+        proposals = iter(proposed)
         for row in part:
-            now = mapper.qualify(row.keep() if row.holds else row.propose(next(proposals)))
+            now = row.keep() if row.holds else row.propose(next(proposals))
+            if row.holds or not now.candidates:
+                now = mapper.qualify(now)
             if row.holds:
                 report.kept += 1
             else:
                 report.add(now)
             yield now, row
+        done += len(part)
         if progress is not None:
-            progress(start + len(part), len(rows))
+            progress(done, len(rows))
 
 
 def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:

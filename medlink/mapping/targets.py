@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medlink.kb import KnowledgeBase
 from medlink.kb.retired import successors
@@ -13,6 +14,7 @@ from medlink.mapping.codes import MAPS_TO, Target
 from medlink.mapping.options import MapOptions
 from medlink.records import CODE, MERGED, NOT_STANDARD, Candidate, Mapping
 
+_CACHED = 65_536  # concepts
 _OMOP = "OMOP:"
 NONE = "0"
 """Id of no concept in files of OMOP and Usagi."""
@@ -41,6 +43,7 @@ class Targets:
 
     def __init__(self, kb: KnowledgeBase, day: int = 0) -> None:
         self._kb, self._day = kb, day
+        self.domain = lru_cache(_CACHED)(self._find_domain)
         self._is_omop = any(source.name == _OMOP.rstrip(":") for source in kb.sources())
 
     def parse_id(self, written: str) -> str:
@@ -68,7 +71,7 @@ class Targets:
             concept_id, self._kb.preferred_names([concept_id], "en").get(concept_id, ""), self.domain(concept_id)
         )
 
-    def domain(self, concept_id: str) -> str:
+    def _find_domain(self, concept_id: str) -> str:
         """Return the first semantic type of a concept, which for OMOP is its domain."""
         types = self._kb.semantic_types(concept_id)
         return types[0].semantic_type if types else ""
