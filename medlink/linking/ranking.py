@@ -212,7 +212,7 @@ class Ranking(Sequence[RankedConcept]):
             first = at in (0, -len(self._rows))
         concepts = [RankedConcept(*row) for row in rows]
         if first and concepts:
-            concepts[0] = RankedConcept(*rows[0], features=tuple(self._features.tolist()))
+            concepts[0] = concepts[0]._replace(features=tuple(self._features.tolist()))
         return concepts if isinstance(at, slice) else concepts[0]
 
     def __iter__(self) -> Iterator[RankedConcept]:

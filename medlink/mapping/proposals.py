@@ -19,12 +19,15 @@ from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.abbreviations import DRUG, expand
+from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import (
     AUTO_MAPPED,
     AUTO_MAPPED_TO_1,
     MAPS_TO_UNIT,
     MAPS_TO_VALUE,
     UNCHECKED,
+    UNREVIEWED,
+    WIDER,
     CodeMapping,
     SourceCode,
     Target,
@@ -61,6 +64,7 @@ class _Decision:
     link: Status
     evidence: str
     status: str = UNCHECKED
+    equivalence: str = UNREVIEWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class _ParsedCode:
     """A code with its parsed description.
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
-    or abbreviates a drug.
+    or abbreviates a drug, ``above`` if it marks a residual class.
     """
 
     source: SourceCode
@@ -76,6 +80,7 @@ class _ParsedCode:
     base: str = ""
     value: Target | None = None
     full_names: tuple[_Key, ...] = ()
+    above: str = ""
 
 
 class Mapper:
@@ -104,7 +109,8 @@ class Mapper:
         self.linker = self._open_linker(self._given_priors())
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
-        self._codes = CodeEvidence(self.bundle.kb, self._allowed_by_code(), self.options.code_system)
+        self._allowed = self._allowed_by_code()
+        self._codes = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
         self._parsed: dict[SourceCode, _ParsedCode] = {}
@@ -166,7 +172,7 @@ class Mapper:
         for code in codes:
             parsed = self._parsed[code] = self._parse(code)
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=())))
+            descriptions.update(self._keys(replace(parsed, full_names=(), above="")))
         if self.options.infer_domain and not self.options.domain:
             self._infer_domain()
         return len(descriptions)
@@ -204,8 +210,8 @@ class Mapper:
             name = decision.candidates[0].name if decision.candidates else ""
             said = describe_finding(code.description.text, name, source.language or self.options.language or "")
             mappings.append(CodeMapping(
-                source, tuple(targets), score, decision.status, link=decision.link, candidates=decision.candidates,
-                evidence=decision.evidence, qualifiers=said,
+                source, tuple(targets), score, decision.status, decision.equivalence, link=decision.link,
+                candidates=decision.candidates, evidence=decision.evidence, qualifiers=said,
             ))  # fmt: skip
         return mappings
 
@@ -224,10 +230,11 @@ class Mapper:
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
         if language and not names:
             names = tuple(expand(text or description.text, language_base(language), DRUG))
-        return _ParsedCode(code, description, text, value if text else None, names)
+        above = class_above(text or description.text, language)
+        return _ParsedCode(code, description, text, value if text else None, names, above)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
-        texts = (code.description.text, code.base)
+        texts = (code.description.text, code.base, code.above)
         return *((text, code.source.language) for text in texts if text), *code.full_names
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
@@ -263,12 +270,23 @@ class Mapper:
             full = links[name]
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
+        is_broader = bool(code.above) and not (
+            link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
+        )
+        if is_broader:
+            above = links[code.above, language]
+            if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
+                link = above
         assigned = map(self.targets.parse_id, code.source.assigned)
         evidence = self._codes.find(code.source.code, code.description.codes, assigned)
         if evidence.exact:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
             decision = _decide_by_name(link, evidence, code.source.name, self.options.threshold)
+            if is_broader and decision.link == LINKED:
+                decision = replace(decision, evidence=f"{decision.evidence}; broader", equivalence=WIDER)
+            elif self.options.broader and decision.link != LINKED:
+                decision = self._widen(decision, language or self.options.language)
         decision = replace(decision, candidates=decision.candidates[: self.options.k])
         if value is not None and decision.link == LINKED:
             decision = replace(decision, evidence=f"{decision.evidence}; value {value.name} apart")
@@ -303,6 +321,16 @@ class Mapper:
             text += f", candidate {place} of the description" if place > 1 else ""
         status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else AUTO_MAPPED
         return _Decision(tuple(ranked), LINKED if linked else AMBIGUOUS, text, status)
+
+    def _widen(self, decision: _Decision, language: str | None) -> _Decision:
+        """Put the nearest parent that is certain first, if there is one."""
+        found = nearest_parent(self.bundle.kb, decision.candidates, self.options.threshold, self._allowed)
+        if found is None:
+            return decision
+        parent = self.targets.make_candidate(found[0], language, found[1], BROADER)
+        others = (candidate for candidate in decision.candidates if candidate.concept_id != parent.concept_id)
+        below = f"{BROADER}: {parent.name}, above {decision.candidates[0].name}"
+        return _Decision((parent, *others), LINKED, below, equivalence=WIDER)
 
     def _unit_target(self, unit: str) -> Target | None:
         code = ucum_code(unit)

@@ -29,7 +29,7 @@ from medlink.mapping.carry_over import (
     annotate_proposal,
     keep_map,
 )
-from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, CodeMapping
+from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, WIDER, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
@@ -58,6 +58,7 @@ class MapReport:
         descriptions: distinct descriptions that were linked.
         kept: codes with a decision that still holds.
         proposed, by_code: codes with a proposal, and how many of these mean the concept by themselves.
+        broader: codes with a proposal that has a wider meaning.
         ambiguous: codes with several equally probable concepts, or whose code and description disagree.
         nothing: codes without a concept above the threshold.
         units, values: targets of these kinds among the proposals.
@@ -71,6 +72,7 @@ class MapReport:
     kept: int = 0
     proposed: int = 0
     by_code: int = 0
+    broader: int = 0
     ambiguous: int = 0
     nothing: int = 0
     units: int = 0
@@ -87,6 +89,7 @@ class MapReport:
         routes = [candidate.route for candidate in proposal.candidates[:1]]
         self.proposed += proposal.link == LINKED
         self.by_code += proposal.link == LINKED and routes == [BY_CODE]
+        self.broader += proposal.link == LINKED and proposal.equivalence == WIDER
         self.ambiguous += proposal.link == AMBIGUOUS
         self.nothing += proposal.link not in (LINKED, AMBIGUOUS)
 
@@ -99,6 +102,7 @@ class MapReport:
         if self.kept:
             yield f"{self.kept:,} decided before, kept"
         by_code = f", {self.by_code:,} of them by the code" if self.by_code else ""
+        by_code += f", {self.broader:,} broader" if self.broader else ""
         yield f"{self.proposed:,} proposed{by_code}; {self.ambiguous:,} ambiguous, {self.nothing:,} without a proposal"
         if self.units or self.values:
             yield f"{pluralize(self.units, 'unit')} and {pluralize(self.values, 'value')} with a concept"

@@ -53,6 +53,7 @@ _JUSTIFIED = {
     "words": "semapv:LexicalSimilarityThresholdMatching",
     "dense": "semapv:SemanticSimilarityThresholdMatching",
     "code": "semapv:MappingChaining",
+    "broader": "semapv:BackgroundKnowledgeBasedMatching",
 }
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
