@@ -95,6 +95,22 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
             yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
 
 
+def is_full_name(text: str) -> bool:
+    """Return whether a text has a property and a specimen as names of LOINC have them.
+
+    >>> is_full_name("Natrium [Mol/Volumen] in Serum oder Plasma"), is_full_name("Biopsy [U] of bone")
+    (True, False)
+    """
+    return _full_name().search(text) is not None
+
+
+@cache
+def _full_name() -> re.Pattern[str]:
+    words = _words()
+    properties = [text for measured in words.properties for text in measured.names.values()]
+    return re.compile(rf" \[(?:{_either(properties)})\] (?:{_either(list(set(words.joins.values())))}) ")
+
+
 def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
     for specimen in _words().specimens if _any_specimen(language).search(description) else ():

@@ -10,14 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.language.tags import base as language_base
 from medlink.language.text import normalise
-from medlink.linking import Linker, Mention
-from medlink.linking.decision import SharedNamePolicy
-from medlink.linking.linker import open_reranker
-from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
+from medlink.linking import Mention
 from medlink.mapping.abbreviations import DRUG, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import (
@@ -33,23 +29,21 @@ from medlink.mapping.codes import (
     Target,
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
-from medlink.mapping.domains import SAMPLE, DomainRanker, Priors, estimate_priors, priors_of
+from medlink.mapping.domains import SAMPLE
 from medlink.mapping.laboratory import full_names
+from medlink.mapping.linkers import NAMED, DescriptionLinker
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding
-from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.routes import codes_of_route
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
 """Route of a candidate that the code itself gives."""
-_NAMED = ("exact", "inflected")
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
-_NAMED_TYPES = 8  # semantic types in a message
 _MILLISECONDS = 86_400_000
 _Key = tuple[str, str]  # a text, and its language
 _form = lru_cache(8_192)(normalise)  # of names of the bundle
@@ -105,8 +99,7 @@ class Mapper:
         self.options = MapOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.among = allowed_targets(self.bundle.kb, self.options)
-        self.domains: list[str] = []
-        self.linker = self._open_linker(self._given_priors())
+        self.linker = DescriptionLinker(self.bundle, self.options, self.among)
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
         self._allowed = self._allowed_by_code()
@@ -115,45 +108,6 @@ class Mapper:
         self._remaining: Counter[_Key] = Counter()
         self._parsed: dict[SourceCode, _ParsedCode] = {}
         self._linked: dict[_Key, Link] = {}
-
-    def _open_linker(self, priors: Priors) -> Linker:
-        options = self.options
-        policy = SharedNamePolicy(self.bundle, options.prefer, presume=options.presume)
-        stored = self.bundle.manifest["calibration"]
-        fitted = FittedRanker.from_dict(stored) if stored else default_ranker()
-        ranker: Ranker = fitted.ranker
-        if fitted == default_ranker():  # else fitted to mentions of a site
-            fitted, ranker = default_description_ranker(), DescriptionRanker(fitted.ranker)
-        if priors:
-            ranker = DomainRanker(ranker, priors)
-        if policy.profiles.has_several_sources:
-            ranker = PriorRanker(ranker, policy.profiles)
-        return Linker(
-            self.bundle,
-            ranker=ranker,
-            reranker=None
-            if options.ranker is None
-            else open_reranker(options.ranker, self.bundle, options.ranker_cache),
-            calibration=fitted.calibration,
-            decision=policy,
-            among=self.among,
-            pool=POOL,
-            **{name: value for name, value in options.linking.items() if not name.startswith("ranker")},
-        )
-
-    def _given_priors(self) -> Priors:
-        if not self.options.domain:
-            return {}
-        concepts = self.bundle.kb.concepts_by_type()
-        known = {kind.casefold() for kind in concepts}
-        for domain in self.options.domain:
-            if domain.casefold() not in known:
-                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
-                remedy = f"the most frequent are: {named}" if named else "leave domain out"
-                raise ConfigError(
-                    f"no concept has the semantic type {domain!r}", path=self.bundle.folder, remedy=remedy
-                )
-        return priors_of(self.options.domain, concepts)
 
     def _allowed_by_code(self) -> frozenset[str] | None:
         """Return the concepts that a code may mean, ``None`` for all; filters of names apply to codes too."""
@@ -174,15 +128,9 @@ class Mapper:
             self._remaining.update(self._keys(parsed))
             descriptions.update(self._keys(replace(parsed, full_names=(), above="")))
         if self.options.infer_domain and not self.options.domain:
-            self._infer_domain()
+            sample = islice(self._remaining, SAMPLE)
+            self.linker.infer_domain([Mention(text, language or None) for text, language in sample])
         return len(descriptions)
-
-    def _infer_domain(self) -> None:
-        sample = list(islice(self._remaining, SAMPLE))
-        links = self.linker.link([Mention(text, language or None) for text, language in sample])
-        priors, self.domains = estimate_priors(links, self.bundle.kb.concepts_by_type())
-        if priors:
-            self.linker = self._open_linker(priors)
 
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
         """Propose concepts for n codes.
@@ -391,4 +339,4 @@ def _describe(candidate: Candidate) -> str:
 
 
 def _is_weaker(whole: Candidate, base: Candidate) -> bool:
-    return whole.route not in _NAMED and whole.score <= base.score
+    return whole.route not in NAMED and whole.score <= base.score

@@ -27,6 +27,7 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.mapping.laboratory import is_full_name
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -53,7 +54,6 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_PROPERTY = " ["  # begins the property in the full name of a laboratory test
 _OTHER_COMPONENT = 5.0  # log odds against the name of a test of another component
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
@@ -166,7 +166,7 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     some = np.flatnonzero(np.array([bool(own) for own in words])[candidates.mention])
     for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
         own, name = words[candidates.mention[pair]], norm.split()
-        if _PROPERTY in batch.texts[candidates.mention[pair]]:
+        if is_full_name(batch.texts[candidates.mention[pair]]):
             name = name[: len(own)]  # of the name of a laboratory test only the component
         cut[pair] = len(own) == len(name) and all(
             full.startswith(word) and (may_be_cut or full == word)
@@ -177,7 +177,7 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
 
 def _words_cut_short(description: str) -> list[tuple[str, bool]]:
     """The words of the main part of a description, each with whether it may be cut short; empty if none may be."""
-    is_test, words = _PROPERTY in description, main_part(description).split()
+    is_test, words = is_full_name(description), main_part(description).split()
     may_be_cut = [word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT) for word in words]
     if not any(may_be_cut) or not (is_test or len(words) > 1):
         return []
@@ -186,6 +186,6 @@ def _words_cut_short(description: str) -> list[tuple[str, bool]]:
 
 def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Mark the pairs ``(p,)`` whose name shares but property and specimen with the full name of a laboratory test."""
-    is_full = np.array([_PROPERTY in text for text in candidates.batch.texts])[candidates.mention]
+    is_full = np.array([is_full_name(text) for text in candidates.batch.texts])[candidates.mention]
     covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
     return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))

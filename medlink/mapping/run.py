@@ -195,8 +195,8 @@ def map_codes(
             if table is not None:
                 table.write(gone, CarryResult(GONE, "the list does not have the code", gone))
     report.changes = {result: results[result] for result in RESULTS if results[result]}
-    report.notes += mapper.linker.ranker_warnings()
-    report.domains = mapper.domains
+    report.notes += mapper.linker.linker.ranker_warnings()
+    report.domains = mapper.linker.domains
     return report
 
 
