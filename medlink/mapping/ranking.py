@@ -27,7 +27,7 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
-from medlink.mapping.laboratory import is_full_name
+from medlink.mapping.laboratory import is_full_name, property_number
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -54,7 +54,7 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_OTHER_COMPONENT = 5.0  # log odds against the name of a test of another component
+_OTHER_TEST = 5.0  # log odds against the name of a test of another component or property
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
@@ -155,7 +155,8 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        return np.asarray(ranks - _OTHER_COMPONENT * _have_other_component(candidates, table))
+        other = _have_other_component(candidates, table) | _have_other_property(candidates)
+        return np.asarray(ranks - _OTHER_TEST * other)
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -189,3 +190,16 @@ def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float
     is_full = np.array([is_full_name(text) for text in candidates.batch.texts])[candidates.mention]
     covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
     return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))
+
+
+def _have_other_property(candidates: CandidateFeatures) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another property."""
+    batch = candidates.batch
+    own = np.array(
+        [property_number(n) if is_full_name(t) else -1 for t, n in zip(batch.texts, batch.norms, strict=True)]
+    )
+    if not np.any(own >= 0):
+        return np.zeros(len(candidates.name), dtype=bool)
+    named = np.array([property_number(norm) for norm in batch.index.norms(candidates.distinct_names)])
+    of_mention, of_name = own[candidates.mention], named[candidates.name_index]
+    return np.asarray((of_mention >= 0) & (of_name >= 0) & (of_mention != of_name))

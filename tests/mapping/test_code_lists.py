@@ -113,6 +113,15 @@ def test_unit_and_specimen_decide_between_tests(
     assert first(lists, name, unit=unit, language=language) == concept
 
 
+def test_another_property_is_another_test(lists: Bundle) -> None:
+    names = ["Sodium", "Natrium"]
+    for unit, right, wrong in (("mmol/l", "L:1", "L:3"), ("mg/dl", "L:3", "L:1")):
+        codes = [SourceCode("1", name, unit=unit, language="en") for name in names]
+        for found in Mapper(lists).propose(codes):
+            scores = {candidate.concept_id: candidate.score for candidate in found.candidates}
+            assert scores[right] > 0.5 > 10 * scores[wrong]
+
+
 def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
     found = Mapper(lists).propose([SourceCode("1", "Zoltan", unit="mmol/l", language="de")])[0]
     assert found.link == "nil"
@@ -129,6 +138,20 @@ def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
         ("Lymphs", "%", "en", "Lymphs/Leukocytes in Blood"),
         ("Stabkernige", "%", "de", "Stabkernige/Leukozyten in Blut"),
         ("Creatinine", "mg/g", "en", "Creatinine [Mass/mass] in Serum or Plasma"),
+        ("U-Alb/Krea", "mg/g", "de", "Alb/Krea [Massenverhältnis] in Urin"),
+        ("Albumin/Kreatinin-Quotient", "", "de", "Albumin/Kreatinin [Verhältnis] in Urin"),
+        ("Albumin/Globulin ratio", "", "en", "Albumin/Globulin [Ratio] in Serum or Plasma"),
+        ("Cociente albúmina/creatinina", "mg/g", "es", "albúmina/creatinina [Razón de masas] en Orina"),
+        ("Cortisol (8 Uhr)", "nmol/l", "de", "Cortisol [Mol/Volumen] in Serum oder Plasma --8-Uhr-Probenmaterial"),
+        ("Cortisol a las 8 h", "µg/dL", "es", "Cortisol [Masa/volumen] en Suero o Plasma --muestra de las 8 AM"),
+        (
+            "Glucose 2h nach Glucosebelastung",
+            "mg/dl",
+            "de",
+            "Glucose [Masse/Volumen] in Serum oder Plasma --2 Stunden nach Dosis Glucose",
+        ),
+        ("Vancomycin, trough", "mg/L", "en", "Vancomycin [Mass/volume] in Serum or Plasma --trough"),
+        ("fP-Glukose", "mg/dl", "de", "Glukose-Nahrungskarenz [Masse/Volumen] in Serum oder Plasma"),
     ],
 )
 def test_full_names_of_tests(description: str, unit: str, language: str, name: str) -> None:
@@ -143,6 +166,8 @@ def test_full_names_of_tests(description: str, unit: str, language: str, name: s
         ("Suturing", "", "en"),
         ("Pulso", "lpm", "es"),
         ("Hkt", "%", "de"),
+        ("Ramipril/HCT", "", "de"),
+        ("nüchtern", "", "de"),
         ("", "", "de"),
     ],
 )
