@@ -34,7 +34,7 @@ from medlink.mapping.laboratory import full_names
 from medlink.mapping.linkers import NAMED, DescriptionLinker
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding
-from medlink.mapping.routes import codes_of_route
+from medlink.mapping.routes import codes_of_route, drug_name, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
@@ -66,7 +66,7 @@ class _ParsedCode:
     """A code with its parsed description.
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
-    or abbreviates a drug, ``above`` if it marks a residual class.
+    or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
     """
 
     source: SourceCode
@@ -75,6 +75,7 @@ class _ParsedCode:
     value: Target | None = None
     full_names: tuple[_Key, ...] = ()
     above: str = ""
+    drugs: tuple[_Key, ...] = ()
 
 
 class Mapper:
@@ -104,6 +105,7 @@ class Mapper:
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
         self._allowed = self._allowed_by_code()
         self._codes = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
+        self._has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
         self._parsed: dict[SourceCode, _ParsedCode] = {}
@@ -126,7 +128,7 @@ class Mapper:
         for code in codes:
             parsed = self._parsed[code] = self._parse(code)
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=(), above="")))
+            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=())))
         if self.options.infer_domain and not self.options.domain:
             sample = islice(self._remaining, SAMPLE)
             self.linker.infer_domain([Mention(text, language or None) for text, language in sample])
@@ -178,12 +180,15 @@ class Mapper:
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
         if language and not names:
             names = tuple(expand(text or description.text, language_base(language), DRUG))
+        wholes = ((text or description.text), language or ""), *names
+        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
+        drugs = tuple(key for key in bare if key[0])
         above = class_above(text or description.text, language)
-        return _ParsedCode(code, description, text, value if text else None, names, above)
+        return _ParsedCode(code, description, text, value if text else None, names, above, drugs)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above)
-        return *((text, code.source.language) for text in texts if text), *code.full_names
+        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.drugs
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
@@ -214,8 +219,10 @@ class Mapper:
             whole = link.candidates[0] if link.candidates else None
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
-        for name in code.full_names:
+        for name in (*code.full_names, *code.drugs):
             full = links[name]
+            if name in code.drugs and not (full.candidates and is_substance(full.candidates[0].concept_id)):
+                continue
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
         is_broader = bool(code.above) and not (
@@ -314,13 +321,14 @@ def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold:
         meant = related if status != NIL else set()
         if len(meant) != 1:
             meant, route = codes_of_route(description, [candidate.concept_id for candidate in sharing])
-        if len(meant) == 1:
-            score = round(min(1.0, sum(candidate.score for candidate in sharing)), 6)
-            chosen = next(candidate for candidate in sharing if candidate.concept_id in meant)
-            others = [replace(c, score=0.0 if c in sharing else min(c.score, score)) for c in candidates if c != chosen]
-            ranked = sorted(others, key=lambda c: (-c.score, c.concept_id))
-            candidates = (replace(chosen, score=score), *ranked)
-            status = LINKED if status != NIL or score >= threshold else NIL
+        if 0 < len(meant) < len(sharing):
+            whole = min(1.0, sum(candidate.score for candidate in sharing))
+            share = round(whole / len(meant), 6)
+            scores = {c.concept_id: share if c.concept_id in meant else 0.0 for c in sharing}
+            scored = [replace(c, score=scores.get(c.concept_id, min(c.score, share))) for c in candidates]
+            candidates = tuple(sorted(scored, key=lambda c: (-c.score, c.concept_id not in meant, c.concept_id)))
+            if status != NIL or whole >= threshold:
+                status = LINKED if len(meant) == 1 else AMBIGUOUS
     text = _describe(candidates[0])
     if by_code := evidence.source_of(candidates[0].concept_id):
         text += f"; {by_code} is related to it"

@@ -201,6 +201,40 @@ def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None
     assert sum(candidate.score for candidate in systemic.candidates[1:3]) == 0
 
 
+def test_forms_strengths_and_partners_of_drugs(tmp_path: Path) -> None:
+    rows = [
+        ("J01CA04", "Amoxicillin"),
+        ("J01CR02", "Amoxicillin und Beta-Lactamase-Inhibitoren"),
+        ("N02BE01", "Paracetamol"),
+        ("B05B", "I.V.-LÖSUNGEN"),
+        ("B03BA01", "Cyanocobalamin"),
+        ("S01BA04", "Prednisolon"),
+        ("S01CB02", "Prednisolon"),
+        ("H02AB06", "Prednisolon"),
+        ("D07AA03", "Prednisolon"),
+    ]
+    lines = ["concept_id\tname\tlanguage\ttype", *(f"ATC:{code}\t{name}\tde\tpreferred" for code, name in rows)]
+    (tmp_path / "ATC.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "ATC.tsv")])
+    bundle = Bundle(build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder="builtin").folder)
+    expected = {
+        ("Amoxicillin/Clavulansäure 875/125", "de"): "J01CR02",
+        ("Amoxicilina/ác. clavulánico susp.", "es"): "J01CR02",
+        ("Amoxicillin 1000 mg Filmtabl.", "de"): "J01CA04",
+        ("PCM 1000 mg i.v.", "de"): "N02BE01",
+        ("Prednisolon 20 mg Tbl.", "de"): "H02AB06",
+        ("Prednisolon Salbe", "de"): "D07AA03",
+    }
+    codes = [SourceCode(str(at), name, language=language) for at, (name, language) in enumerate(expected)]
+    found = Mapper(bundle).propose(codes)
+    assert [one.targets[0].concept_id for one in found] == [f"ATC:{code}" for code in expected.values()]
+    # several codes of one route come first, and nothing is proposed
+    eye = Mapper(bundle).propose([SourceCode("1", "Prednisolon-AT 1 %", language="de")])[0]
+    assert (eye.link, eye.targets) == ("ambiguous", ())
+    assert {candidate.concept_id for candidate in eye.candidates[:2]} == {"ATC:S01BA04", "ATC:S01CB02"}
+    assert eye.candidates[0].score == eye.candidates[1].score > eye.candidates[2].score
+
+
 @pytest.mark.parametrize(
     ("text", "language", "kind", "longs"),
     [
