@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.processes import background_process, forked, gc_disabled
+from medlink.processes import background_process, forked, gc_disabled, map_in_two
 
 CHILD = """
 import os, sys, time
@@ -115,3 +115,31 @@ def test_the_work_of_a_forked_process_that_fails_is_done_here(monkeypatch: pytes
         assert result() == "done"
     with forked(lambda: int("x")) as number, pytest.raises(ValueError, match="invalid literal"):
         number()
+
+
+def test_every_second_part_is_done_by_one_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    own = os.getpid()
+    results = list(map_in_two(lambda part: (part, os.getpid()), range(7)))
+    assert [part for part, _ in results] == list(range(7))
+    assert [pid == own for _, pid in results] == [True, False] * 3 + [True]
+    assert len({pid for _, pid in results}) == 2
+    assert {pid for _, pid in map_in_two(lambda part: (part, os.getpid()), range(4), wanted=False)} == {own}
+    assert list(map_in_two(str, [])) == []
+
+
+def test_parts_of_a_killed_process_are_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    own = os.getpid()
+
+    def work(part: int) -> int:
+        if part == 3 and os.getpid() != own:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if part == 8:
+            raise ValueError("eight")
+        return part
+
+    results = map_in_two(work, range(9))
+    assert [next(results) for _ in range(8)] == list(range(8))
+    with pytest.raises(ValueError, match="eight"):
+        next(results)

@@ -22,7 +22,10 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
     help="Format of the maps  [default: by the ending of --out: .csv or .xlsx (usagi), .jsonl, .sssom.tsv]",
 )  # fmt: skip
 @settings_options(MapOptions)
-@column_options(Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages")
+@column_options(
+    Columns, code="codes", name="descriptions", frequency="frequencies", unit="units", language="languages",
+    concept="concepts that the list assigns",
+)  # fmt: skip
 @encoding_option("list")
 @bad_share_option
 @click.option(

@@ -197,6 +197,11 @@ class Phrases(Generic[_V]):
             ]
         return [PhraseMatch(start, end, values) for start in sorted(starts) for end, values in self.at(words, start)]
 
+    @property
+    def first_words(self) -> Collection[str]:
+        """The first words of all phrases, in lower case."""
+        return self._followers.keys()
+
     @cached_property
     def _followers(self) -> dict[str, set[str]]:
         followers = dict[str, set[str]]()

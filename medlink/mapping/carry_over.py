@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from medlink.kb import KnowledgeBase
 from medlink.kb.changes import classify_retirement
-from medlink.mapping.codes import APPROVED, MAPS_TO, CodeMapping, SourceCode, Target
+from medlink.mapping.codes import APPROVED, MAPS_TO, UNREVIEWED, CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import ucum_code
 from medlink.mapping.targets import Targets
 from medlink.records import LINKED
@@ -108,7 +108,8 @@ def _unit(written: str) -> str:
 
 def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
     """Return an earlier map that still holds, with the current row of its code."""
-    return replace(before, source=replace(source, assigned=before.source.assigned), change=KEPT)
+    assigned = source.assigned or before.source.assigned
+    return replace(before, source=replace(source, assigned=assigned), change=KEPT)
 
 
 def annotate_proposal(carried: CarryResult, proposal: CodeMapping) -> CodeMapping:
@@ -123,5 +124,8 @@ def annotate_proposal(carried: CarryResult, proposal: CodeMapping) -> CodeMappin
     if carried.instead and before.status == APPROVED:
         first = carried.instead[0].concept_id
         score = next((candidate.score for candidate in proposal.candidates if candidate.concept_id == first), 0.0)
-        annotated = replace(annotated, targets=carried.instead, score=score, link=LINKED, evidence="approved before")
+        annotated = replace(
+            annotated, targets=carried.instead, score=score, link=LINKED, evidence="approved before",
+            equivalence=UNREVIEWED,
+        )  # fmt: skip
     return annotated

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from medlink.files.resources import RESOURCES
 from medlink.kb.systems import SYSTEMS, system_by_name
@@ -77,7 +77,8 @@ def parse_description(text: str) -> ParsedDescription:
             return match[0]
         return " "
 
-    left = _BRACKETS.sub(alone, _with_system().sub(with_system, text))
+    has_number = any(map(str.isdecimal, text))
+    left = _BRACKETS.sub(alone, _with_system().sub(with_system, text)) if has_number else text
     left = _BLANKS.sub(" ", left).strip(_EDGES)
     left, unit = split_unit(left)
     # a description that is nothing but a code has no words to link
@@ -108,16 +109,20 @@ def split_value(text: str, language: str) -> tuple[str, str] | None:
     """
     before, _, last = text.rpartition(" ")
     before, word = before.strip(_EDGES), last.strip("()[]")
-    if not before:
-        return None
+    value = _result(word, language) if before else ""
+    return (before, value) if value else None
+
+
+@lru_cache(8_192)
+def _result(word: str, language: str) -> str:
     if word.lower() in _RESULTS:
-        return before, _RESULTS[word.lower()]
+        return _RESULTS[word.lower()]
     form = normalise(word)
     for rules in guarded(language):
         for value, pattern in rules.guards.kinds.get("result", {}).items():
             if pattern.fullmatch(form):
-                return before, value
-    return None
+                return value
+    return ""
 
 
 @cache

@@ -15,6 +15,7 @@ from functools import cache
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
+from medlink.language.text import normalise
 from medlink.mapping.abbreviations import TEST, expand
 from medlink.mapping.descriptions import ucum_code
 
@@ -40,6 +41,7 @@ class _Property:
     numerators: frozenset[str]
     denominators: frozenset[str]
     specimen: str
+    ratio: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,33 @@ class _Differential:
 
 
 @dataclass(frozen=True, slots=True)
+class _Time:
+    """When a specimen is taken: a pattern in each language, and the text behind the specimen, or for the component."""
+
+    cues: Mapping[str, re.Pattern[str]]
+    names: Mapping[str, str]
+    components: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """Words of a ratio in each language, its property without a unit, and specimens by the second component."""
+
+    words: Mapping[str, re.Pattern[str]]
+    names: Mapping[str, str]
+    specimens: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Words:
     joins: Mapping[str, str]
     specimens: tuple[_Specimen, ...]
     properties: tuple[_Property, ...]
+    other_properties: tuple[Mapping[str, str], ...]
     default: str
     differential: _Differential
+    times: tuple[_Time, ...]
+    ratio: _Ratio
 
     def specimen(self, english: str) -> _Specimen:
         return next(specimen for specimen in self.specimens if specimen.names[_ENGLISH] == english)
@@ -80,24 +103,93 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     words, tag = _words(), base(language or _ENGLISH)
     if tag not in words.joins:
         return
-    component, specimen = _split_specimen(description, tag)
+    timed, time, hour = _split_time(description, tag)
+    component, specimen = _split_specimen(timed, tag)
+    component, is_ratio, says_ratio = _split_ratio(component, tag)
     measured = _property(unit)
     counted = words.differential
     is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
-    if specimen is None and measured is None and not is_share:
+    if specimen is None and measured is None and not (is_share or says_ratio):
         return
-    specimen = specimen or words.specimen((measured and measured.specimen) or words.default)
+    of = component.partition("/")[2].strip().casefold()
+    implied = [name for begin, name in words.ratio.specimens.items() if is_ratio and re.match(begin, of)]
+    implied += [measured.specimen] if measured is not None and measured.specimen else []
+    specimen = specimen or words.specimen([*implied, words.default][0])
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
         if is_share:
             yield counted.names[own].format(text), own
-        else:
-            bracket = f" [{measured.names[own]}]" if measured else ""
-            yield f"{text}{bracket} {words.joins[own]} {specimen.names[own]}", own
+            continue
+        names = (
+            (measured.names if measured else {}) if not is_ratio else (measured and measured.ratio) or words.ratio.names
+        )
+        bracket = f" [{names[own]}]" if names else ""
+        whole = time.components[own].format(text) if time and time.components else text
+        when = f" --{time.names[own].format(hour)}" if time and time.names else ""
+        yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
+
+
+def property_number(norm: str) -> int:
+    """Return a number for the property in the exact form of a full name, the same in all languages; -1 for none.
+
+    >>> property_number("natrium mol volumen in urin") == property_number("sodium moles volume in serum or plasma")
+    True
+    """
+    pattern, numbers = _property_numbers()
+    match = pattern.search(norm)
+    return -1 if match is None else numbers[match[1]]
+
+
+@cache
+def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
+    words = _words()
+    names = [own for measured in words.properties for own in (measured.names, measured.ratio)]
+    numbers: dict[str, int] = {}
+    for number, own in enumerate([*names, words.ratio.names, *words.other_properties]):
+        for text in own.values():
+            numbers.setdefault(normalise(text), number)
+    joins = _either(list({*words.joins.values(), "of", "von", "de"}))
+    return re.compile(rf" ({_either(list(numbers))}) (?:{joins}) "), numbers
+
+
+def _split_time(description: str, language: str) -> tuple[str, _Time | None, str]:
+    """Return a description without the time of its specimen, that time, and its number of hours."""
+    for time in _words().times:
+        match = time.cues[language].search(description)
+        left = "" if match is None else f"{description[: match.start()]} {description[match.end() :]}".strip(_EDGES)
+        if match is not None and any(map(str.isalpha, left)):
+            return left, time, (match[1] if match.re.groups else "")
+    return description, None, ""
+
+
+def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
+    """Return a component without words of a ratio, and whether it is a ratio, and one by such a word."""
+    left, count = _words().ratio.words[language].subn(" ", component)
+    left = " ".join(left.split()).strip(_EDGES)
+    parts = left.split("/")
+    is_ratio = len(parts) == 2 and all(any(map(str.isalpha, part)) for part in parts)
+    return (left if is_ratio else component), is_ratio, is_ratio and count > 0
+
+
+def is_full_name(text: str) -> bool:
+    """Return whether a text has a property and a specimen as names of LOINC have them.
+
+    >>> is_full_name("Natrium [Mol/Volumen] in Serum oder Plasma"), is_full_name("Biopsy [U] of bone")
+    (True, False)
+    """
+    return _full_name().search(text) is not None
+
+
+@cache
+def _full_name() -> re.Pattern[str]:
+    words = _words()
+    names = [own for measured in words.properties for own in (measured.names, measured.ratio)] + [words.ratio.names]
+    properties = {text for own in names for text in own.values()}
+    return re.compile(rf" \[(?:{_either(list(properties))})\] (?:{_either(list(set(words.joins.values())))}) ")
 
 
 def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
-    for specimen in _words().specimens:
+    for specimen in _words().specimens if _any_specimen(language).search(description) else ():
         for pattern in (specimen.prefix, specimen.cues[language]):
             match = pattern.search(description)
             if match:
@@ -106,6 +198,12 @@ def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | N
                 if any(map(str.isalpha, component)):
                     return component, specimen
     return description, None
+
+
+@cache
+def _any_specimen(language: str) -> re.Pattern[str]:
+    patterns = {pattern.pattern: None for one in _words().specimens for pattern in (one.prefix, one.cues[language])}
+    return re.compile("|".join(patterns))
 
 
 def _property(unit: str) -> _Property | None:
@@ -138,13 +236,26 @@ def _words() -> _Words:
     )
     properties = tuple(
         _Property(
-            entry["text"], frozenset(entry["numerators"]), frozenset(entry["denominators"]), entry.get("specimen", "")
+            entry["text"],
+            frozenset(entry["numerators"]),
+            frozenset(entry["denominators"]),
+            entry.get("specimen", ""),
+            entry.get("ratio", {}),
         )
         for entry in raw["properties"]
     )
     counted = raw["differential"]
     differential = _Differential(counted["unit"], tuple(counted["cells"]), counted["text"])
-    return _Words(raw["joins"], specimens, properties, raw["default_specimen"], differential)
+    times = tuple(
+        _Time(_patterns(entry["cues"]), entry.get("text", {}), entry.get("component", {})) for entry in raw["times"]
+    )
+    ratio = _Ratio(_patterns(raw["ratio"]["words"]), raw["ratio"]["text"], raw["ratio"]["specimens"])
+    others = tuple(raw["other_properties"])
+    return _Words(raw["joins"], specimens, properties, others, raw["default_specimen"], differential, times, ratio)
+
+
+def _patterns(written: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
+    return {tag: re.compile(pattern) for tag, pattern in written.items()}
 
 
 def _cue_pattern(cues: list[str]) -> re.Pattern[str]:

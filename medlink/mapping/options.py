@@ -26,6 +26,7 @@ class Columns:
     frequency: str | None = None
     unit: str | None = None
     language: str | None = None
+    concept: str | None = None
 
 
 def _vocabulary(name: str) -> str:
@@ -59,6 +60,10 @@ class MapOptions(LinkOptions):
             "the codes whose concepts are certain]",
         ),
     ] = ()
+    broader: Annotated[
+        bool,
+        Field(description="Where no concept is certain, propose the nearest parent that is, marked as broader."),
+    ] = False
     infer_domain: Annotated[bool, Field(description="Estimate what the list is about, and prefer such concepts.")] = (
         True
     )

@@ -10,43 +10,40 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.language.tags import base as language_base
 from medlink.language.text import normalise
-from medlink.linking import Linker, Mention
-from medlink.linking.decision import SharedNamePolicy
-from medlink.linking.linker import open_reranker
-from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
+from medlink.linking import Mention
 from medlink.mapping.abbreviations import DRUG, expand
+from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import (
     AUTO_MAPPED,
     AUTO_MAPPED_TO_1,
     MAPS_TO_UNIT,
     MAPS_TO_VALUE,
     UNCHECKED,
+    UNREVIEWED,
+    WIDER,
     CodeMapping,
     SourceCode,
     Target,
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
-from medlink.mapping.domains import SAMPLE, DomainRanker, Priors, estimate_priors, priors_of
+from medlink.mapping.domains import SAMPLE
 from medlink.mapping.laboratory import full_names
+from medlink.mapping.linkers import NAMED, DescriptionLinker
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding
-from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
-from medlink.mapping.routes import codes_of_route
+from medlink.mapping.routes import codes_of_route, drug_name, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
 """Route of a candidate that the code itself gives."""
-_NAMED = ("exact", "inflected")
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
-_NAMED_TYPES = 8  # semantic types in a message
 _MILLISECONDS = 86_400_000
 _Key = tuple[str, str]  # a text, and its language
 _form = lru_cache(8_192)(normalise)  # of names of the bundle
@@ -61,6 +58,7 @@ class _Decision:
     link: Status
     evidence: str
     status: str = UNCHECKED
+    equivalence: str = UNREVIEWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class _ParsedCode:
     """A code with its parsed description.
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
-    or abbreviates a drug.
+    or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
     """
 
     source: SourceCode
@@ -76,6 +74,8 @@ class _ParsedCode:
     base: str = ""
     value: Target | None = None
     full_names: tuple[_Key, ...] = ()
+    above: str = ""
+    drugs: tuple[_Key, ...] = ()
 
 
 class Mapper:
@@ -100,54 +100,16 @@ class Mapper:
         self.options = MapOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.among = allowed_targets(self.bundle.kb, self.options)
-        self.domains: list[str] = []
-        self.linker = self._open_linker(self._given_priors())
+        self.linker = DescriptionLinker(self.bundle, self.options, self.among)
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
-        self._codes = CodeEvidence(self.bundle.kb, self._allowed_by_code(), self.options.code_system)
+        self._allowed = self._allowed_by_code()
+        self._codes = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
+        self._has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
         self._parsed: dict[SourceCode, _ParsedCode] = {}
         self._linked: dict[_Key, Link] = {}
-
-    def _open_linker(self, priors: Priors) -> Linker:
-        options = self.options
-        policy = SharedNamePolicy(self.bundle, options.prefer, presume=options.presume)
-        stored = self.bundle.manifest["calibration"]
-        fitted = FittedRanker.from_dict(stored) if stored else default_ranker()
-        ranker: Ranker = fitted.ranker
-        if fitted == default_ranker():  # else fitted to mentions of a site
-            fitted, ranker = default_description_ranker(), DescriptionRanker(fitted.ranker)
-        if priors:
-            ranker = DomainRanker(ranker, priors)
-        if policy.profiles.has_several_sources:
-            ranker = PriorRanker(ranker, policy.profiles)
-        return Linker(
-            self.bundle,
-            ranker=ranker,
-            reranker=None
-            if options.ranker is None
-            else open_reranker(options.ranker, self.bundle, options.ranker_cache),
-            calibration=fitted.calibration,
-            decision=policy,
-            among=self.among,
-            pool=POOL,
-            **{name: value for name, value in options.linking.items() if not name.startswith("ranker")},
-        )
-
-    def _given_priors(self) -> Priors:
-        if not self.options.domain:
-            return {}
-        concepts = self.bundle.kb.concepts_by_type()
-        known = {kind.casefold() for kind in concepts}
-        for domain in self.options.domain:
-            if domain.casefold() not in known:
-                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
-                remedy = f"the most frequent are: {named}" if named else "leave domain out"
-                raise ConfigError(
-                    f"no concept has the semantic type {domain!r}", path=self.bundle.folder, remedy=remedy
-                )
-        return priors_of(self.options.domain, concepts)
 
     def _allowed_by_code(self) -> frozenset[str] | None:
         """Return the concepts that a code may mean, ``None`` for all; filters of names apply to codes too."""
@@ -166,17 +128,11 @@ class Mapper:
         for code in codes:
             parsed = self._parsed[code] = self._parse(code)
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=())))
+            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=())))
         if self.options.infer_domain and not self.options.domain:
-            self._infer_domain()
+            sample = islice(self._remaining, SAMPLE)
+            self.linker.infer_domain([Mention(text, language or None) for text, language in sample])
         return len(descriptions)
-
-    def _infer_domain(self) -> None:
-        sample = list(islice(self._remaining, SAMPLE))
-        links = self.linker.link([Mention(text, language or None) for text, language in sample])
-        priors, self.domains = estimate_priors(links, self.bundle.kb.concepts_by_type())
-        if priors:
-            self.linker = self._open_linker(priors)
 
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
         """Propose concepts for n codes.
@@ -184,7 +140,8 @@ class Mapper:
         Links a description without its unit and codes of other systems. If the code, or a code in the description,
         means concepts, these share a score of 1. If the best candidate of the description is another concept, it keeps
         its score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
-        proposed. Units and values with a concept in the bundle become further targets.
+        proposed. Units and values with a concept in the bundle become further targets. Qualifiers are what the
+        description says of the finding.
         """
         parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
         links = self._link(parsed)
@@ -198,11 +155,13 @@ class Mapper:
             if decision.link == LINKED:
                 further = (target_by_concept[decision.candidates[0].concept_id], value, self._unit(unit))
                 targets = [target for target in further if target is not None]
-            source = replace(code.source, unit=unit, assigned=assigned or code.source.assigned)
+            source = replace(code.source, unit=unit, assigned=code.source.assigned or assigned)
             score = decision.candidates[0].score if decision.candidates else 0.0
+            name = decision.candidates[0].name if decision.candidates else ""
+            said = describe_finding(code.description.text, name, source.language or self.options.language or "")
             mappings.append(CodeMapping(
-                source, tuple(targets), score, decision.status, link=decision.link, candidates=decision.candidates,
-                evidence=decision.evidence,
+                source, tuple(targets), score, decision.status, decision.equivalence, link=decision.link,
+                candidates=decision.candidates, evidence=decision.evidence, qualifiers=said,
             ))  # fmt: skip
         return mappings
 
@@ -221,11 +180,15 @@ class Mapper:
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
         if language and not names:
             names = tuple(expand(text or description.text, language_base(language), DRUG))
-        return _ParsedCode(code, description, text, value if text else None, names)
+        wholes = ((text or description.text), language or ""), *names
+        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
+        drugs = tuple(key for key in bare if key[0])
+        above = class_above(text or description.text, language)
+        return _ParsedCode(code, description, text, value if text else None, names, above, drugs)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
-        texts = (code.description.text, code.base)
-        return *((text, code.source.language) for text in texts if text), *code.full_names
+        texts = (code.description.text, code.base, code.above)
+        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.drugs
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
@@ -256,15 +219,29 @@ class Mapper:
             whole = link.candidates[0] if link.candidates else None
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
-        for name in code.full_names:
+        for name in (*code.full_names, *code.drugs):
             full = links[name]
+            if name in code.drugs and not (full.candidates and is_substance(full.candidates[0].concept_id)):
+                continue
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
-        evidence = self._codes.find(code.source.code, code.description.codes)
+        is_broader = bool(code.above) and not (
+            link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
+        )
+        if is_broader:
+            above = links[code.above, language]
+            if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
+                link = above
+        assigned = map(self.targets.parse_id, code.source.assigned)
+        evidence = self._codes.find(code.source.code, code.description.codes, assigned)
         if evidence.exact:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
             decision = _decide_by_name(link, evidence, code.source.name, self.options.threshold)
+            if is_broader and decision.link == LINKED:
+                decision = replace(decision, evidence=f"{decision.evidence}; broader", equivalence=WIDER)
+            elif self.options.broader and decision.link != LINKED:
+                decision = self._widen(decision, language or self.options.language)
         decision = replace(decision, candidates=decision.candidates[: self.options.k])
         if value is not None and decision.link == LINKED:
             decision = replace(decision, evidence=f"{decision.evidence}; value {value.name} apart")
@@ -291,12 +268,24 @@ class Mapper:
         agree = rival < self.options.threshold
         linked = agree and is_single and best.route == BY_CODE and best.score >= self.options.threshold
         text = evidence.source_of(evidence.exact[0])
+        place = next((at for at, c in enumerate(link.candidates, 1) if c.concept_id in evidence.exact), None)
         if not agree:
             text += ", but the description more likely means another concept"
-        elif first is not None and first.concept_id in evidence.exact:
-            text += f"; {_describe(first)}"
+        elif place is not None:
+            text += f"; {_describe(link.candidates[place - 1])}"
+            text += f", candidate {place} of the description" if place > 1 else ""
         status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else AUTO_MAPPED
         return _Decision(tuple(ranked), LINKED if linked else AMBIGUOUS, text, status)
+
+    def _widen(self, decision: _Decision, language: str | None) -> _Decision:
+        """Put the nearest parent that is certain first, if there is one."""
+        found = nearest_parent(self.bundle.kb, decision.candidates, self.options.threshold, self._allowed)
+        if found is None:
+            return decision
+        parent = self.targets.make_candidate(found[0], language, found[1], BROADER)
+        others = (candidate for candidate in decision.candidates if candidate.concept_id != parent.concept_id)
+        below = f"{BROADER}: {parent.name}, above {decision.candidates[0].name}"
+        return _Decision((parent, *others), LINKED, below, equivalence=WIDER)
 
     def _unit_target(self, unit: str) -> Target | None:
         code = ucum_code(unit)
@@ -332,13 +321,14 @@ def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold:
         meant = related if status != NIL else set()
         if len(meant) != 1:
             meant, route = codes_of_route(description, [candidate.concept_id for candidate in sharing])
-        if len(meant) == 1:
-            score = round(min(1.0, sum(candidate.score for candidate in sharing)), 6)
-            chosen = next(candidate for candidate in sharing if candidate.concept_id in meant)
-            others = [replace(c, score=0.0 if c in sharing else min(c.score, score)) for c in candidates if c != chosen]
-            ranked = sorted(others, key=lambda c: (-c.score, c.concept_id))
-            candidates = (replace(chosen, score=score), *ranked)
-            status = LINKED if status != NIL or score >= threshold else NIL
+        if 0 < len(meant) < len(sharing):
+            whole = min(1.0, sum(candidate.score for candidate in sharing))
+            share = round(whole / len(meant), 6)
+            scores = {c.concept_id: share if c.concept_id in meant else 0.0 for c in sharing}
+            scored = [replace(c, score=scores.get(c.concept_id, min(c.score, share))) for c in candidates]
+            candidates = tuple(sorted(scored, key=lambda c: (-c.score, c.concept_id not in meant, c.concept_id)))
+            if status != NIL or whole >= threshold:
+                status = LINKED if len(meant) == 1 else AMBIGUOUS
     text = _describe(candidates[0])
     if by_code := evidence.source_of(candidates[0].concept_id):
         text += f"; {by_code} is related to it"
@@ -357,4 +347,4 @@ def _describe(candidate: Candidate) -> str:
 
 
 def _is_weaker(whole: Candidate, base: Candidate) -> bool:
-    return whole.route not in _NAMED and whole.score <= base.score
+    return whole.route not in NAMED and whole.score <= base.score

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from medlink.language.cues import has_cues, words
+from medlink.language.cues import Text, has_cues, words
 from medlink.language.languages import languages
 from medlink.language.tags import base
 from medlink.reading.qualifiers import QualifierReader
 from medlink.records import Qualifiers
 
+_LIST_MARK = 3  # most words and marks before the first word of an item, such as "(1)"
 _reader = cache(QualifierReader)
 
 
@@ -18,6 +19,38 @@ _reader = cache(QualifierReader)
 def _readers(language: str) -> tuple[QualifierReader, ...]:
     tags = [base(language)] if language else languages()
     return tuple(_reader(tag) for tag in tags if has_cues(tag))
+
+
+@cache
+def _first_words(language: str) -> frozenset[str]:
+    """The first words of the cues and headings of some languages."""
+    tables = [table for r in _readers(language) for table in (r.cues.whole, r.cues.firsts, r.headings)]
+    return frozenset(word for table in tables for word in table.first_words)
+
+
+def _has_cue(reader: QualifierReader, text: Text) -> bool:
+    """Whether a text has a cue, both parts of a frame, or a heading: before a colon, or first, perhaps after a mark."""
+    cues, has_colon = reader.cues, ":" in text.places
+    return bool(
+        cues.whole.found(text)
+        or (cues.firsts.found(text) and cues.seconds.found(text))
+        or any(has_colon or match.start <= _LIST_MARK for match in reader.headings.found(text))
+    )
+
+
+def _readers_for(language: str, text: Text) -> list[QualifierReader]:
+    """Return the readers that may find something in a text; for most descriptions none."""
+    begins = not _first_words(language).isdisjoint(text.places)
+    is_marked = any(low == "+" or (low[0].isdecimal() and len(low) > 3) for low in text.places)  # a sign, or a year
+    written = " ".join(word.low for word in text.words)
+    return [
+        reader
+        for reader in _readers(language)
+        if is_marked
+        or (begins and _has_cue(reader, text))
+        or reader.scopes.tells_past.search(written)
+        or reader.absences.found(text)
+    ]
 
 
 def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
@@ -34,11 +67,12 @@ def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
     >>> describe_finding("Zustand nach Myokardinfarkt", "Zustand nach Myokardinfarkt", "de") is None
     True
     """
-    own = {word.low for word in words(name)}
     found = words(text)
+    readers = _readers_for(language, Text(found))
+    own = {word.low for word in words(name)} if readers else set()
     repeated = [word for word in found if word.low in own and not word.is_mark]
     spans = [(repeated[0].start, repeated[-1].end)] if repeated else [(word.start, word.end) for word in found]
-    for reader in _readers(language):
+    for reader in readers:
         note = reader.read(text, found)
         # each span alone: the words of a mention are no cues for another one; a code of an allergy says so itself
         for qualifiers in (replace(note.qualifiers([span])[0], allergy=False) for span in spans):

@@ -21,11 +21,13 @@ from medlink.files.resources import RESOURCES
 from medlink.index.arrays import row_products
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
 from medlink.language.exact import normalise_all
+from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.text import normalise
 from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.mapping.laboratory import is_full_name, property_number
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -52,8 +54,7 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_PROPERTY = " ["  # begins the property in the full name of a laboratory test
-_OTHER_COMPONENT = 5.0  # log odds against the name of a test of another component
+_OTHER_TEST = 5.0  # log odds against the name of a test of another component or property
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
@@ -74,13 +75,16 @@ def main_part(description: str) -> str:
 def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.float32]:
     """Compute the columns :data:`FEATURES` ``(p, f)`` of pairs of description and name."""
     batch, index = candidates.batch, candidates.batch.index
-    kinds = WordKinds(index.forms, KINDS)
+    kinds = _word_kinds(index.forms)
     mention, names, name = candidates.mention, candidates.distinct_names, candidates.name_index
     sides = index.coverage(batch.word_features, mention, names, name, kinds)
     parts = [main_part(text) for text in batch.texts]
-    part_features = index.read(parts, batch.languages)
-    part, of_part = index.coverage(part_features, mention, names, name, kinds)
-    vectors = batch.encoder.encode(parts)
+    is_part = np.array([part != text for part, text in zip(parts, batch.texts, strict=True)])
+    part, of_part = _replace_coverage(sides, candidates, kinds, np.flatnonzero(is_part), parts)
+    # a mention equal to a name has the stored vector of that name
+    vectors, encoded = batch.vectors.copy(), np.flatnonzero(is_part | (batch.first_names >= 0))
+    if len(encoded):
+        vectors[encoded] = batch.encoder.encode([parts[at] for at in encoded.tolist()])
     cosine = row_products(index.vectors(names), name, vectors, mention)
     norms = normalise_all(parts)
     written = [norms[at] for at in mention.tolist()]
@@ -92,6 +96,35 @@ def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.fl
         letters > _WHOLE, letters**2, part.covered, of_part.covered, part.rarest_word, both[1],
     ]  # fmt: skip
     return np.column_stack(table).astype(np.float32)
+
+
+def _word_kinds(forms: LexiconForms) -> WordKinds:
+    kinds: WordKinds = forms.memo.get("kinds of descriptions") or WordKinds(forms, KINDS)
+    forms.memo["kinds of descriptions"] = kinds
+    return kinds
+
+
+def _replace_coverage(
+    sides: tuple[TextCoverage, TextCoverage],
+    candidates: CandidateFeatures,
+    kinds: WordKinds,
+    changed: NDArray[np.int64],
+    texts: Sequence[str],
+) -> tuple[TextCoverage, TextCoverage]:
+    """Compute the coverage of pairs as ``sides`` has it, where the mentions ``changed`` have other ``texts``."""
+    batch, number = candidates.batch, np.full(len(texts), -1)
+    number[changed] = np.arange(len(changed))
+    pairs = np.flatnonzero(number[candidates.mention] >= 0)
+    names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
+    features = batch.index.read(*([column[at] for at in changed.tolist()] for column in (texts, batch.languages)))
+    computed = batch.index.coverage(
+        features, number[candidates.mention[pairs]], candidates.distinct_names[names], name, kinds
+    )
+    replaced = [TextCoverage(*map(np.copy, side)) for side in sides]
+    for side, values in zip(replaced, computed, strict=True):
+        for column, of_pairs in zip(side, values, strict=True):
+            column[pairs] = of_pairs
+    return replaced[0], replaced[1]
 
 
 def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
@@ -122,7 +155,8 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        return np.asarray(ranks - _OTHER_COMPONENT * _have_other_component(candidates, table))
+        other = _have_other_component(candidates, table) | _have_other_property(candidates)
+        return np.asarray(ranks - _OTHER_TEST * other)
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -133,7 +167,7 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     some = np.flatnonzero(np.array([bool(own) for own in words])[candidates.mention])
     for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
         own, name = words[candidates.mention[pair]], norm.split()
-        if _PROPERTY in batch.texts[candidates.mention[pair]]:
+        if is_full_name(batch.texts[candidates.mention[pair]]):
             name = name[: len(own)]  # of the name of a laboratory test only the component
         cut[pair] = len(own) == len(name) and all(
             full.startswith(word) and (may_be_cut or full == word)
@@ -144,16 +178,28 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
 
 def _words_cut_short(description: str) -> list[tuple[str, bool]]:
     """The words of the main part of a description, each with whether it may be cut short; empty if none may be."""
-    is_test = _PROPERTY in description
-    words = [
-        (normalise(word), word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT))
-        for word in main_part(description).split()
-    ]
-    return words if (is_test or len(words) > 1) and any(may_be_cut for _, may_be_cut in words) else []
+    is_test, words = is_full_name(description), main_part(description).split()
+    may_be_cut = [word.endswith(".") or len(word) == 1 or (is_test and len(word) >= _LEAST_CUT) for word in words]
+    if not any(may_be_cut) or not (is_test or len(words) > 1):
+        return []
+    return list(zip(map(normalise, words), may_be_cut, strict=True))
 
 
 def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Mark the pairs ``(p,)`` whose name shares but property and specimen with the full name of a laboratory test."""
-    is_full = np.array([_PROPERTY in text for text in candidates.batch.texts])[candidates.mention]
+    is_full = np.array([is_full_name(text) for text in candidates.batch.texts])[candidates.mention]
     covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
     return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))
+
+
+def _have_other_property(candidates: CandidateFeatures) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another property."""
+    batch = candidates.batch
+    own = np.array(
+        [property_number(n) if is_full_name(t) else -1 for t, n in zip(batch.texts, batch.norms, strict=True)]
+    )
+    if not np.any(own >= 0):
+        return np.zeros(len(candidates.name), dtype=bool)
+    named = np.array([property_number(norm) for norm in batch.index.norms(candidates.distinct_names)])
+    of_mention, of_name = own[candidates.mention], named[candidates.name_index]
+    return np.asarray((of_mention >= 0) & (of_name >= 0) & (of_mention != of_name))

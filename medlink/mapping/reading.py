@@ -48,6 +48,8 @@ OMOP = (
     "target_vocabulary_id", "valid_start_date", "valid_end_date", "invalid_reason",
 )  # fmt: skip
 """The columns of ``source_to_concept_map``."""
+SOURCE_CONCEPT = OMOP[1]
+"""Column with the concept that the code itself is at the site; a further column in other lists."""
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
@@ -55,6 +57,7 @@ _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
+_BETWEEN_IDS = re.compile(r"[;,|\s]+")
 _TWICE = "the same code and name again: frequencies are added"
 _BESIDE = "targets that nobody decided, beside a decision about their code"
 
@@ -183,10 +186,10 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
             f"{describe_header(table.first, pattern=TITLE)}",
             f"name the column of the {missing}s with {missing}_column=...",
         )
-    frequency, unit, language = (
-        table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language")
+    frequency, unit, language, concept = (
+        table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language", "concept")
     )
-    taken = {code, name, frequency, unit, language}
+    taken = {code, name, frequency, unit, language, concept}
     places = [place for place in range(len(table.first)) if place not in taken]
     others = list(zip(places, _unique_titles(clean_cell(table.first[place]) for place in places), strict=True))
     unread = Counter[str]()
@@ -207,8 +210,13 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
             unread["languages that are no BCP 47 tag"] += tag is None
             added = tuple((title, cells[place]) for place, title in others)
             unit_of = cells[unit] if unit is not None else ""
-            yield CodeMapping(SourceCode(cells[code], cells[name], count, unit_of, tag or "", added))
+            assigned = _split_ids(cells[concept]) if concept is not None else ()
+            yield CodeMapping(SourceCode(cells[code], cells[name], count, unit_of, tag or "", added, assigned))
     table.lines.problems.notes += [f"{what}: {count:,}" for what, count in sorted(unread.items()) if count]
+
+
+def _split_ids(text: str) -> tuple[str, ...]:
+    return tuple(part for part in _BETWEEN_IDS.split(text) if part not in ("", "0"))
 
 
 def _unique_titles(given: Iterable[str]) -> list[str]:
@@ -264,7 +272,7 @@ def _read_usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
             others.pop("unit", ""),
             tag or "",
             tuple((title, text) for title, text in others.items() if title != "language"),
-            tuple(filter(None, re.split(r"[;,\s]+", cells.get("sourceAutoAssignedConceptIds", "")))),
+            _split_ids(cells.get("sourceAutoAssignedConceptIds", "")),
         )
         yield CodeMapping(
             source,
@@ -297,9 +305,9 @@ def _find_problem(
 
 def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
     code, target = table.column_indices(["source_code", "target_concept_id"])
-    name, reason = (
+    name, own, reason = (
         table.column_indices([title])[0] if table.has_columns([title]) else None
-        for title in ("source_code_description", OMOP[-1])
+        for title in ("source_code_description", SOURCE_CONCEPT, OMOP[-1])
     )
     for line, row in table.rows:
         cells = [clean_cell(text) for text in row]
@@ -310,7 +318,8 @@ def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
         else:
             concept_id = targets.parse_id(cells[target])
             mapped = (targets.decided(concept_id),) if concept_id else ()
-            source = SourceCode(cells[code], cells[name] if name is not None else "")
+            added = () if own is None else ((SOURCE_CONCEPT, cells[own]),)
+            source = SourceCode(cells[code], cells[name] if name is not None else "", added=added)
             yield CodeMapping(source, mapped, status=APPROVED if mapped else UNCHECKED)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import check_output_paths, format_of_ending, rows_format, standard_output
 from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
@@ -29,12 +29,13 @@ from medlink.mapping.carry_over import (
     annotate_proposal,
     keep_map,
 )
-from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, CodeMapping
+from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, WIDER, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
 from medlink.mapping.reading import CodeList, read_codes
 from medlink.mapping.targets import Targets
 from medlink.mapping.writers import NUMBERS, WRITERS, WriterContext, clean_text
+from medlink.processes import MIN_FORKED, gc_disabled, map_in_two
 from medlink.records import AMBIGUOUS, LINKED
 
 _BATCH = 1_000
@@ -57,10 +58,10 @@ class MapReport:
         descriptions: distinct descriptions that were linked.
         kept: codes with a decision that still holds.
         proposed, by_code: codes with a proposal, and how many of these mean the concept by themselves.
+        broader: codes with a proposal that has a wider meaning.
         ambiguous: codes with several equally probable concepts, or whose code and description disagree.
         nothing: codes without a concept above the threshold.
         units, values: targets of these kinds among the proposals.
-        missing: decided targets that the bundle does not have.
         domains: semantic types that the list is about, as estimated.
         changes: maps of an earlier release by result.
         notes: messages about rows left out of the lists, and about unanswered questions to the re-ranker.
@@ -71,11 +72,11 @@ class MapReport:
     kept: int = 0
     proposed: int = 0
     by_code: int = 0
+    broader: int = 0
     ambiguous: int = 0
     nothing: int = 0
     units: int = 0
     values: int = 0
-    missing: int = 0
     domains: list[str] = field(default_factory=list)
     changes: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -88,6 +89,7 @@ class MapReport:
         routes = [candidate.route for candidate in proposal.candidates[:1]]
         self.proposed += proposal.link == LINKED
         self.by_code += proposal.link == LINKED and routes == [BY_CODE]
+        self.broader += proposal.link == LINKED and proposal.equivalence == WIDER
         self.ambiguous += proposal.link == AMBIGUOUS
         self.nothing += proposal.link not in (LINKED, AMBIGUOUS)
 
@@ -99,9 +101,8 @@ class MapReport:
             yield f"the list is about {', '.join(self.domains)}; such concepts were preferred"
         if self.kept:
             yield f"{self.kept:,} decided before, kept"
-        if self.missing:
-            yield f"{self.missing:,} of them with a target that the bundle does not have"
         by_code = f", {self.by_code:,} of them by the code" if self.by_code else ""
+        by_code += f", {self.broader:,} broader" if self.broader else ""
         yield f"{self.proposed:,} proposed{by_code}; {self.ambiguous:,} ambiguous, {self.nothing:,} without a proposal"
         if self.units or self.values:
             yield f"{pluralize(self.units, 'unit')} and {pluralize(self.values, 'value')} with a concept"
@@ -109,6 +110,7 @@ class MapReport:
             yield f"  {result}: {count:,}"
 
 
+@gc_disabled()
 def map_codes(
     bundle: Bundle | str | Path,
     codes: str | Path,
@@ -143,7 +145,7 @@ def map_codes(
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
     Raises:
-        InputError: a list cannot be read.
+        InputError: a list cannot be read, or a decision in it is for a concept that the bundle does not have.
         ConfigError: an option is unknown or out of range, or an output cannot be written.
         BundleError: the bundle cannot be opened.
     """
@@ -154,6 +156,7 @@ def map_codes(
     changes_format = "" if changes is None else "tsv" if is_workbook(changes) else rows_format(changes)
     mapper = Mapper(bundle, **options)
     listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
+    _check_decided(codes, listed, mapper)
     earlier = None if before is None else read_codes(before, mapper.targets)
     carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
@@ -192,8 +195,8 @@ def map_codes(
             if table is not None:
                 table.write(gone, CarryResult(GONE, "the list does not have the code", gone))
     report.changes = {result: results[result] for result in RESULTS if results[result]}
-    report.notes += mapper.linker.ranker_warnings()
-    report.domains = mapper.domains
+    report.notes += mapper.linker.linker.ranker_warnings()
+    report.domains = mapper.linker.domains
     return report
 
 
@@ -236,19 +239,40 @@ def _maps(
     mapper: Mapper, rows: Sequence[_WorkItem], report: MapReport, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[CodeMapping, _WorkItem]]:
     report.descriptions = mapper.expect(row.map.source for row in rows if not row.holds)
-    for start in range(0, len(rows), _BATCH):
-        part = rows[start : start + _BATCH]
-        proposals = iter(mapper.propose([row.map.source for row in part if not row.holds]))
+    parts = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+    open_codes = [[row.map.source for row in part if not row.holds] for part in parts]
+    wanted = sum(map(len, open_codes)) >= MIN_FORKED and mapper.linker.reranker is None
+    mapper.bundle.index.prepare()
+    done = 0
+    for part, proposed in zip(parts, map_in_two(mapper.propose, open_codes, wanted=wanted), strict=True):
+        proposals = iter(proposed)
         for row in part:
-            now = mapper.qualify(row.keep() if row.holds else row.propose(next(proposals)))
+            now = row.keep() if row.holds else row.propose(next(proposals))
+            if row.holds or not now.candidates:
+                now = mapper.qualify(now)
             if row.holds:
                 report.kept += 1
-                report.missing += any(target.concept_id not in mapper.bundle.kb for target in now.targets)
             else:
                 report.add(now)
             yield now, row
+        done += len(part)
         if progress is not None:
-            progress(start + len(part), len(rows))
+            progress(done, len(rows))
+
+
+def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:
+    """Raise for decisions about concepts that the bundle does not have."""
+    kb, decided = mapper.bundle.kb, [mapping for mapping in listed.maps if mapping.decided]
+    unknown = [(m, target) for m in decided for target in m.targets if target.concept_id not in kb]
+    for mapping, target in unknown[:1]:
+        concept = f"{mapper.targets.format_id(target.concept_id)} {target.name}".rstrip()
+        raise InputError(
+            f"the code {mapping.source.code} is {mapping.status} with the concept {concept}, which the bundle does not "
+            f"have ({pluralize(len(unknown), 'such target')} in the list)",
+            path=path,
+            remedy="correct the concept; if it was decided with an earlier bundle, give the file with before=..., "
+            "and a list without decisions",
+        )
 
 
 def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
@@ -256,6 +280,9 @@ def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
         raise ConfigError(f"a workbook cannot hold {shape}", path=out, remedy="name another file, or another format")
     if out is None or shape is not None:
         return shape or "usagi"
+    if not Path(out).suffix:
+        remedy = f"end the name in one of {', '.join(_SHAPES_BY_ENDING)}, or name the format"
+        raise ConfigError("the name has no ending, which chooses the format", path=out, remedy=remedy)
     return cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "usagi"))
 
 

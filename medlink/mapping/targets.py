@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medlink.kb import KnowledgeBase
+from medlink.kb.retired import successors
 from medlink.kb.systems import System, system_by_name
 from medlink.linking.branches import select_branches
 from medlink.mapping.codes import MAPS_TO, Target
 from medlink.mapping.options import MapOptions
-from medlink.records import CODE, NOT_STANDARD, Candidate, Mapping
+from medlink.records import CODE, MERGED, NOT_STANDARD, Candidate, Mapping
 
+_CACHED = 65_536  # concepts
 _OMOP = "OMOP:"
 NONE = "0"
 """Id of no concept in files of OMOP and Usagi."""
+ASSIGNED = "assigned by the list"
 _EXACT = frozenset({CODE, "exact", "maps_to"})
 """Types of mappings by which a code means the concept itself, such as OMOP's maps of other codes."""
 
@@ -39,6 +43,7 @@ class Targets:
 
     def __init__(self, kb: KnowledgeBase, day: int = 0) -> None:
         self._kb, self._day = kb, day
+        self.domain = lru_cache(_CACHED)(self._find_domain)
         self._is_omop = any(source.name == _OMOP.rstrip(":") for source in kb.sources())
 
     def parse_id(self, written: str) -> str:
@@ -66,7 +71,7 @@ class Targets:
             concept_id, self._kb.preferred_names([concept_id], "en").get(concept_id, ""), self.domain(concept_id)
         )
 
-    def domain(self, concept_id: str) -> str:
+    def _find_domain(self, concept_id: str) -> str:
         """Return the first semantic type of a concept, which for OMOP is its domain."""
         types = self._kb.semantic_types(concept_id)
         return types[0].semantic_type if types else ""
@@ -95,16 +100,16 @@ class Evidence:
     """Concepts of a code.
 
     The code means the ``exact`` concepts; a mapping relates it to the ``related`` concepts, such as the many concepts
-    under a code of a classification. ``codes`` names the code and system of each.
+    under a code of a classification. ``sources`` says what leads to each: a code of a system, or the list itself.
     """
 
     exact: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
-    codes: dict[str, str] | None = None
+    sources: dict[str, str] | None = None
 
     def source_of(self, concept_id: str) -> str:
-        """Describe the code and system that lead to a concept; ``""`` for none."""
-        return (self.codes or {}).get(concept_id, "")
+        """Describe what leads to a concept; ``""`` for nothing."""
+        return (self.sources or {}).get(concept_id, "")
 
 
 class CodeEvidence:
@@ -113,13 +118,14 @@ class CodeEvidence:
     def __init__(self, kb: KnowledgeBase, among: Collection[str] | None, system: str | None) -> None:
         self._kb, self._among, self._system = kb, among, system
 
-    def find(self, code: str, inside: Sequence[tuple[str, str]]) -> Evidence:
+    def find(self, code: str, inside: Sequence[tuple[str, str]], assigned: Iterable[str] = ()) -> Evidence:
         """Find the concepts of the code of a row, and of pairs of system and code in its description.
 
         The code of the row counts if its system is known or it has the prefix of a concept id (``HP:0001945``,
-        ``LOINC:718-7``): a bare number may be anything.
+        ``LOINC:718-7``): a bare number may be anything. Concepts that the list has ``assigned`` count as well, or what
+        they were merged into.
         """
-        exact: dict[str, str] = {}
+        exact = {concept_id: ASSIGNED for given in assigned for concept_id in self._find_assigned(given)}
         related: dict[str, str] = {}
         for system, text in (*self._codes_of_row(code), *inside):
             for concept_id, kind in self._find_concepts(system_by_name(system), system, text):
@@ -130,6 +136,14 @@ class CodeEvidence:
         for concept_id in exact:
             related.pop(concept_id, None)
         return Evidence(tuple(sorted(exact)), tuple(sorted(related)), {**related, **exact})
+
+    def _find_assigned(self, concept_id: str) -> list[str]:
+        found = (
+            [concept_id]
+            if concept_id in self._kb
+            else [gone.replaced_by for gone in successors(self._kb, concept_id) if gone.type in MERGED]
+        )
+        return [one for one in found if self._is_allowed(one)]
 
     def _codes_of_row(self, code: str) -> Iterator[tuple[str, str]]:
         if self._system is not None:

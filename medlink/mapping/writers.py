@@ -24,13 +24,13 @@ from medlink.mapping.codes import (
     Target,
 )  # fmt: skip
 from medlink.mapping.options import MapOptions, Shape
-from medlink.mapping.reading import ADD_INFO, MEDLINK_PREFIX, OMOP, USAGI
+from medlink.mapping.reading import ADD_INFO, MEDLINK_PREFIX, OMOP, SOURCE_CONCEPT, USAGI
 from medlink.mapping.targets import NONE, Targets
 from medlink.records import LINKED
 
 SSSOM = (
     "subject_id", "subject_label", "predicate_id", "object_id", "object_label", "mapping_justification",
-    "subject_source", "object_source", "confidence", "reviewer_label", "comment",
+    "subject_source", "object_source", "confidence", "reviewer_label", "comment", "other",
 )  # fmt: skip
 """Columns of SSSOM."""
 NUMBERS = ("sourceFrequency", "matchScore", "statusSetOn", "createdOn")
@@ -53,6 +53,7 @@ _JUSTIFIED = {
     "words": "semapv:LexicalSimilarityThresholdMatching",
     "dense": "semapv:SemanticSimilarityThresholdMatching",
     "code": "semapv:MappingChaining",
+    "broader": "semapv:BackgroundKnowledgeBasedMatching",
 }
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
@@ -120,7 +121,8 @@ def _write_omop(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping
     for mapping in maps:
         if mapping.status == APPROVED or (options.unreviewed and not mapping.decided):
             for target, vocabulary in _with_vocabularies(mapping, context):
-                of_code = clean_text(mapping.source.code), NONE, options.vocabulary, clean_text(mapping.source.name)
+                own = clean_text(_own_concept(mapping)) or NONE
+                of_code = clean_text(mapping.source.code), own, options.vocabulary, clean_text(mapping.source.name)
                 concept = clean_text(context.targets.format_id(target.concept_id)), clean_text(vocabulary)
                 table.writerow([*of_code, *concept, *days, ""])
 
@@ -134,7 +136,7 @@ def _write_sssom(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
     vocabulary, rows = context.options.vocabulary, []
     for mapping in maps:
         routes = {candidate.concept_id: candidate.route for candidate in mapping.candidates}
-        by_hand = mapping.status == APPROVED
+        by_hand, own = mapping.status == APPROVED, _own_concept(mapping)
         for target, source in _with_vocabularies(mapping, context) if mapping.status != IGNORED else ():
             justified = _JUSTIFIED.get(routes.get(target.concept_id, ""), "semapv:UnspecifiedMatching")
             rows.append((
@@ -143,7 +145,7 @@ def _write_sssom(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
                 concept_curie(source or "OTHER", target.concept_id), target.name,
                 "semapv:ManualMappingCuration" if by_hand else justified, vocabulary, source,
                 "" if by_hand else f"{mapping.score:g}", mapping.set_by if by_hand else "",
-                mapping.comment or mapping.evidence,
+                mapping.comment or mapping.evidence, f"{SOURCE_CONCEPT}={own}" if own else "",
             ))  # fmt: skip
     prefixes = {identifier.partition(":")[0] for row in rows for identifier in (row[0], row[3])}
     write = write_sssom_header(file, SSSOM, prefixes, f"codes:{context.set_id}", f"{vocabulary} to concepts")
@@ -180,6 +182,12 @@ def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
             "added": dict(source.added),
         }
         file.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
+
+
+def _own_concept(mapping: CodeMapping) -> str:
+    """Return the concept that the code itself is at the site, ``""`` for none."""
+    own = dict(mapping.source.added).get(SOURCE_CONCEPT, "")
+    return "" if own == NONE else own
 
 
 def _with_vocabularies(mapping: CodeMapping, context: WriterContext) -> Iterator[tuple[Target, str]]:

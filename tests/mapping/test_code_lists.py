@@ -113,6 +113,15 @@ def test_unit_and_specimen_decide_between_tests(
     assert first(lists, name, unit=unit, language=language) == concept
 
 
+def test_another_property_is_another_test(lists: Bundle) -> None:
+    names = ["Sodium", "Natrium"]
+    for unit, right, wrong in (("mmol/l", "L:1", "L:3"), ("mg/dl", "L:3", "L:1")):
+        codes = [SourceCode("1", name, unit=unit, language="en") for name in names]
+        for found in Mapper(lists).propose(codes):
+            scores = {candidate.concept_id: candidate.score for candidate in found.candidates}
+            assert scores[right] > 0.5 > 10 * scores[wrong]
+
+
 def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
     found = Mapper(lists).propose([SourceCode("1", "Zoltan", unit="mmol/l", language="de")])[0]
     assert found.link == "nil"
@@ -129,6 +138,20 @@ def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
         ("Lymphs", "%", "en", "Lymphs/Leukocytes in Blood"),
         ("Stabkernige", "%", "de", "Stabkernige/Leukozyten in Blut"),
         ("Creatinine", "mg/g", "en", "Creatinine [Mass/mass] in Serum or Plasma"),
+        ("U-Alb/Krea", "mg/g", "de", "Alb/Krea [Massenverhältnis] in Urin"),
+        ("Albumin/Kreatinin-Quotient", "", "de", "Albumin/Kreatinin [Verhältnis] in Urin"),
+        ("Albumin/Globulin ratio", "", "en", "Albumin/Globulin [Ratio] in Serum or Plasma"),
+        ("Cociente albúmina/creatinina", "mg/g", "es", "albúmina/creatinina [Razón de masas] en Orina"),
+        ("Cortisol (8 Uhr)", "nmol/l", "de", "Cortisol [Mol/Volumen] in Serum oder Plasma --8-Uhr-Probenmaterial"),
+        ("Cortisol a las 8 h", "µg/dL", "es", "Cortisol [Masa/volumen] en Suero o Plasma --muestra de las 8 AM"),
+        (
+            "Glucose 2h nach Glucosebelastung",
+            "mg/dl",
+            "de",
+            "Glucose [Masse/Volumen] in Serum oder Plasma --2 Stunden nach Dosis Glucose",
+        ),
+        ("Vancomycin, trough", "mg/L", "en", "Vancomycin [Mass/volume] in Serum or Plasma --trough"),
+        ("fP-Glukose", "mg/dl", "de", "Glukose-Nahrungskarenz [Masse/Volumen] in Serum oder Plasma"),
     ],
 )
 def test_full_names_of_tests(description: str, unit: str, language: str, name: str) -> None:
@@ -143,6 +166,8 @@ def test_full_names_of_tests(description: str, unit: str, language: str, name: s
         ("Suturing", "", "en"),
         ("Pulso", "lpm", "es"),
         ("Hkt", "%", "de"),
+        ("Ramipril/HCT", "", "de"),
+        ("nüchtern", "", "de"),
         ("", "", "de"),
     ],
 )
@@ -174,6 +199,40 @@ def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None
     assert [one.targets[0].concept_id for one in (systemic, eye)] == ["ATC:H02AB06", "ATC:S01BA04"]
     assert (systemic.evidence, eye.evidence) == ("exact: Prednisolon; systemic", "words: Prednisolon; eye")
     assert sum(candidate.score for candidate in systemic.candidates[1:3]) == 0
+
+
+def test_forms_strengths_and_partners_of_drugs(tmp_path: Path) -> None:
+    rows = [
+        ("J01CA04", "Amoxicillin"),
+        ("J01CR02", "Amoxicillin und Beta-Lactamase-Inhibitoren"),
+        ("N02BE01", "Paracetamol"),
+        ("B05B", "I.V.-LÖSUNGEN"),
+        ("B03BA01", "Cyanocobalamin"),
+        ("S01BA04", "Prednisolon"),
+        ("S01CB02", "Prednisolon"),
+        ("H02AB06", "Prednisolon"),
+        ("D07AA03", "Prednisolon"),
+    ]
+    lines = ["concept_id\tname\tlanguage\ttype", *(f"ATC:{code}\t{name}\tde\tpreferred" for code, name in rows)]
+    (tmp_path / "ATC.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "ATC.tsv")])
+    bundle = Bundle(build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder="builtin").folder)
+    expected = {
+        ("Amoxicillin/Clavulansäure 875/125", "de"): "J01CR02",
+        ("Amoxicilina/ác. clavulánico susp.", "es"): "J01CR02",
+        ("Amoxicillin 1000 mg Filmtabl.", "de"): "J01CA04",
+        ("PCM 1000 mg i.v.", "de"): "N02BE01",
+        ("Prednisolon 20 mg Tbl.", "de"): "H02AB06",
+        ("Prednisolon Salbe", "de"): "D07AA03",
+    }
+    codes = [SourceCode(str(at), name, language=language) for at, (name, language) in enumerate(expected)]
+    found = Mapper(bundle).propose(codes)
+    assert [one.targets[0].concept_id for one in found] == [f"ATC:{code}" for code in expected.values()]
+    # several codes of one route come first, and nothing is proposed
+    eye = Mapper(bundle).propose([SourceCode("1", "Prednisolon-AT 1 %", language="de")])[0]
+    assert (eye.link, eye.targets) == ("ambiguous", ())
+    assert {candidate.concept_id for candidate in eye.candidates[:2]} == {"ATC:S01BA04", "ATC:S01CB02"}
+    assert eye.candidates[0].score == eye.candidates[1].score > eye.candidates[2].score
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,35 @@ def test_a_bundle_with_its_own_calibration_ranks_by_it(demo: Bundle, linker: Lin
 
 
 @pytest.mark.parametrize(
+    ("name", "assigned", "targets", "evidence"),
+    [
+        ("Fieber", "9", ["OMOP:9"], "assigned by the list; exact: Fieber"),
+        ("Irgendwas", "9", ["OMOP:9"], "assigned by the list"),
+        # merged into another one
+        ("Irgendwas", "5", ["OMOP:2"], "assigned by the list"),
+        ("Fieber", "2", [], "assigned by the list, but the description more likely means another concept"),
+        ("Irgendwas", "77", [], ""),
+    ],
+)
+def test_concepts_that_a_list_assigns(
+    omop: Bundle, name: str, assigned: str, targets: list[str], evidence: str
+) -> None:
+    (one,) = Mapper(omop, language="de").propose([SourceCode("K1", name, assigned=(assigned,))])
+    assert (ids(one), one.source.assigned) == (targets, (assigned,))
+    assert one.status == ("AUTO_MAPPED_TO_1" if targets else "UNCHECKED")
+    assert one.evidence.startswith(evidence)
+    assert (one.candidates[0].concept_id if targets else "") == "".join(targets)
+
+
+def test_the_rank_of_an_assigned_concept(omop: Bundle) -> None:
+    plain = propose(omop, "K1", "Fiebersenkung", threshold=0.99)
+    second = plain.candidates[1].concept_id
+    (one,) = Mapper(omop, threshold=0.99).propose([replace(plain.source, assigned=(second.removeprefix("OMOP:"),))])
+    assert "candidate 2 of the description" in one.evidence
+    assert second in [candidate.concept_id for candidate in one.candidates]
+
+
+@pytest.mark.parametrize(
     ("name", "unit", "targets"),
     [
         ("Hb g/dl", "", [("OMOP:10", "MAPS_TO"), ("OMOP:20", "MAPS_TO_UNIT")]),

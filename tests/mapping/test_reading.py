@@ -28,6 +28,18 @@ def test_a_list(omop: Bundle, tmp_path: Path) -> None:
     assert (found.added, found.notes) == (("Ward",), ())
 
 
+def test_concepts_that_a_list_assigns(omop: Bundle, tmp_path: Path) -> None:
+    text = "code,name,Auto concept ID,source_concept_id\nK1,x,2;9,2000000001\nK2,y,0,0\n"
+    found = read(omop, tmp_path, text)
+    assert [one.source.assigned for one in found.maps] == [("2", "9"), ()]
+    assert [one.source.added for one in found.maps] == [
+        (("source_concept_id", "2000000001"),),
+        (("source_concept_id", "0"),),
+    ]
+    named = read(omop, tmp_path, "code,name,vorher\nK1,x,2\n", columns=Columns(concept="vorher"))
+    assert named.maps[0].source.assigned == ("2",)
+
+
 @pytest.mark.parametrize(
     ("text", "codes"),
     [

@@ -134,7 +134,7 @@ def test_a_report(omop: Bundle, tmp_path: Path) -> None:
     (tmp_path / "codes.csv").write_text(text, encoding="utf-8")
     seen: list[tuple[int, int]] = []
     report = map_codes(
-        omop, tmp_path / "codes.csv", out=tmp_path / "o", language="de", progress=lambda *done: seen.append(done)
+        omop, tmp_path / "codes.csv", out=tmp_path / "o.csv", language="de", progress=lambda *done: seen.append(done)
     )
     assert list(report.lines()) == [
         "7 codes, 6 distinct descriptions linked",
@@ -153,6 +153,11 @@ def test_batches_are_one_list(omop: Bundle, tmp_path: Path, monkeypatch: pytest.
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
     assert [one["frequency"] for one in found] == list(range(49, -1, -1))
     assert (report.codes, report.descriptions) == (50, 3)
+    # in two processes as in one
+    monkeypatch.setattr("medlink.mapping.run.MIN_FORKED", 1)
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "two.jsonl", language="de")
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
 
 
 def test_wrong_paths_are_refused_first(omop: Bundle, tmp_path: Path) -> None:
@@ -162,9 +167,29 @@ def test_wrong_paths_are_refused_first(omop: Bundle, tmp_path: Path) -> None:
         map_codes(omop, codes, out=codes)
     with pytest.raises(ConfigError, match="are one file"):
         map_codes(omop, codes, out=tmp_path / "x", changes=tmp_path / "x")
+    with pytest.raises(ConfigError, match=r"no ending.*\.sssom\.tsv, .*or name the format"):
+        map_codes(omop, codes, out=tmp_path / "noext")
     with pytest.raises(InputError, match="no such file"):
-        map_codes(omop, tmp_path / "no.csv", out=tmp_path / "x")
+        map_codes(omop, tmp_path / "no.csv", out=tmp_path / "x.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.csv"]
+
+
+def test_decided_concepts_must_exist(omop: Bundle, tmp_path: Path) -> None:
+    rows = [
+        row("K1", "Fieber", "9", "Fever"),
+        row("K2", "Fieber", "999", "Fever"),
+        row("K3", "MS", "998", "", "FLAGGED"),
+    ]
+    (tmp_path / "list.csv").write_text("\n".join([HEAD, *rows, ""]), encoding="utf-8")
+    message = (
+        r"code K2 is APPROVED with the concept 999 Fever, .*\(2 such targets in the list\).*Remedy: correct the concept"
+    )
+    with pytest.raises(InputError, match=message):
+        map_codes(omop, tmp_path / "list.csv", out=tmp_path / "o.csv")
+    # an earlier map may have concepts that are gone
+    (tmp_path / "now.csv").write_text("code,name\nK2,Fieber\n", encoding="utf-8")
+    report = map_codes(omop, tmp_path / "now.csv", out=tmp_path / "o.csv", before=tmp_path / "list.csv")
+    assert report.changes == {"target retired": 1, "gone": 2}
 
 
 def test_unanswered_questions_to_the_ranker_are_noted(demo: Bundle, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_decisions_are_not_changed(omop: Bundle, tmp_path: Path) -> None:
     rows = [
         "K1,Fieber,3,,0.2,IGNORED,UNMATCHED,ana,5,0,,,MAPS_TO,not needed,,0,ben",
         "K2,Fieber,2,,0.3,FLAGGED,WIDER,ana,6,1,Disease,Condition,MAPS_TO,too wide?,eva,7,ben",
-        "K3,Fieber,1,,0.4,APPROVED,EQUAL,ana,8,999,Of no bundle,Condition,MAPS_TO,,eva,9,",
+        "K3,Fieber,1,,0.4,APPROVED,EQUAL,ana,8,12,Called otherwise,Condition,MAPS_TO,,eva,9,",
         "K4,Fieber,0,,0.4,UNCHECKED,UNREVIEWED,,0,1,Disease,Condition,MAPS_TO,ask Eva,,0,ben",
     ]
     text = run(omop, tmp_path, "usagi", "\n".join([head, *rows, ""]))
@@ -93,6 +93,27 @@ def test_source_to_concept_map(omop: Bundle, tmp_path: Path) -> None:
     assert list(rows["target_concept_id"]) == ["9", "2", "10", "11"]
     approved = run(omop, tmp_path, "usagi").replace("UNCHECKED", "APPROVED")
     assert len(table(run(omop, tmp_path, "source-to-concept-map", approved))) == 4
+
+
+def test_the_concept_of_the_source_is_in_every_output(omop: Bundle, tmp_path: Path) -> None:
+    text = "code,name,source_concept_id,auto concept id\nK1,Fieber,2000000001,\nK2,Herzanfall,0,3;2\n"
+    usagi, again = run(omop, tmp_path, "usagi", text), ""
+    rows = table(usagi)
+    assert list(rows["ADD_INFO:source_concept_id"]) == ["2000000001", "0"]
+    assert list(rows["sourceAutoAssignedConceptIds"]) == ["", "3;2"]
+    assert list(rows["mappingStatus"]) == ["UNCHECKED", "AUTO_MAPPED_TO_1"]
+    again = run(omop, tmp_path, "usagi", usagi)
+    assert again == usagi
+    omop_table = run(omop, tmp_path, "source-to-concept-map", text, unreviewed=True)
+    assert [tuple(row) for row in table(omop_table).itertuples(index=False)] == [
+        ("K1", "2000000001", "LOCAL", "Fieber", "9", "SNOMED", "1970-01-01", "2099-12-31", ""),
+        ("K2", "0", "LOCAL", "Herzanfall", "2", "SNOMED", "1970-01-01", "2099-12-31", ""),
+    ]
+    assert run(omop, tmp_path, "source-to-concept-map", omop_table) == omop_table
+    sssom = [line.split("\t") for line in run(omop, tmp_path, "sssom", text).splitlines() if line[0] != "#"]
+    assert [row[sssom[0].index("other")] for row in sssom[1:]] == ["source_concept_id=2000000001", ""]
+    lines = [json.loads(line) for line in run(omop, tmp_path, "jsonl", text).splitlines()]
+    assert [line["added"] for line in lines] == [{"source_concept_id": "2000000001"}, {"source_concept_id": "0"}]
 
 
 def test_sssom(omop: Bundle, tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""Link descriptions: by a ranker of their parts, for the domain of the list, and not to whatever a filter leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from medlink.errors import ConfigError
+from medlink.index import Bundle
+from medlink.linking import Linker, Mention
+from medlink.linking.decision import SharedNamePolicy
+from medlink.linking.linker import open_reranker
+from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
+from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, priors_of
+from medlink.mapping.options import MapOptions
+from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
+from medlink.mapping.targets import allowed_targets
+from medlink.records import AMBIGUOUS, LINKED, NIL, Link
+
+NAMED = ("exact", "inflected")
+"""Routes of a description that equals a name."""
+_NAMED_TYPES = 8  # semantic types in a message
+
+
+class DescriptionLinker:
+    """Links the descriptions of a list.
+
+    A filter by hierarchy may leave only look-alikes of a description. So a description that equals no name is compared
+    with the whole of the sources of the allowed concepts, too: where the certain concept is one that the filter
+    excludes, the look-alikes keep the score that they have beside it.
+
+    ``among`` are the allowed targets, ``None`` for all.
+
+    Raises:
+        ConfigError: no concept has a semantic type of the options.
+
+    Attributes:
+        domains: semantic types that the list is about, as estimated.
+    """
+
+    def __init__(self, bundle: Bundle, options: MapOptions, among: frozenset[str] | None) -> None:
+        self._bundle, self._options, self._among = bundle, options, among
+        self._policy = SharedNamePolicy(bundle, options.prefer, presume=options.presume)
+        named = options.ranker
+        self.reranker = None if named is None else open_reranker(named, bundle, options.ranker_cache)
+        self.domains: list[str] = []
+        self._open(self._given_priors())
+
+    def _open(self, priors: Priors) -> None:
+        self.linker, self._whole = self._linker(priors, self._among, self._options.sources), None
+        if self._among is not None and (self._options.under or self._options.not_under or self._options.ecl):
+            everything = self._options.replace(under=(), not_under=(), ecl=None)
+            known = set(self._bundle.kb.sources_of(self._among).values()) & set(self._bundle.index.sources)
+            sources = self._options.sources or tuple(sorted(known))
+            self._whole = self._linker(priors, allowed_targets(self._bundle.kb, everything), sources)
+
+    def _linker(self, priors: Priors, among: frozenset[str] | None, sources: tuple[str, ...]) -> Linker:
+        stored = self._bundle.manifest["calibration"]
+        fitted = FittedRanker.from_dict(stored) if stored else default_ranker()
+        ranker: Ranker = fitted.ranker
+        if fitted == default_ranker():  # else fitted to mentions of a site
+            fitted, ranker = default_description_ranker(), DescriptionRanker(fitted.ranker)
+        if priors:
+            ranker = DomainRanker(ranker, priors)
+        if self._policy.profiles.has_several_sources:
+            ranker = PriorRanker(ranker, self._policy.profiles)
+        options = {name: value for name, value in self._options.linking.items() if not name.startswith("ranker")}
+        return Linker(
+            self._bundle, ranker=ranker, reranker=self.reranker, calibration=fitted.calibration, decision=self._policy,
+            among=among, pool=POOL, **{**options, "sources": sources},
+        )  # fmt: skip
+
+    def _given_priors(self) -> Priors:
+        if not self._options.domain:
+            return {}
+        concepts = self._bundle.kb.concepts_by_type()
+        known = {kind.casefold() for kind in concepts}
+        for domain in self._options.domain:
+            if domain.casefold() not in known:
+                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
+                remedy = f"the most frequent are: {named}" if named else "leave domain out"
+                raise ConfigError(
+                    f"no concept has the semantic type {domain!r}", path=self._bundle.folder, remedy=remedy
+                )
+        return priors_of(self._options.domain, concepts)
+
+    def infer_domain(self, sample: Sequence[Mention]) -> None:
+        """Estimate from some descriptions what the list is about, and prefer such concepts from now on."""
+        priors, self.domains = estimate_priors(self.linker.link(sample), self._bundle.kb.concepts_by_type())
+        if priors:
+            self._open(priors)
+
+    def link(self, mentions: Sequence[Mention], k: int | None = None) -> list[Link]:
+        """Link n descriptions, with k candidates each; default: as many as the options say."""
+        links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
+        if self._whole is not None:
+            doubtful = [
+                at
+                for at, link in enumerate(links)
+                if link.status != NIL and link.candidates and link.candidates[0].route not in NAMED
+            ]
+            for at, whole in zip(doubtful, self._whole.link([mentions[at] for at in doubtful]), strict=True):
+                links[at] = self._doubt(links[at], whole)
+        return links
+
+    def _doubt(self, link: Link, whole: Link) -> Link:
+        """Give a link the scores that it has beside a certain concept that the filter excludes, if there is one."""
+        named = whole.candidates[: 1 if whole.status == LINKED else 2]  # two share the name of an ambiguous description
+        is_certain = whole.status == AMBIGUOUS or (whole.status == LINKED and named[0].score >= CERTAIN)
+        ids = {concept_id for candidate in named for concept_id in (candidate.concept_id, *candidate.same_as)}
+        if not is_certain or not ids.isdisjoint(self._among or ()):
+            return link
+        scores = {candidate.concept_id: candidate.score for candidate in whole.candidates}
+        beside = [replace(c, score=min(c.score, scores.get(c.concept_id, 0.0))) for c in link.candidates]
+        return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
