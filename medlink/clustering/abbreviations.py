@@ -35,7 +35,7 @@ def _piece(word: str) -> str:
 
 
 def is_abbreviation_of(short: str, long: str) -> bool:
-    """Tell whether the characters of an abbreviation occur in order in a longer form with the same first character.
+    """Return whether the characters of an abbreviation occur in order in a longer form with the same first character.
 
     Schwartz and Hearst 2003: from the right, find each character of the short form in the long one.
 

@@ -77,8 +77,8 @@ class Pairs(NamedTuple):
     Attributes:
         shared: ``(p, len(SHARED))``.
         one, other: ``(p, len(PER_TERM))`` of each term.
-        may_be_narrower: ``(p, 2)`` whether a term contains all words of the other and more, and the other is a thing of
-            the same kind: *dolor lumbar* is no kind of *lumbar*, because a finding is no kind of body site.
+        may_be_narrower: ``(p, 2)`` whether a term contains all words of the other and more, and both are of the same
+            kind. *Dolor lumbar* is not narrower than *lumbar*, because a finding is not a body site.
     """
 
     shared: NDArray[np.float32]

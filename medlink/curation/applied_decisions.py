@@ -38,12 +38,12 @@ class AppliedDecisions:
 
 
 def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> AppliedDecisions:
-    """Bring clusters in line with the decisions of a reviewer; clusters without decisions are not copied.
+    """Apply the decisions of a reviewer to clusters; clusters without decisions are not copied.
 
-    All terms of an id form one cluster, which no term of another id joins. An accepted id is the concept of its
-    cluster. Rejected terms are left out. A term without a decision stays with the term it was joined to; if that leads
-    to no decided term, it gets the id of most terms of its cluster. A merged cluster takes the lowest free number of
-    its parts. The encoder computes similarities to a new representative.
+    All terms with the same id form one cluster, and no term with another id joins it. An accepted id is the concept of
+    its cluster. Rejected terms are left out. A term without a decision stays with the term it was joined to; if that
+    leads to no decided term, it gets the id of most terms of its cluster. A merged cluster takes the lowest free number
+    of its parts. The encoder computes similarities to a new representative.
 
     >>> from medlink.clustering import Summary
     >>> from medlink.curation.decisions import Decision

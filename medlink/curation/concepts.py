@@ -1,4 +1,4 @@
-"""Concepts as the pages show them: one concept for its card, and those that a search finds."""
+"""Concepts as the pages show them: one concept for its card, and the results of a search."""
 
 from __future__ import annotations
 

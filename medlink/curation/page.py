@@ -1,9 +1,9 @@
 """HTML pages in one file that loads nothing and runs only its own script.
 
-A page is ``resources/pages/frame.html`` around its body. Inlined are the styles and scripts that all pages share, then
-its own, and the data. A Content-Security-Policy lists the hashes of style and script.
-The scripts are concatenated into one module, because a page without a server cannot import files. Scripts insert text
-as text nodes only.
+A page is ``resources/pages/frame.html`` around its body. The page contains the styles and scripts that all pages share,
+then its own styles and scripts, and the data. A Content-Security-Policy lists the hashes of style and script. The
+scripts are concatenated into one module, because a page without a server cannot import files. Scripts insert text as
+text nodes only.
 """
 
 from __future__ import annotations

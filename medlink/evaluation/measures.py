@@ -36,7 +36,7 @@ _SPARE = 8  # further names, since rounding in the matrix product could cut a ti
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Result):
-    """A measure of ``items`` items with its interval, NaN if no resample defines the measure."""
+    """A measure over a number of items (``items``) with its interval; NaN if every resample leaves it undefined."""
 
     items: int
     value: float

@@ -113,7 +113,7 @@ class Problems:
         self._undecoded += line[: _MAX_SAMPLE - len(self._undecoded)]
 
     def is_undecoded(self, path: str | PathLike[str], line: int) -> bool:
-        """Return whether a line, one of the first bad ones, cannot be decoded."""
+        """Return whether a line cannot be decoded; only the first bad lines are known."""
         bad = (problem for problem in self.examples if (problem.path, problem.line) == (str(path), line))
         return any(problem.kind in self._undecoded_kinds for problem in bad)
 

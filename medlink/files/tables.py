@@ -70,13 +70,14 @@ class Table:
         return [self.header.index(column.lower()) for column in columns]
 
     def iter_all_rows(self) -> Rows:
-        """Yield the first line too, for a file without a header."""
+        """Yield all rows including the first line, for a file without a header."""
         self.lines.lines_without_row -= 1
         yield 1, list(self.first)
         yield from self.rows
 
     def find_column(self, kind: str, wanted: str | None = None) -> int | None:
-        """Return the position of the column ``wanted``, else of one with a usual title of its kind, ``None`` without.
+        """Return the position of the column ``wanted``, else of a column with a usual title of this kind, else
+        ``None``.
 
         Raises:
             InputError: there is no column ``wanted``, or two columns have the title.
@@ -156,9 +157,9 @@ def open_table(
     whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
     writes it, states the separator, and the header follows.
 
-    A quoted cell may span several lines. If its lines look like rows, a stray quote has swallowed them, and each counts
-    as a bad row. Lines look like rows if, without regard to quotes, a middle line, or both the first and the last, has
-    as many columns as the table.
+    A quoted cell may span several lines. If its lines look like rows, an unpaired quote has joined them, and each
+    counts as a bad row. This is the case if, without regard to quotes, a middle line has as many columns as the table,
+    or both the first and the last line have.
 
     Args:
         given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.

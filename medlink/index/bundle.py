@@ -107,7 +107,7 @@ class Bundle:
         return reopen, (self.folder, self.manifest)
 
     def release(self) -> None:
-        """Let a writer of the bundle remove the parts; open files stay readable."""
+        """Release the locks on the parts, so that a writer may remove them; open files stay readable."""
         self._state.release()
 
     @cached_property

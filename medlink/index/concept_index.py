@@ -131,7 +131,7 @@ class ConceptIndex(MergedNames):
     def completed_names(
         self, words: Sequence[NDArray[np.int64]], selection: Selections | None = None
     ) -> list[tuple[int, int]]:
-        """Return the names of the selection that a span with cut words may stand for, and their numbers of words.
+        """Return the names of the selection that a span with shortened words may stand for, and their numbers of words.
 
         ``words`` has for each word of the span all features that it may have.
         """

@@ -1,4 +1,4 @@
-"""The table of names: a row is a distinct exact form, an entry is a row as the name of a concept."""
+"""The table of names: a row is a distinct exact form; an entry connects a row with one concept that has this name."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ class NameTable:
         return len(self.rows)
 
     def shared(self) -> dict[str, int]:
-        """Count the names of several concepts, and those that concepts of two sources prefer in one language."""
+        """Count the names that several concepts share, and those preferred by concepts of two sources in one
+        language."""
         row = np.repeat(np.arange(len(self)), np.diff(self.rows.offsets))
         concepts = np.unique(row * len(self.concept_ids) + self.concept)
         several = np.bincount(concepts // len(self.concept_ids), minlength=len(self)) > 1

@@ -64,7 +64,7 @@ class WordKinds:
     def coverage(
         self, features: WordFeatures, words: PairWords, text: NDArray[np.int64], shared: NDArray[np.bool_]
     ) -> TextCoverage:
-        """Compute the coverage of the ``text (p,)`` of each pair by the ``shared`` features of its ``words``."""
+        """Compute, for each of p pairs, how much of ``text (p,)`` the ``shared`` features of its ``words`` cover."""
         pairs, texts = len(text), np.arange(int(text.max(initial=-1)) + 1)
         covered = words.covered(features, shared)
         share, max_uncovered = words.coverage(features, text, covered)

@@ -147,9 +147,10 @@ class FeatureStore:
         return np.asarray(self._weights[features.feature] * features.share, dtype=np.float32)
 
     def attributes(self, names: WordFeatures, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Mark the names ``(n,)`` in which no word is a thing; ``counts (n,)`` are their numbers of words.
+        """Mark the names ``(n,)`` that consist only of qualities, times or measures; ``counts (n,)`` are their numbers
+        of words.
 
-        All words must be content words: *uña* looks like an article.
+        All words of such a name must be content words, because a noun may look like an article (*uña*).
         """
         every: NDArray[np.bool_] = np.bincount(names.text, minlength=len(counts)) == counts
         return every & ~any_of_group(names.text[names.word], self._is_thing[names.feature], len(counts))

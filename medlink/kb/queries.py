@@ -29,7 +29,7 @@ def json_values(parameter: str) -> sa.Select[Any]:
 def in_language(column: sa.ColumnElement[str], tag: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Build the SQL version of :func:`medlink.language.tags.wanted` for one tag.
 
-    A language matches its regions and a region its language; a name without a language matches every tag.
+    A language matches its regions, and a region matches its language; a name without a language matches every tag.
     """
     region = sa.and_(
         sa.func.instr(tag, "-") == 0, sa.func.substr(column, 1, sa.func.length(tag) + 1) == tag.concat("-")

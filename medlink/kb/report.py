@@ -119,8 +119,9 @@ class BuildReport:
 class ExtendReport:
     """Result of :func:`~medlink.kb.extend_kb`.
 
-    ``added`` counts the new records of each contributing source. ``marks`` is the highest old row number of each table:
-    :meth:`~medlink.kb.store.KnowledgeBase.iter_names` yields the names ``after`` it.
+    ``added`` counts the new records of each contributing source. ``marks`` has the highest row number of each table
+    before the extension; pass it as ``after`` to :meth:`~medlink.kb.store.KnowledgeBase.iter_names` to get the new
+    names.
     """
 
     path: str

@@ -22,7 +22,7 @@ _UNCERTAINTY = {kind: rank for rank, kind in enumerate(RETIREMENTS)}
 
 
 def store_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> None:
-    """Sort the staged retirements, except of loaded concepts, into the final table.
+    """Sort the staged retirements into the final table, without those of concepts that were loaded.
 
     ``skipped`` counts the skipped rows of each input.
     """
@@ -54,8 +54,8 @@ def store_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> No
 def successors(kb: KnowledgeBase, concept_id: str) -> list[Retired]:
     """Return the existing concepts that replace a retired concept, the most certain first.
 
-    Follows chains of retired replacements. A chain has the type of its least certain step; the most certain of several
-    chains to a concept counts.
+    Follows chains of retired replacements. A chain has the type of its least certain step. If several chains lead to a
+    concept, the most certain chain counts.
 
     Returns:
         One record for each existing successor; none if the knowledge base does not know the retirement.

@@ -19,9 +19,10 @@ _EDGES = " ,;:-/"
 
 
 def expand(text: str, language: str, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield a text with its abbreviations of a kind in full, in its language and in English; nothing without one.
+    """Yield a text with its abbreviations of a kind written in full, in its language and in English; nothing if it has
+    none.
 
-    What stands in brackets is left out: it repeats the name in other words.
+    Text in brackets is left out, because it repeats the name in other words.
 
     >>> list(expand("Ramipril/HCT", "de", DRUG))
     [('Ramipril/Hydrochlorothiazid', 'de'), ('Ramipril/hydrochlorothiazide', 'en')]

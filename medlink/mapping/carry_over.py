@@ -1,4 +1,4 @@
-"""Carry over the maps of an earlier release: decisions that still hold stay, others are proposed again."""
+"""Carry over the maps of an earlier release: decisions that still hold are kept; other codes get new proposals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What kind of thing a list of codes is about, estimated from the codes whose concepts are certain.
+"""Estimate the semantic types that a list of codes is about, from the codes whose concepts are certain.
 
-A list of drugs has drugs: *fomivirsen; ophthalmic* is no procedure on the eye. The prior of a semantic type is its
-share among the certain codes, divided by its share among the concepts of the bundle; few certain codes say little.
+In a list of drugs, *fomivirsen; ophthalmic* is a drug, not a procedure on the eye. The prior of a semantic type is its
+share among the certain codes, divided by its share among the concepts of the bundle; with few certain codes it is close
+to 1.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Priors = Mapping[str, float]
 
 
 def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) -> tuple[Priors, list[str]]:
-    """Estimate the priors of the semantic types of a list, and its domains; both are empty for too few certain codes.
+    """Estimate the priors of the semantic types of a list, and its domains; both are empty if too few codes are
+    certain.
 
     ``concepts_by_type`` are the numbers of concepts of the bundle.
     """
@@ -69,7 +71,8 @@ class DomainRanker:
         self.uses_context = first.uses_context
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Return rank scores ``(p,)``; of several types or concepts the likeliest counts, and no type is as likely."""
+        """Return rank scores ``(p,)``; a name gets the highest prior of its types and concepts, and none without a
+        type."""
         pair, entry = candidates.entry
         concepts, inverse = np.unique(candidates.entries.concept, return_inverse=True)
         types = candidates.batch.index.concept_types(concepts)

@@ -1,8 +1,8 @@
 """Write the names of laboratory tests in full: *S-Na, mmol/l* is *sodium [Moles/volume] in Serum or Plasma*.
 
 A name of LOINC has a component, a property and a system (LOINC Users' Guide, section 2). A laboratory prints the
-component, often abbreviated; its unit implies the property; a letter, a word or nothing at all stands for the system.
-``resources/mapping/laboratory.json`` has the words.
+component, often abbreviated; its unit implies the property; a letter or a word, or the absence of both, implies the
+system. ``resources/mapping/laboratory.json`` has the words.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class _Words:
 def full_names(description: str, unit: str, language: str | None) -> Iterator[tuple[str, str]]:
     """Yield the full names that a description of a laboratory test may stand for, each with its language.
 
-    A description without a unit of a concentration and without a specimen is not taken for a laboratory test. Without a
-    specimen, blood cells are counted in blood, and all else is measured in serum or plasma. White cells in per cent are
-    a share of the leukocytes.
+    A description with neither a unit of concentration nor a specimen is not a laboratory test. If no specimen is named,
+    blood cells are counted in blood, and everything else is measured in serum or plasma. White cells in per cent are a
+    share of the leukocytes.
 
     >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
     ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')

@@ -138,10 +138,10 @@ class Mapper:
         """Propose concepts for n codes.
 
         Links a description without its unit and codes of other systems. If the code, or a code in the description,
-        means concepts, these share a score of 1. If the best candidate of the description is another concept, it keeps
-        its score and they share the rest; if it reaches the threshold, code and description disagree and nothing is
-        proposed. Units and values with a concept in the bundle become further targets. Qualifiers are what the
-        description says of the finding.
+        means concepts, these share a score of 1. If the best candidate of the description is another concept, that
+        concept keeps its score, and the concepts of the code share the rest. If it also reaches the threshold, code and
+        description disagree, and nothing is proposed. Units and values with a concept in the bundle become further
+        targets. Qualifiers are what the description says of the finding.
         """
         parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
         links = self._link(parsed)
@@ -166,7 +166,7 @@ class Mapper:
         return mappings
 
     def qualify(self, mapping: CodeMapping) -> CodeMapping:
-        """Add what the description says of the finding."""
+        """Add the qualifiers that the description gives the finding."""
         source, target = mapping.source, mapping.target
         name = mapping.candidates[0].name if mapping.candidates else target.name if target else ""
         text = parse_description(source.name).text

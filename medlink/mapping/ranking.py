@@ -1,8 +1,8 @@
 """Rank the candidates of a description in a code list by its parts.
 
 A description is longer than a mention in a note, and most of its words say how or where: *becaplermin; local oral*,
-*Biopsy of bone of wrist; open*. So the ranker weighs which words of both sides are left over, by their kind, and
-compares the main part of the description as well: the part before the first semicolon, comma or bracket.
+*Biopsy of bone of wrist; open*. So the ranker weighs the words that only one side has, by their kind. It also compares
+the main part of the description: the part before the first semicolon, comma or bracket.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def default_description_ranker() -> FittedRanker:
 
 
 class DescriptionRanker:
-    """Ranks the names of descriptions by :data:`FEATURES`; ``first`` is the ranker of mentions, whose rank is one."""
+    """Ranks the names of descriptions by :data:`FEATURES`, among them the rank score of ``first``, the ranker of
+    mentions."""
 
     uses_context = False
 

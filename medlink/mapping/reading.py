@@ -86,7 +86,7 @@ def read_codes(
     """Read a list of codes: CSV or TSV with a header.
 
     From a file with the columns of Usagi or of ``source_to_concept_map``, and from decisions of a review, reads the
-    targets too. A bad row in it is an error: a lost decision is worse than a file to mend. In other lists, leaves out
+    targets too. A bad row in such a file is an error, because a decision must not be lost. In other lists, leaves out
     bad rows and reports them. Unquotes cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an
     apostrophe. Merges rows with the same code, name, unit and language.
 

@@ -66,7 +66,7 @@ class Targets:
         return [Target(item, names.get(item, item), self.domain(item), kind, *origin) for item in ids]
 
     def decided(self, concept_id: str) -> Target:
-        """Make the target of a decision that has the id alone, with today's name."""
+        """Make the target of a decision that states only an id; the name is the present one."""
         return Target(
             concept_id, self._kb.preferred_names([concept_id], "en").get(concept_id, ""), self.domain(concept_id)
         )
@@ -122,8 +122,8 @@ class CodeEvidence:
         """Find the concepts of the code of a row, and of pairs of system and code in its description.
 
         The code of the row counts if its system is known or it has the prefix of a concept id (``HP:0001945``,
-        ``LOINC:718-7``): a bare number may be anything. Concepts that the list has ``assigned`` count as well, or what
-        they were merged into.
+        ``LOINC:718-7``), because a bare number may belong to any system. Concepts that the list has ``assigned`` count
+        as well, or what they were merged into.
         """
         exact = {concept_id: ASSIGNED for given in assigned for concept_id in self._find_assigned(given)}
         related: dict[str, str] = {}

@@ -21,7 +21,8 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
-    """Raise :class:`ConfigError` unless a folder is new, empty, or has the file ``holds``, which marks a ``what``."""
+    """Raise :class:`ConfigError` unless a folder is new, is empty, or has the file ``holds``, by which an output of the
+    kind ``what`` is recognised."""
     if out.exists() and not out.is_dir():
         raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
     if out.exists() and any(out.iterdir()) and not (out / holds).exists():

@@ -3,8 +3,8 @@
 Annotators code a note, not each of its mentions: they code *vómitos* inside *náuseas y vómitos*, skip what is trivial
 beside a diagnosis, and may code negated findings. Candidates are the concepts of the linked mentions, and all concepts
 that the words of the note had in the annotated notes, inside longer mentions too. A logistic regression of what
-supports each candidate gives the probability that annotators would code it. It is fitted on candidates of notes with
-what was learned from other notes (stacking; Wolpert 1992, "Stacked generalization", Neural Networks 5:241-259).
+supports each candidate gives the probability that annotators would code it. It is fitted on the candidates that notes
+get from mentions learned on other notes (stacking; Wolpert 1992, "Stacked generalization", Neural Networks 5:241-259).
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class NoteCoder:
 
 
 def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]) -> CodeWeights | None:
-    """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if nothing can be told apart.
+    """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if all candidates are right or all
+    are wrong.
 
     The lowest probability of a code is the threshold with the highest F1 over all codes, where each fold is judged by
     the weights of the others.

@@ -32,7 +32,7 @@ def is_database_address(text: str) -> bool:
 
 
 def parse_address(address: str) -> URL:
-    """Parse an address, with psycopg as the driver of PostgreSQL; the ConfigError of a bad one does not quote it."""
+    """Parse an address, with psycopg as the driver of PostgreSQL; errors do not quote the address."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 

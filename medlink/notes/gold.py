@@ -101,8 +101,9 @@ def read_brat(lines: LineFile) -> Iterator[AnnotatedNote]:
     A mention (``T``) has the concept of its normalisation (``N1 Reference T1 HPO:HP:0001945``), else of a one-word note
     (``#1 AnnotatorNotes T1 HP:0001945``). Attributes, relations and events are ignored.
 
-    A line end of two characters may count as one or as two, and a mark U+FEFF at the beginning as one or as none; the
-    words of the mentions determine which. A mention whose words are not at its offsets is a bad row.
+    Offsets may count a line end of two characters as one or two characters, and a U+FEFF at the beginning as one or
+    none. The words of the mentions determine which count the file uses. A mention whose words are not at its offsets is
+    a bad row.
     """
     mentions: dict[str, tuple[int, list[Span], str]] = {}
     concepts: dict[bool, defaultdict[str, list[str]]] = {True: defaultdict(list), False: defaultdict(list)}

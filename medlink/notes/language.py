@@ -18,7 +18,8 @@ tokenisers for ja, ko, th, vi and zh)."""
 
 
 class NoteLanguages:
-    """Return the ``given`` language, else the language that the note names, else the detected language.
+    """Determine the language of a note: the ``given`` language, else the language that the note names, else the
+    detected one.
 
     Detection chooses among the languages of the bundle's names (``tags``), without regions. A name without a language
     allows every language with rules. An unknown ``given`` language raises ConfigError.

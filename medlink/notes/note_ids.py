@@ -21,7 +21,7 @@ def is_text_file(note: Note) -> bool:
 
 
 def number_as_id(note: Note) -> Note:
-    """Give the note of a file such as ``notes/17.txt`` the id 17; others stay."""
+    """Give the note of a file such as ``notes/17.txt`` the id 17; other notes keep their ids."""
     name = Path(Path(note.note_id).name.removesuffix(".gz")).stem
     if not is_text_file(note) or not _NUMBER.fullmatch(name):
         return note

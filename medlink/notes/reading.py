@@ -38,7 +38,7 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note, or why it could not be read (``problem``, without text) and what to do (``remedy``).
+    """A note. If it could not be read, ``problem`` states why, without text of the note, and ``remedy`` what to do.
 
     ``location`` is its file and line, if ``note_id`` does not name them. ``date`` is the day on which it was written: a
     year before that of the note is over.
@@ -321,7 +321,7 @@ def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
 
 
 def file_suffix(path: str | Path) -> str:
-    """Return the suffix of a file in lower case, of a compressed file without ``.gz``.
+    """Return the suffix of a file in lower case; for a compressed file, the suffix before ``.gz``.
 
     >>> file_suffix("a/B.TXT"), file_suffix("a.jsonl.gz"), file_suffix("a.gz"), file_suffix("a")
     ('.txt', '.jsonl', '.gz', '')

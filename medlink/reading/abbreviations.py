@@ -104,7 +104,8 @@ def _plain(text: str) -> str:
 
 
 def plausible(short: str, long: str) -> bool:
-    """Return whether a short form may stand for a long form; many pairs of the algorithm in notes are no abbreviations.
+    """Return whether a short form may stand for a long form; in notes, many pairs that the algorithm finds are not
+    abbreviations.
 
     A short form has two upper-case letters, or is the beginning of a word (*Hydrocephalus (Hydro)*). A long form has
     letters only, at most two words for each letter of the short form plus one, and the same first letter.

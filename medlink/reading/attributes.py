@@ -1,4 +1,5 @@
-"""Attributes: words for laterality, severity or course, stored with a mention and no mentions themselves.
+"""Attributes: words for laterality, severity or course, which are stored with a mention but are not mentions
+themselves.
 
 An attribute is a span whose best concept is a modifier (*left*, *mild*), or a word of one of the families in
 ``resources/notes/attributes.json`` if the terminology has no such concept. It belongs to the finding whose span
@@ -65,7 +66,7 @@ def _table() -> dict[str, Any]:
 
 
 def include_attribute_types(semantic_types: Iterable[str]) -> bool:
-    """Return whether these semantic types include a type of attributes: attributes are then mentions."""
+    """Return whether these semantic types include a type of attributes; if so, attributes count as mentions."""
     return not set(_table()["other"]["semantic_types"]).isdisjoint(semantic_types)
 
 
@@ -124,7 +125,8 @@ class AttributeReader:
         return kind, self._kb.preferred_name(concept_id, self._language)
 
     def families(self, text: ScannedText) -> dict[int, str]:
-        """Return the words of a text with a family of the table, by position; parts of compounds do not count."""
+        """Return by position the words of a text that belong to a family of the table; parts of compounds do not
+        count."""
         known = text.table.column("attribute", lambda entry: self._family(entry) is not None, bool)
         found = ((at, self._family(text.words[at].entry)) for at in text.where(known))
         return {at: family for at, family in found if family is not None}

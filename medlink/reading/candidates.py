@@ -50,15 +50,15 @@ class CandidateSpan:
         explained: whether the text defines it as an abbreviation.
         family: whether it is a name of the index by word families.
         short: the long form, if it is read as a short form.
-        otherwise: if it is read literally, the share of its uses as an abbreviation.
+        otherwise: for a literal reading, the share of uses in which the same word is an abbreviation.
         learned: id of the learned concept; empty if it was learned to have none.
         learned_share: share of its learned occurrences with that concept.
         value: measured value, if it is one.
-        span: its characters if it does not end with a word (*88 %*).
+        span: character offsets, set if the span does not end with a word (*88 %*).
         discontinuous: whether it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht
             vergrößert*) belongs to the note.
         misspelt: whether a typing error was corrected in one of its words.
-        sure: whether it is ranked whatever the span filter says.
+        sure: whether it is ranked even if the span filter rejects it.
         context: columns :data:`medlink.reading.features.SPAN`.
     """
 
@@ -101,7 +101,7 @@ class LearnedSpan(NamedTuple):
     share: float
 
     def candidate(self, place: Place, match: Match | None) -> CandidateSpan | None:
-        """Return the span as a candidate, ``None`` if it is no mention; ``match`` are the names equal to it."""
+        """Return the span as a candidate, ``None`` if it is not a mention; ``match`` has the names that equal it."""
         if self.label == NO_MENTION:
             return None
         label, share = ("", 0.0) if self.label == NO_CONCEPT else self
@@ -112,7 +112,7 @@ def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
     """Return the spans of up to five content words of one clause around words of findings that no span of ``covered``
     contains.
 
-    One end is a word of a finding, the other one a word of a kind that names of findings have.
+    One end of a span is a word of a finding; the other end is a word of a kind that occurs in names of findings.
     """
     inside = {at for place in covered for at in range(*place)}
     finds = text.table.column(

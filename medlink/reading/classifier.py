@@ -1,9 +1,9 @@
 """Select mentions among the candidate spans of a text.
 
-Of two nested spans with the same concept one is redundant: the inner if the outer is a name or scores clearly higher,
-else the outer. A logistic regression (``resources/notes/choice.json``, fitted by ``benchmarks/fit_choice.py``) gives
-each other span the probability that it is a mention with the right concept. Of overlapping spans those with the
-greatest sum of log odds are selected.
+If two nested spans have the same concept, one of them is redundant: the inner span if the outer is a name or scores
+clearly higher, otherwise the outer span. A logistic regression (``resources/notes/choice.json``, fitted by
+``benchmarks/fit_choice.py``) gives each other span the probability that it is a mention with the right concept. Among
+overlapping spans, the disjoint spans with the greatest sum of log odds are selected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def load_notes_resource(name: str) -> Any:
 def default_span_filter() -> tuple[LogisticModel, float]:
     """Return a model of spans by their words alone, before ranking, and the probability that a span must reach.
 
-    Most candidates are no mentions, and each candidate that is no name costs a search.
+    Most candidates are not mentions, and each candidate that is not a name costs a search.
     """
     raw = load_notes_resource("prefilter")
     return LogisticModel.from_dict(raw, UNRANKED), raw["least"]
@@ -112,8 +112,8 @@ class SpanClassifier:
         model: gives its score by :data:`medlink.reading.features.COLUMNS`, which include the probabilities of
             overlapping spans.
         least: probability that a mention must reach.
-        trusts_names: whether names of the index are mentions: the model has learned what a mention of a finding is, and
-            the concepts may be of another kind.
+        trusts_names: whether names of the index always are mentions. It is set for concepts that are not findings,
+            because the model was fitted on mentions of findings.
     """
 
     alone: LogisticModel
@@ -235,7 +235,7 @@ def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
 
 
 def weighted_interval_scheduling(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan]:
-    """Find the disjoint spans with the greatest sum of log odds, each minus those of ``least``, in order.
+    """Find the disjoint spans, in order, whose log odds minus the log odds of ``least`` have the greatest sum.
 
     Kleinberg and Tardos (2005), section 6.1.
     """

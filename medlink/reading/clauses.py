@@ -37,8 +37,8 @@ class Layout(Text):
         breaks: first words of lines.
         starts: first characters of words.
         counted: number of words other than marks before each place.
-        dots: places of dots that belong to cues and end nothing.
-        opens: places after cues that act on what follows.
+        dots: places of dots that belong to cues and do not end a clause.
+        opens: places after cues that act on the following words.
     """
 
     def __init__(self, text: str, words: Sequence[Token], rules: ScopeRules) -> None:
@@ -81,7 +81,7 @@ def item_start(layout: Layout, place: int) -> int:
 
 
 def stops(layout: Layout) -> bytearray:
-    """Tell for each word whether a scope ends before it."""
+    """Return for each word whether a scope ends before it."""
     words, lines = layout.words, layout.lines
     found = bytearray(len(words) + 1)
     spans = list(pairwise([*layout.breaks, len(words)]))
@@ -189,8 +189,8 @@ class Sections:
 
     A heading stands at the start of a line or sentence before a colon, or fills its line. Its section extends to the
     next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
-    paragraph, as notes do not mark what follows. A section of relatives ends with its line, or before the next label
-    with a colon, because each line or label about relatives names them.
+    paragraph, because notes do not mark the end of such a section. A section of relatives ends with its line, or before
+    the next label with a colon, because each line or label about relatives names them.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:

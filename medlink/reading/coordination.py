@@ -19,7 +19,7 @@ _CHAIN = 6  # most words of a list whose members end with a hyphen
 
 
 def members(text: ScannedText, joins: Collection[str]) -> Iterator[Paraphrase]:
-    """Yield the members of lists that lack a word, each with it; ``joins`` are the joining words of the language."""
+    """Yield the members of lists that lack a shared word, each completed by it; ``joins`` are the joining words."""
     yield from _hyphened(text, joins)
     yield from _joined(text, joins)
 

@@ -66,7 +66,8 @@ Entries = dict[tuple[str, str], Entry]
 def decided(seen: Seen, least: float) -> LearnedSpan | None:
     """Return the most frequent label, ``None`` if its share is below ``least`` or another label is as frequent.
 
-    The share is smoothed by adding one to right and wrong (Laplace): two of two count as three of four.
+    The share is smoothed by adding one occurrence with the label and one without it (Laplace): two of two count as
+    three of four.
     """
     (label, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
     share = (most + 1) / (seen.total() + 2)

@@ -1,4 +1,4 @@
-"""Spans that are a name of the index if they are worded in another way.
+"""Spans that become a name of the index in another wording.
 
 That is a member of a list with the word that it lacks, a subject with its predicate, a name in inverted order, and an
 abbreviation in full with its neighbours. A span counts if its wording equals a name of the index by word families.

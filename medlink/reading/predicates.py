@@ -1,6 +1,6 @@
 """Findings whose subject and predicate stand apart: *RV mit 42 mm erweitert*, *the spleen was not visibly enlarged*.
 
-Words for amount, side, observation and denial may stand between a body part or function and the word of its change.
+Words for amount, side, observation and negation may stand between a body part or function and the word for its change.
 Without these words, the subject and the predicate together are a name, if the index has one.
 """
 

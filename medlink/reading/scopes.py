@@ -43,7 +43,7 @@ class WordSpan(NamedTuple):
 
 
 class CueEffect(NamedTuple):
-    """Effect of a cue on a field of a mention; the one with the least distance, then rank, counts."""
+    """Effect of a cue on a field of a mention; the nearest effect counts, then the one with the lowest rank."""
 
     distance: int
     rank: int
@@ -52,7 +52,7 @@ class CueEffect(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Cues with the same span in a text; those of a frame have two parts."""
+    """Cues with the same span in a text; a two-part cue has two spans."""
 
     start: int
     end: int

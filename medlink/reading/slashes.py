@@ -1,4 +1,4 @@
-"""Findings written as letters with slashes: *N/V/D*, *F/C*, *c/c/e*; each letter is a mention of its own."""
+"""Findings written as letters with slashes: *N/V/D*, *F/C*, *c/c/e*; each letter is a separate mention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words cut short by a full stop: *chron. Bronch.*, *insuf. renal crón.*, *pleural eff.*
+"""Words shortened with a full stop: *chron. Bronch.*, *insuf. renal crón.*, *pleural eff.*
 
 A cut word stands for every word of the lexicon and of the index that begins with its letters. Its neighbours decide:
 the span stands for the shortest names of the index that have one of these words and the neighbours, if these names are
@@ -43,7 +43,7 @@ Written = tuple[tuple[str, bool], ...]
 
 
 class TruncationReader:
-    """Finds names of the index that a text of one language (BCP 47) writes with cut words."""
+    """Finds names of the index that a text of one language (BCP 47) writes with shortened words."""
 
     def __init__(self, language: str, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
         self._language, self._scanner, self._index, self._selection = language, scanner, index, selection
@@ -55,7 +55,7 @@ class TruncationReader:
         self._phrases_of = lru_cache(_CACHE_SIZE)(self._phrases_beginning)
 
     def read(self, text: ScannedText) -> Iterator[tuple[Place, str]]:
-        """Yield the spans with a cut word, each with the name that it stands for."""
+        """Yield the spans that contain a shortened word, each with the name that it stands for."""
         if "." not in text.text:
             return
         stops = [self._stop(text, word) for word in text.words]

@@ -64,7 +64,7 @@ _MAJORITY = 3  # factor by which words for one sex must outnumber those for the 
 
 
 class ValueFinding(NamedTuple):
-    """A value that is a finding: its characters, names of the finding, and the value."""
+    """A value that is a finding: its character offsets, names of the finding, and the value."""
 
     start: int
     end: int
@@ -103,7 +103,7 @@ def value_findings(text: str, language: str) -> list[ValueFinding]:
 
 
 def arrow_findings(text: str, language: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Find the measures with an arrow and no number, as *Hb ↓* and *↑WBC*: start, end, names of the finding."""
+    """Find measures with an arrow instead of a number, such as *Hb ↓* and *↑WBC*: start, end, names of the finding."""
     words = value_words(language) if not _ARROW_SET.isdisjoint(text) else None
     return [] if words is None else list(_Note(text, words).arrows())
 

@@ -1,4 +1,4 @@
-"""The bundles of the service: each under its name, opened anew when its folder gets another state."""
+"""The bundles of the service by name; each is opened again after its folder changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("medlink")
 
 
 class OpenBundle:
-    """One state of a bundle, with a pipeline for each set of options that requests use, and a linker for searches."""
+    """One version of a bundle, with a pipeline for each set of options that requests use, and a linker for searches."""
 
     def __init__(self, folder: Path, options: NoteOptions) -> None:
         # the target of a symbolic link may change before the last file is opened
@@ -61,7 +61,7 @@ class OpenBundle:
 
 
 class ServedBundle:
-    """A bundle under a name. ``now`` is its current state; requests that began with an earlier one end with it."""
+    """A bundle with a name. ``now`` is its current version; a request ends with the version that it began with."""
 
     def __init__(self, name: str, folder: Path, options: NoteOptions) -> None:
         self.name, self._folder, self._options = name, folder, options

@@ -95,7 +95,7 @@ class PageRequest(_Request):
 
 
 class DecisionRequest(_Request):
-    """A decision of a reader of the page about a mention; an empty one takes the earlier one back."""
+    """A decision about a mention, made on the page; an empty decision revokes the earlier one."""
 
     item: Annotated[str, Field(pattern=r"^note-[0-9a-f]{16}$")]
     start: Annotated[int, Field(ge=0)]
@@ -272,7 +272,7 @@ class BundleInfo(_Part):
 
 
 class InfoAnswer(_Part):
-    """What is served, with the options of linking that a request may change, and the limits of a request.
+    """The bundles that are served, the options of linking that a request may change, and the limits of a request.
 
     ``decisions`` says whether the page keeps corrections.
     """
@@ -291,7 +291,7 @@ class HealthAnswer(_Part):
 
 
 class Problem(_Part):
-    """Why a request was refused (RFC 9457)."""
+    """The reason for a refused request (RFC 9457)."""
 
     title: str
     status: int

@@ -44,8 +44,8 @@ class ServicePage:
 
     Args:
         bundle: returns a bundle by its name.
-        place: holds one of the places for requests.
-        store: where corrections go; without it there are none.
+        place: reserves one of the limited places for requests.
+        store: the store of corrections; without it the page takes none.
     """
 
     def __init__(

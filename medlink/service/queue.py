@@ -1,4 +1,4 @@
-"""Link what requests ask for in one thread, and the notes of those that wait at the same time together.
+"""Link the notes of all requests in one thread; notes that wait at the same time are linked together.
 
 Threads share one interpreter, so a second one would not link faster. Notes that are linked together share work: the
 texts are read by columns, and a mention of several notes is ranked once.
@@ -34,7 +34,7 @@ class _Job:
 
 
 class LinkQueue:
-    """A thread that links notes; jobs take turns, so that a short one does not wait for the end of a long one."""
+    """A thread that links notes; jobs take turns, so that a short job does not wait until a long job ends."""
 
     def __init__(self) -> None:
         self._jobs, self._calls = deque[_Job](), deque[tuple[Future[Any], Callable[[], Any]]]()
@@ -59,7 +59,7 @@ class LinkQueue:
         return future
 
     def close(self) -> None:
-        """End the thread once the notes in work are linked."""
+        """End the thread after the notes in progress are linked."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -137,7 +137,8 @@ def resolve_language(language: str | None) -> str:
 
 
 def is_deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
-    """Return whether a label marks its term as obsolete or not a concept, and count it in ``skipped``.
+    """Return whether a label marks its term as obsolete, or as something other than a concept; count such a term in
+    ``skipped``.
 
     The OBO Foundry prefixes labels of deprecated terms with "obsolete ", and translations keep such terms without
     another mark. The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") as tissues.

@@ -10,11 +10,10 @@ Conversion:
   ``resources/kb/umls_term_types.json``, are left out.
 * ``MRDEF``: definitions, in the language of their source.
 * ``MRSTY``: semantic types with their TUI.
-* ``MRREL``: REL and RELA relate CUI2 to CUI1: ``CUI1|..|CHD|CUI2|..|isa`` is
-  ``Relation(head=CUI2, type="isa", tail=CUI1)``. The type is RELA, or else REL. The file gives a hierarchy from both
-  sides; both become one relation from child to parent: ``inverse_isa`` becomes ``isa``, and ``PAR`` without RELA
-  ``CHD`` (head is a child of tail, which is weaker than is-a in some sources). Other inverses (``finding_site_of``)
-  stay two relations.
+* ``MRREL``: REL and RELA relate CUI2 to CUI1: ``CUI1|..|CHD|CUI2|..|isa`` is ``Relation(head=CUI2, type="isa",
+  tail=CUI1)``. The type is RELA, or else REL. The file gives a hierarchy from both sides; both become one relation from
+  child to parent. ``inverse_isa`` becomes ``isa``. ``PAR`` without RELA becomes ``CHD``: the head is a child of the
+  tail, which is weaker than is-a in some sources. Other inverses (``finding_site_of``) stay two relations.
 * ``MRCUI`` (optional): the CUIs of earlier releases that this one lacks. REL tells why: ``SY`` merged into CUI2;
   ``RB``, ``RN`` and ``RO`` mapped to CUI2, which is broader, narrower or otherwise related; ``DEL`` deleted. ``SUBX``
   marks concepts outside a MetamorphoSys subset, which are not retired.

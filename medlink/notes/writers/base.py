@@ -59,7 +59,8 @@ class Job:
 
 
 class Writer(Protocol):
-    """Output for the links of notes: call ``open``, ``write`` for each note, ``commit`` now and then, and ``close``."""
+    """Output for the links of notes: call ``open``, then ``write`` for each note, ``commit`` from time to time, and
+    ``close``."""
 
     def open(self, job: Job) -> int:
         """Begin, or resume a run of the same job; return the number of notes that are already written.

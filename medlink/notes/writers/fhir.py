@@ -2,8 +2,9 @@
 
 A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
 relative has or had is a FamilyMemberHistory, and what the patient is allergic to an AllergyIntolerance. Other mentions
-are Observations: findings, drugs, procedures, what relatives do not have, and what is hypothetical. Semantic types
-determine which concepts are disorders. A note does not identify the patient, so ``subject`` names the note.
+are Observations: findings, drugs, procedures, disorders that relatives do not have, and hypothetical disorders.
+Semantic types determine which concepts are disorders. A note does not identify the patient, so ``subject`` names the
+note.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def train_contrastive(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train by InfoNCE on names and descriptions of their concepts; ``about`` are facts for the card.
+    """Train by InfoNCE on names and descriptions of their concepts; ``about`` has facts for the model card.
 
     ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
     """

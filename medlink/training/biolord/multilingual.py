@@ -55,7 +55,7 @@ class AlignedNames(NamedTuple):
 
 
 class AlignedPair(NamedTuple):
-    """The index of the source that a target is aligned with, and the weight of the pair."""
+    """A target and its aligned source name: the index of the source, and the weight of the pair."""
 
     source: int
     weight: float
@@ -237,8 +237,7 @@ def reservoir_sample(groups: Iterable[AlignedNames], size: int, seed: int) -> li
 def aligned_entries(
     groups: Iterable[AlignedNames], align: Callable[[Sequence[AlignedNames]], list[list[AlignedPair]]]
 ) -> Iterator[TextEntry]:
-    """Yield the entries of cross-lingual distillation: a row for each source, shared by its own text and its
-    translations.
+    """Yield the entries of cross-lingual distillation; each source and its translations share one target row.
 
     ``align`` gives a pair for each target; one of weight 0 is left out.
     """

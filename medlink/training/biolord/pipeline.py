@@ -82,7 +82,7 @@ class RunSection(Settings):
 
 
 class PhaseSection(PhaseRecipe):
-    """The section of a phase: its recipe, whose defaults have precedence, and the table of its development measure."""
+    """The section of a phase: its recipe, and the table of its development measure; its defaults take precedence."""
 
     dev: str | None = None
 

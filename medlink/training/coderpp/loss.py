@@ -91,7 +91,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
 
     def take_counts(self) -> tuple[float, int]:
-        """Return the share of informative pairs among all pairs, and the number of terms, since the last call."""
+        """Return the share of informative pairs and the number of terms, over the batches since the last call."""
         share, terms = float(self._informative) / max(1, self._pairs), self._terms
         self._informative, self._pairs, self._terms = torch.zeros_like(self._informative), 0, 0
         return share, terms

@@ -1,4 +1,4 @@
-"""Weight averaging of encoders trained from one start: better than any of them, at the cost of one.
+"""Average the weights of encoders trained from the same start: the mean is mostly better than each of them.
 
 Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase", on
 runs that differ in their seed. It works because the runs share their first weights.

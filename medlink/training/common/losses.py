@@ -1,6 +1,7 @@
 """Losses of embeddings, and the embedding of batches in parts of similar length and by several processes.
 
-A loss is a module with ``compute_loss_from_embeddings`` of the ``(n, d)`` embeddings of each column and the labels.
+A loss is a module with a method ``compute_loss_from_embeddings``, which takes the ``(n, d)`` embeddings of each column,
+and the labels.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         return self.state.global_step >= self.args.max_steps
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add none: the card of sentence-transformers needs a column of text."""
+        """Do nothing: the card of sentence-transformers needs a column of text."""
 
     def run(self, checkpoint: Path | None) -> None:
         """Train to the end, from the start or from a checkpoint; with a measure, load the best weights."""

@@ -131,8 +131,8 @@ class TextStore:
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
         """Yield the texts that the teacher embeds, each once, shortest first, ``size`` at a time.
 
-        Also yield the m summands of target vectors that these texts make: index of the text, row of the vector, and
-        share, ``(m,)`` each.
+        Also yield what these texts contribute to target vectors, as m summands: index of the text, row of the vector,
+        and share, ``(m,)`` each.
         """
         from pyarrow import compute, table
 

@@ -111,10 +111,10 @@ def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
 
 
 class GroundingLoss(torch.nn.Module):
-    """Plain sum of :func:`synonym_loss` and :func:`prototype_loss` (equation 5).
+    """Unweighted sum of :func:`synonym_loss` and :func:`prototype_loss` (equation 5).
 
     Inputs: a column of n names; labels ``(n,)``, see :data:`ANCHOR`. ``targets`` are ``(concepts, d)``. Each concept of
-    a batch has one prototype. (In the authors' code each anchor has one of its own.)
+    a batch has one prototype. (In the authors' code each anchor has its own prototype.)
     """
 
     targets: Tensor
@@ -229,7 +229,7 @@ class KnownVectors(Module):
 
     @classmethod
     def load(cls, *_: Any, **__: Any) -> KnownVectors:
-        """Return a module without vectors, because a checkpoint has only the weights above."""
+        """Return a module without vectors, because a checkpoint has only the weights of the network on top."""
         return cls({}, np.zeros((0, 1), dtype=np.float32))
 
 

@@ -47,7 +47,7 @@ class ExtraFeature:
 
     @classmethod
     def fit(cls, name: str, cells: Sequence[str]) -> ExtraFeature:
-        """Fit the cells of the training pairs, as numbers if all are numbers, else as words."""
+        """Fit a feature to the cells of the training pairs: as numbers if all cells are numbers, otherwise as words."""
         numbers = _to_numbers(cells)
         if not np.isfinite(numbers).all():
             return cls(name, tuple(sorted(set(cells))))

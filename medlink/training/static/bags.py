@@ -41,7 +41,7 @@ class Bags:
         return as_tensors(self.take(texts))
 
     def embed(self, module: StaticEmbedding, texts: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """Embed texts ``(n, d)``, given by number, by default all, by the current weights and without dropout."""
+        """Embed texts ``(n, d)`` by their numbers, by default all, with the current weights and without dropout."""
         texts = np.arange(len(self)) if texts is None else texts
         out = np.empty((len(texts), module.shape.dimension), dtype=np.float32)
         device, was_training = module.table.weight.device, module.training

@@ -65,8 +65,9 @@ class StaticStudent(Trainer):
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
-        start: the static encoder to train (``"builtin"`` or a folder), or the shape of one with random weights; by
-            default of the usual dimension, or the teacher's if that is smaller.
+        start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new one with random weights.
+            The default is a new encoder with the usual dimension, or with the dimension of the teacher if that is
+            smaller.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
