@@ -29,6 +29,7 @@ GROUPS = {
     "documents": ("test_readme.py", "test_docs.py"),
     "hpo": ("test_real_data.py", "test_second_reading.py"),
     "biolord": ("test_biolord_run.py", "test_biolord_record.py"),
+    "spark": ("test_link_notes.py", "test_partition.py"),
     "faults": ("test_kills.py", "test_flips.py", "test_full_disk.py"),
 }
 """Files that one process runs, as they share what takes long to make; they begin first."""

@@ -42,19 +42,19 @@ def concept_card(kb: KnowledgeBase, language: str, concept_id: str) -> dict[str,
     return None if row is None else dict(zip(CONCEPT, row, strict=True))
 
 
-def search_concepts(linker: Linker, text: str, language: str) -> list[dict[str, Any]]:
+def search_concepts(linker: Linker, text: str, language: str, limit: int = MAX_HITS) -> list[dict[str, Any]]:
     """Find concepts by id, by linking the text, and by names that contain its words; the exact id comes first."""
     from medlink.linking import Mention
 
     text, kb, tag = text.strip()[:_MAX_QUERY], linker.kb, language_tag(language) or None
     if not text:
         return []
-    link = linker.link([Mention(text, tag)], k=MAX_HITS)[0]
+    link = linker.link([Mention(text, tag)], k=limit)[0]
     linked = {candidate.concept_id: candidate.to_dict() for candidate in link.candidates}
-    named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, MAX_HITS)]
+    named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, limit)]
     ids = dict.fromkeys([*named, *linked])
     names = kb.preferred_names(ids, tag)
     empty: dict[str, Any] = {"score": None, "source": "", "name": "", "language": "", "route": "", "same_as": []}
     hits = [linked.get(id_) or {**empty, "concept_id": id_, "preferred_name": names.get(id_, id_)} for id_ in ids]
     # linked concepts by score, then other names
-    return sorted(hits, key=lambda hit: (hit["concept_id"] != text, -(hit["score"] or 0)))[:MAX_HITS]
+    return sorted(hits, key=lambda hit: (hit["concept_id"] != text, -(hit["score"] or 0)))[:limit]

@@ -264,6 +264,7 @@ class ScopeRules(Rules):
         abbreviated: words after which a dot does not end a sentence.
         cut_to: after a word of at most this many letters, a dot before a small letter does not end a sentence.
         ordinals: whether numbers have a dot as ordinals, so that this dot does not end a sentence.
+        aged: words before an age, after which a dot ends a sentence even before a noun ("Schlaganfall mit 60.").
         dated: words that may occur in the date of a heading.
         without: words that negate only the next word in a list ("nausea without emesis, vertigo").
         passing: patterns of transient findings, such as an infarct.
@@ -278,6 +279,7 @@ class ScopeRules(Rules):
         measured: words that may stand there only before a number ("mit 15 mm verdickt").
         head_first: whether an adjective follows its noun.
         articles: words that may stand before a drug, an act or a finding.
+        doses: units, routes and times of a dose ("Ramipril 5 mg p.o. abgesetzt").
         prepositions: words before an attribute of an act or a drug ("surgery for hernia", "wegen Husten abgesetzt").
         genitives: such words if they do not begin a clause ("Resektion der Metastase").
         therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
@@ -290,6 +292,7 @@ class ScopeRules(Rules):
     abbreviated: frozenset[str] = frozenset()
     cut_to: int = 3
     ordinals: bool = False
+    aged: frozenset[str] = frozenset()
     dated: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     passing: tuple[str, ...] = ()
@@ -300,6 +303,7 @@ class ScopeRules(Rules):
     nothing_known: frozenset[str] = frozenset()
     adverbs: tuple[str, ...] = ()
     articles: frozenset[str] = frozenset()
+    doses: frozenset[str] = frozenset()
     prepositions: frozenset[str] = frozenset()
     genitives: frozenset[str] = frozenset()
     therapies: frozenset[str] = frozenset()

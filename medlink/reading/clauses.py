@@ -159,7 +159,8 @@ def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
         return True
     if is_number(before.low):
         last = before.low.rpartition(".")[2]  # a date: "am 5.11. entlassen"
-        return not (rules.ordinals and len(last) <= 2 and last != "0")
+        is_age = len(last) == 2 and words[max(dot - 2, 0)].low in rules.aged and behind.text[:1].isupper()
+        return is_age or not (rules.ordinals and len(last) <= 2 and last != "0")
     short = before.low in rules.abbreviated or len(before.low) == 1
     if behind.text[:1].islower():
         return not short and len(before.low) > rules.cut_to

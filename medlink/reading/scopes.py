@@ -30,7 +30,7 @@ _FIELD = {
 }
 _OF_OBJECTS: dict[str, Reads] = {"stopped": "historical", "planned": "hypothetical"}  # these act on their object alone
 _TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
-_MAX_APART = 10  # most words and marks between such a cue and its object
+_MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
@@ -98,6 +98,9 @@ class _Scopes:
         acting = [match for match in matches if not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
+        # a denial ends at a history behind a comma: "Kein Asthma, Z. n. Pneumonie"
+        history = {m.start for m in acting if any(c.reads in _OVER and c.side == "before" for c in m.cues)}
+        self._resumes = sorted({*self._there, *(at for at in history if at and self._words[at - 1].low == ",")})
         self._denials = [match.start for match in by_reads.get("absent", ())]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
@@ -202,6 +205,9 @@ class _Scopes:
         if any_within(self._breaks, first.end, last.start):
             # "ist stabil, Sectio geplant": the verb belongs to another act
             first, cue = last, cue._replace(side="after")
+        heads = self._low(first.end) == ":"  # "Stopped: metformin, ibuprofen"
+        if heads and cue.side == "after" and not self._covered[max(first.start - 1, 0)]:
+            cue = cue._replace(side="before")
         ahead = cue.side != "after" and self._objects_ahead(cue, first.end, until)
         if cue.side in ("after", "both") and not ahead:
             self._objects_before(cue, first.start)
@@ -212,7 +218,7 @@ class _Scopes:
             first, end = self._mentions[number]
             if first >= until or self._apart(anchor, first) > limit or self._attribute(first, anchor) is not None:
                 break
-            listed = anchor > start and any_within(self._joins, anchor, until)
+            listed = anchor > start and (self._low(start) == ":" or any_within(self._joins, anchor, until))
             if not listed and any_within(self._breaks, anchor, first):
                 break  # "la tos cedió y la fiebre persiste"
             self._decide(cue, number, self._between(start, first))
@@ -238,12 +244,16 @@ class _Scopes:
             anchor = min(anchor, first if attribute is None else attribute)
 
     def _apart(self, start: int, end: int) -> int:
-        """Words between two places, except articles, joining words and a short attribute before the second one."""
+        """Words between two places, except articles, joining words, doses and a short attribute before the second."""
         if end - start > _MAX_APART:
             return end - start
         lows, rules = [word.low for word in self._words[start:end]], self._rules
         phrase = next((at for at, low in enumerate(lows) if low in rules.prepositions), len(lows))
-        return sum(low[:1].isalnum() and low not in rules.joins and low not in rules.articles for low in lows[:phrase])
+        skipped = rules.joins | rules.articles | rules.doses
+        return sum(low[:1].isalpha() and low not in skipped for low in lows[:phrase])
+
+    def _low(self, at: int) -> str:
+        return self._words[at].low if at < len(self._words) else ""
 
     def _attribute(self, mention: int, begin: int) -> int | None:
         """Where an attribute starts that ends with a mention, at most back to ``begin``; ``None`` if it is none."""
@@ -305,7 +315,7 @@ class _Scopes:
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
             if comma < len(commas) and commas[comma] < first:
-                if distance > _GAP or (denies and any_within(self._there, start, first)):
+                if distance > _GAP or (denies and any_within(self._resumes, start, first)):
                     return  # a present finding is in between: "no erythema, +flatus, engorgement"
                 if not self._continues_list(cue, start, number, until):
                     return
