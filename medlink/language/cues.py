@@ -268,6 +268,7 @@ class ScopeRules(Rules):
         dated: words that may occur in the date of a heading.
         without: words that negate only the next word in a list ("nausea without emesis, vertigo").
         passing: patterns of transient findings, such as an infarct.
+        resumes: beginnings of cues behind a comma that end a negation ("Kein Asthma, Z. n. Pneumonie").
         lasting: patterns of exceptions, which are lasting findings ("chronic sinusitis").
         operated: patterns of words for a patient after an operation ("apendicectomizado").
         since: words before the year in which a lasting finding began.
@@ -293,6 +294,7 @@ class ScopeRules(Rules):
     cut_to: int = 3
     ordinals: bool = False
     aged: frozenset[str] = frozenset()
+    resumes: frozenset[str] = frozenset()
     dated: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     passing: tuple[str, ...] = ()

@@ -98,9 +98,9 @@ class _Scopes:
         acting = [match for match in matches if not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
-        # a denial ends at a history behind a comma: "Kein Asthma, Z. n. Pneumonie"
-        history = {m.start for m in acting if any(c.reads in _OVER and c.side == "before" for c in m.cues)}
-        self._resumes = sorted({*self._there, *(at for at in history if at and self._words[at - 1].low == ",")})
+        # a denial ends behind a comma at "Z. n.": "Kein Asthma, Z. n. Pneumonie"
+        histories = [match.start for match in acting if self._words[match.start].low in self._rules.resumes]
+        self._resumes = sorted({*self._there, *(at for at in histories if at and self._words[at - 1].low == ",")})
         self._denials = [match.start for match in by_reads.get("absent", ())]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
