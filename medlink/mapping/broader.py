@@ -16,7 +16,7 @@ from medlink.records import Candidate
 BROADER = "broader"
 """Route of a candidate that is a parent of candidates."""
 _STEPS = 2  # from the first candidate to its parent
-_EDGES = " ,;:-–/"
+_EDGES = " ,;:-–/(["
 _EMPTY = re.compile(r"[(\[]\s*[)\]]|\s*,(?=\s*,)|\s+(?=,)")
 
 

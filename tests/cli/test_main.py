@@ -47,7 +47,7 @@ def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProc
     """A line of a shell in which ``medlink`` is the command, in a process of its own."""
     call = f"{sys.executable} -c 'from medlink.cli.main import main; main()'"
     environment = {**os.environ, "PYTHONPATH": str(Path(medlink.__file__).parents[1]), **variables}
-    command = ["sh", "-c", line.replace("medlink", call)]
+    command = ["sh", "-c", re.sub(r"(?<!\S)medlink(?= )", lambda _: call, line)]
     return subprocess.run(command, cwd=folder, capture_output=True, check=False, env=environment)
 
 
