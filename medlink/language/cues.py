@@ -20,9 +20,7 @@ from medlink.language.languages import (
     SHIPPED,
     Language,
     Row,
-    Rules,
     alternatives,
-    any_of,
     language_data,
     per_language,
     rows,
@@ -254,88 +252,6 @@ class Cues(NamedTuple):
     seconds: Phrases[int]
 
 
-class ScopeRules(Rules):
-    """``scopes.json``: rules of a language for clauses, headings and scopes.
-
-    Attributes:
-        joins: words that join the members of a list.
-        either: words that join alternatives, such as *or*.
-        grades: words that begin a present finding, even after a comma ("no rales, mild edema").
-        abbreviated: words after which a dot does not end a sentence.
-        cut_to: after a word of at most this many letters, a dot before a small letter does not end a sentence.
-        ordinals: whether numbers have a dot as ordinals, so that this dot does not end a sentence.
-        aged: words before an age, after which a dot ends a sentence even before a noun ("Schlaganfall mit 60.").
-        dated: words that may occur in the date of a heading.
-        without: words that negate only the next word in a list ("nausea without emesis, vertigo").
-        passing: patterns of transient findings, such as an infarct.
-        resumes: beginnings of cues behind a comma that end a negation ("Kein Asthma, Z. n. Pneumonie").
-        lasting: patterns of exceptions, which are lasting findings ("chronic sinusitis").
-        operated: patterns of words for a patient after an operation ("apendicectomizado").
-        since: words before the year in which a lasting finding began.
-        nothing: words that, in the line of a heading, mean that its section is empty.
-        nothing_known: words that stand beside these ("none known").
-        adverbs: patterns of words that may stand between a mention and the negation after it ("fever currently none").
-        predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
-        between: words that may stand between subject and predicate ("was", "not", "visibly").
-        measured: words that may stand there only before a number ("mit 15 mm verdickt").
-        head_first: whether an adjective follows its noun.
-        articles: words that may stand before a drug, an act or a finding.
-        doses: units, routes and times of a dose ("Ramipril 5 mg p.o. abgesetzt").
-        prepositions: words before an attribute of an act or a drug ("surgery for hernia", "wegen Husten abgesetzt").
-        genitives: such words if they do not begin a clause ("Resektion der Metastase").
-        therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
-        deficits: words of absence that form a finding together with the absent function ("sweating absent").
-    """
-
-    joins: frozenset[str] = frozenset()
-    either: frozenset[str] = frozenset()
-    grades: frozenset[str] = frozenset()
-    abbreviated: frozenset[str] = frozenset()
-    cut_to: int = 3
-    ordinals: bool = False
-    aged: frozenset[str] = frozenset()
-    resumes: frozenset[str] = frozenset()
-    dated: frozenset[str] = frozenset()
-    without: frozenset[str] = frozenset()
-    passing: tuple[str, ...] = ()
-    lasting: tuple[str, ...] = ()
-    operated: tuple[str, ...] = ()
-    since: frozenset[str] = frozenset()
-    nothing: frozenset[str] = frozenset()
-    nothing_known: frozenset[str] = frozenset()
-    adverbs: tuple[str, ...] = ()
-    articles: frozenset[str] = frozenset()
-    doses: frozenset[str] = frozenset()
-    prepositions: frozenset[str] = frozenset()
-    genitives: frozenset[str] = frozenset()
-    therapies: frozenset[str] = frozenset()
-    deficits: frozenset[str] = frozenset()
-    predicates: str = "(?!)"
-    head_first: bool = False
-    between: frozenset[str] = frozenset()
-    measured: frozenset[str] = frozenset()
-
-    @cached_property
-    def predicate(self) -> re.Pattern[str]:
-        return re.compile(self.predicates)
-
-    @cached_property
-    def adverb(self) -> re.Pattern[str]:
-        """One pattern of whole words for ``adverbs``, in lower case."""
-        return any_of(map(re.compile, self.adverbs))
-
-    @cached_property
-    def tells_past(self) -> re.Pattern[str]:
-        """One pattern of a whole mention for ``operated``, in lower case."""
-        return re.compile(rf"\b(?:{any_of(map(re.compile, self.operated)).pattern})\b")
-
-    @cached_property
-    def passes(self) -> re.Pattern[str]:
-        """One pattern for transient findings, in lower case: ``passing`` except ``lasting``."""
-        passing, lasting = (any_of(map(re.compile, patterns)).pattern for patterns in (self.passing, self.lasting))
-        return re.compile(rf"(?!.*(?:{lasting}))(?=.*(?:{passing}))")
-
-
 class Effect(NamedTuple):
     """Qualifiers that a kind of section gives to mentions without a cue; empty for no effect."""
 
@@ -452,11 +368,6 @@ def absences(data: Language) -> Absences:
             else:
                 table.add(word, Absent(tuple(terms), row["before"] == "place"))
     return table
-
-
-def scopes(language: str) -> ScopeRules:
-    """Return the rules of a language for the ends of clauses and headings."""
-    return language_data(language).read("scopes", ScopeRules)
 
 
 @cache

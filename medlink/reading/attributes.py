@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medlink.index import Bundle
-from medlink.language.cues import scopes
 from medlink.language.languages import Rules, any_of, language_data
 from medlink.language.scan import Place, ScannedText, WordEntry
+from medlink.language.scope_rules import scopes
 from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS

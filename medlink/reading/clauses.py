@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from medlink.language.cues import RULE, SYSTEM, Phrases, ScopeRules, Text, Token, effects, is_number
+from medlink.language.cues import RULE, SYSTEM, Phrases, Text, Token, effects, is_number
+from medlink.language.scope_rules import ScopeRules
 
 PARAGRAPH = 2
 """Value of :attr:`Layout.lines` for the first word of a paragraph."""

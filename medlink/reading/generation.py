@@ -18,11 +18,12 @@ from typing import NamedTuple
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
-from medlink.language.cues import cues, has_cues, scopes
+from medlink.language.cues import cues, has_cues
 from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue, body_sites
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.no_mentions import no_mentions
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.language.scope_rules import scopes
 from medlink.reading.abbreviations import LongForms
 from medlink.reading.candidates import (
     SHORT_FOR_FINDING,

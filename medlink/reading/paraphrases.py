@@ -15,9 +15,9 @@ from cachetools import LRUCache
 from medlink.index import ConceptIndex
 from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
-from medlink.language.cues import ScopeRules
 from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.scan import Place, ScannedText, Scanner
+from medlink.language.scope_rules import ScopeRules
 from medlink.reading.candidates import Paraphrase, headword
 from medlink.reading.coordination import members
 from medlink.reading.inversion import inversions

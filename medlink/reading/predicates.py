@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from medlink.language.cues import ScopeRules
 from medlink.language.scan import Place, ScannedText, ScannedWord
+from medlink.language.scope_rules import ScopeRules
 from medlink.reading.candidates import Paraphrase
 
 _MAX_BETWEEN = 8  # words between subject and predicate

@@ -23,6 +23,7 @@ from medlink.language import cues as tables
 from medlink.language.cues import Cue, Frame, PhraseMatch, Token, words
 from medlink.language.relatives import relatives
 from medlink.language.scan import ScannedText
+from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
 from medlink.reading.protocols import Span
@@ -49,7 +50,7 @@ class QualifierReader:
 
     def __init__(self, language: str) -> None:
         self.cues, self.headings = tables.cues(language), tables.headings(language)
-        self.scopes, self.absences = tables.scopes(language), tables.absences(language)
+        self.scopes, self.absences = scopes(language), tables.absences(language)
         self.relatives = relatives(language)
 
     def read(self, text: str, words: Sequence[Token] | None = None, day: date | None = None) -> ParsedNote:

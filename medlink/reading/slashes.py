@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from medlink.language.cues import scopes
 from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.scan import Place, ScannedText
+from medlink.language.scope_rules import scopes
 
 _MAX_WORDS = 6
 _CACHE_SIZE = 1 << 12

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from medlink.index import ConceptIndex
 from medlink.index.names import Selections
 from medlink.index.word_features import UNKNOWN, features_of_word
-from medlink.language.cues import scopes
 from medlink.language.lexicon.forms import AFFIX, PHRASE, SHORT, WORD
 from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord, Scanner, WordEntry
+from medlink.language.scope_rules import scopes
 from medlink.language.tags import base
 from medlink.language.text import normalise
 

@@ -15,12 +15,12 @@ from medlink.language.cues import (
     cues,
     has_cues,
     headings,
-    scopes,
     variants,
     words,
 )
 from medlink.language.languages import language_data, rows
 from medlink.language.no_mentions import no_mentions
+from medlink.language.scope_rules import scopes
 
 HEADER = "cue\treads\tside\treach\tsource\texample\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle, ConceptIndex
-from medlink.language.cues import scopes
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
+from medlink.language.scope_rules import scopes
 from medlink.reading.paraphrases import ParaphraseReader
 from tests.reading.bundles import bundle_of, mentions, presence
 
