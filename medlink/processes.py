@@ -134,21 +134,18 @@ def map_in_two(work: Callable[[_P], _R], parts: Sequence[_P], *, wanted: bool = 
     if not wanted or current_process().daemon or _processors() < 2:
         yield from map(work, parts)
         return
-    with ProcessPoolExecutor(1, get_context("fork"), _set_work, (work,)) as pool:
+    with forked_pool(work, 1) as submit:
         others, ahead = iter(parts[1::2]), deque[tuple[_P, Future[_R] | None]]()
-        try:
-            for part in parts[::2]:
-                ahead.extend((other, _submit(pool, other)) for other in islice(others, _AHEAD - len(ahead)))
-                yield work(part)
-                for other, future in [ahead.popleft()] if ahead else ():
-                    yield _result(future, work, other)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        for part in parts[::2]:
+            ahead.extend((other, _submit(submit, other)) for other in islice(others, _AHEAD - len(ahead)))
+            yield work(part)
+            for other, future in [ahead.popleft()] if ahead else ():
+                yield _result(future, work, other)
 
 
-def _submit(pool: ProcessPoolExecutor, part: Any) -> Future[Any] | None:
+def _submit(submit: Callable[[_P], Future[_R]], part: _P) -> Future[_R] | None:
     with suppress(BrokenProcessPool):
-        return pool.submit(_do, part)
+        return submit(part)
     return None
 
 
@@ -159,18 +156,30 @@ def _result(future: Future[_R] | None, work: Callable[[_P], _R], part: _P) -> _R
     return work(part)
 
 
-_work: Callable[[Any], Any]
-"""The work of the forked process."""
+_works: list[Callable[..., Any]] = []  # of a forked process, the last one; inherited, as it may hold much memory
 
 
-def _set_work(work: Callable[[Any], Any]) -> None:
-    global _work  # noqa: PLW0603 # one for each process
-    _work = work
+@contextmanager
+def forked_pool(work: Callable[..., _R], workers: int) -> Iterator[Callable[..., Future[_R]]]:
+    """Start forked processes that end with this one, for a function that need not be picklable.
+
+    Yields:
+        A function that submits a call of ``work``; raises BrokenProcessPool if the system killed a process.
+    """
+    pool = ProcessPoolExecutor(workers, get_context("fork"), _begin, (work,))
+    try:
+        yield lambda *task: pool.submit(_call, *task)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(work: Callable[..., Any]) -> None:
+    _works.append(work)
     exit_with_parent()
 
 
-def _do(part: Any) -> Any:
-    return _work(part)
+def _call(*task: Any) -> Any:
+    return _works[-1](*task)
 
 
 def _send(work: Callable[[], object], sender: Connection) -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError
+from medlink.processes import forked_pool
 
 T = TypeVar("T")
-
-# the function of a worker, inherited by the fork: it may hold hundreds of megabytes
-_worker_functions: list[Callable[..., Any]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +95,16 @@ def prefetch(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers: 
         yield from (make(*task) for task in tasks)
         return
     waiting: deque[Future[T]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("fork"), _worker_functions.append, (make,))
     try:
-        for task in tasks:
-            waiting.append(pool.submit(_call_worker_function, *task))
-            if len(waiting) > 2 * workers:
+        with forked_pool(make, workers) as submit:
+            for task in tasks:
+                waiting.append(submit(*task))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise EncoderError(
             "the system ended a process that made pairs, most likely for want of memory",
             remedy="give fewer of them (pair_workers), and go on with resume=...",
         ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _call_worker_function(*task: Any) -> Any:
-    return _worker_functions[-1](*task)
