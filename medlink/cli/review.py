@@ -32,6 +32,7 @@ def review(
     later review continues.
     """
     from medlink.curation.review import Review
+    from medlink.web.server import until_stopped
 
     session = Review(bundle, links, decisions=out, **notes)
     for sentence in session.warnings():
@@ -44,7 +45,7 @@ def review(
     if gold is not None:
         click.echo(f"{escape_controls(str(gold))}: {pluralize(session.write_gold(gold), 'note')}", err=True)
     if report is None and pairs is None and gold is None:
-        with session.server(port) as server:
+        with until_stopped(), session.server(port) as server:
             click.echo(server.url)
             click.echo("open this address in a browser on this machine; Ctrl-C ends the review", err=True)
-            server.serve_until_stopped()
+            server.serve_forever()

@@ -24,12 +24,13 @@ def serve(bundles: tuple[str, ...], **options: Any) -> None:
     error, without words of notes; docs/how-to/serve.md lists the calls.
     """
     from medlink.service.app import Service
+    from medlink.web.server import until_stopped
 
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logging.getLogger("medlink.access").addHandler(handler)
     logging.getLogger("medlink.access").setLevel(logging.INFO)
     given = explicit_options(options, NoteOptions)
-    with Service(bundles, make_settings(ServeOptions, options), **given) as service:
+    with until_stopped(), Service(bundles, make_settings(ServeOptions, options), **given) as service:
         click.echo(service.url)
-        service.serve_until_stopped()
+        service.serve_forever()

@@ -7,7 +7,8 @@ import ipaddress
 import logging
 import signal
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -60,13 +61,6 @@ class WebServer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._socket.close()
 
-    def serve_until_stopped(self) -> None:
-        """Answer requests until SIGINT or SIGTERM, as :meth:`serve_forever`, and return; for the main thread."""
-        # uvicorn raises the signal again, which by default kills the process
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with suppress(KeyboardInterrupt):
-            self.serve_forever()
-
     def serve_forever(self) -> None:
         """Answer requests until :meth:`shutdown`, SIGINT or SIGTERM; requests in progress are completed."""
         assert self.app is not None
@@ -97,6 +91,17 @@ class _Connection(H11Protocol):
         # the base class stops the clock at the first byte, not at the end of the head
         self.conn.receive_data(data)
         self.handle_events()
+
+
+@contextmanager
+def until_stopped() -> Iterator[None]:
+    """End a block without an error at SIGINT or SIGTERM; for the main thread.
+
+    A server completes its requests first, and raises the signal again, which by default kills the process.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 def is_loopback(address: str) -> bool:

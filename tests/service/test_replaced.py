@@ -112,6 +112,13 @@ def test_a_stopped_service_completes_its_requests(end: signal.Signals, demo_path
     assert seen.total() - seen["200"] - seen["ConnectError"] <= 4
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_stopped_before_its_first_request(end: signal.Signals, demo_path: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, demo_path) as running:
+        running.process.send_signal(end)
+        assert running.process.wait(60) == 0
+
+
 def test_a_killed_service_starts_again(demo_path: Path, tmp_path: Path) -> None:
     with serving(tmp_path, demo_path) as running:
         port = int(running.url.rstrip("/").rpartition(":")[2])
