@@ -133,8 +133,7 @@ def compare_kbs(
 def check_sources_kept(
     path: str | PathLike[str], old: KnowledgeBase, new: KnowledgeBase, languages: Iterable[str] | None
 ) -> None:
-    """Reject a release that has no names from a source, or in a language of a source, of which the old release has
-    names.
+    """Reject a release that lost a source of names, or a language of a source.
 
     A forgotten file, such as that of an extension, would retire its names. A source of another name that has half of
     its first names, such as a table with another file name, counts as the same. ``languages`` are those that are kept;

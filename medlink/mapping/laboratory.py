@@ -139,12 +139,16 @@ def property_number(norm: str) -> int:
     return -1 if match is None else numbers[match[1]]
 
 
+def _property_texts() -> list[Mapping[str, str]]:
+    """The texts of each property that a unit implies, by language."""
+    words = _words()
+    return [own for measured in words.properties for own in (measured.names, measured.ratio)] + [words.ratio.names]
+
+
 @cache
 def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
-    words = _words()
-    names = [own for measured in words.properties for own in (measured.names, measured.ratio)]
-    numbers: dict[str, int] = {}
-    for number, own in enumerate([*names, words.ratio.names, *words.other_properties]):
+    words, numbers = _words(), dict[str, int]()
+    for number, own in enumerate([*_property_texts(), *words.other_properties]):
         for text in own.values():
             numbers.setdefault(normalise(text), number)
     joins = _either(list({*words.joins.values(), "of", "von", "de"}))
@@ -181,9 +185,7 @@ def is_full_name(text: str) -> bool:
 
 @cache
 def _full_name() -> re.Pattern[str]:
-    words = _words()
-    names = [own for measured in words.properties for own in (measured.names, measured.ratio)] + [words.ratio.names]
-    properties = {text for own in names for text in own.values()}
+    words, properties = _words(), {text for own in _property_texts() for text in own.values()}
     return re.compile(rf" \[(?:{_either(list(properties))})\] (?:{_either(list(set(words.joins.values())))}) ")
 
 

@@ -262,8 +262,9 @@ def _maps(
 
 def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:
     """Raise for decisions about concepts that the bundle does not have."""
-    kb, decided = mapper.bundle.kb, [mapping for mapping in listed.maps if mapping.decided]
-    unknown = [(m, target) for m in decided for target in m.targets if target.concept_id not in kb]
+    decided = [(mapping, target) for mapping in listed.maps if mapping.decided for target in mapping.targets]
+    known = mapper.bundle.kb.sources_of({target.concept_id for _, target in decided})
+    unknown = [(mapping, target) for mapping, target in decided if target.concept_id not in known]
     for mapping, target in unknown[:1]:
         concept = f"{mapper.targets.format_id(target.concept_id)} {target.name}".rstrip()
         raise InputError(

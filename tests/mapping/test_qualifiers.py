@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from medlink.index import Bundle
-from medlink.mapping import map_codes
+from medlink.mapping import map_codes, qualifiers
 from medlink.mapping.qualifiers import describe_finding
 
 
@@ -39,6 +40,22 @@ from medlink.mapping.qualifiers import describe_finding
 def test_descriptions(text: str, name: str, language: str, expected: list[str]) -> None:
     found = describe_finding(text, name, language)
     assert (found.unusual if found else []) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_the_quick_look_misses_nothing(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts without a cue are not read; reading all of them gives the same."""
+    rules = Path(__file__).parents[1] / "reading" / "qualifiers_rules.txt"
+    rows = [row.split("\t") for row in rules.read_text("utf-8").splitlines() if row.startswith(f"{language}\t")]
+    texts = [re.sub(r"<([^|>]*)[^>]*>", r"\1", row[1].replace("\\n", " ")) for row in rows]
+    texts += [part for text in texts for part in re.split(r"[.,;] ", text)]
+    named = [(text, text.split()[-1]) for text in texts if text.split()]
+    quick = [describe_finding(*pair, language) for pair in named]
+    assert 0.05 < sum(found is not None for found in quick) / len(named) < 0.95
+    monkeypatch.setattr(qualifiers, "_readers_for", lambda tag, _: qualifiers._readers(tag))
+    for pair, found in zip(named, quick, strict=True):
+        assert describe_finding(*pair, language) == found, pair
 
 
 def test_a_column_says_so(omop: Bundle, tmp_path: Path) -> None:
