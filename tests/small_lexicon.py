@@ -21,6 +21,7 @@ def _told() -> set[str]:
 def write_small_lexicon(folder: Path) -> Path:
     """Write the rows into a folder; returns it."""
     folder.mkdir()
+    short = _SHORT | _told()
     for path in SHIPPED.glob("*.tsv"):
         header, *rows = path.read_text("utf-8").splitlines(keepends=True)
         cells = [row.split("\t") for row in rows]
@@ -29,7 +30,7 @@ def write_small_lexicon(folder: Path) -> Path:
         elif path.stem == "opposites":
             rows = [row for row, (_, *both, _) in zip(rows, cells, strict=True) if {*both} <= _FAMILIES]
         elif path.stem.startswith("abbreviations"):
-            rows = [row for row, (name, *_) in zip(rows, cells, strict=True) if shortened(name) in _SHORT | _told()]
+            rows = [row for row, (name, *_) in zip(rows, cells, strict=True) if shortened(name) in short]
         elif path.stem not in ("affixes", "function_words", "inflected"):
             rows = []
         (folder / path.name).write_text(header + "".join(rows), "utf-8")
