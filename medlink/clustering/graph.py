@@ -4,9 +4,8 @@ The cut is average linkage on a sparse graph, so that one bridge does not join t
 the sum of the weights between them, divided by the number of possible pairs. A missing edge counts as 0. Each round
 joins all reciprocal nearest neighbours (RAC; Sumengen et al. 2021, "Scaling Hierarchical Agglomerative Clustering to
 Billion-sized Datasets"). The result equals that of joining the best pair one at a time, because the average of two
-links is never above the larger one. For the same reason a group can leave the graph when all its links are too weak.
-SciPy has average linkage only for full matrices, which fit in memory up to some ten thousand terms. Connected
-components would not help: one holds most terms.
+links is never above the larger one. For the same reason only the connected components of the sufficient links matter.
+SciPy has average linkage only for full matrices, and a component may have more terms than fit in one.
 """
 
 from __future__ import annotations
@@ -225,16 +224,12 @@ def average_cut(
     size = np.ones(count, dtype=np.int64)
     value = np.rint(np.asarray(weights) * SCALE).astype(np.int64)
     lower, higher = np.minimum(rows, cols), np.maximum(rows, cols)
-    while len(value):
-        link = value / (size[lower] * size[higher]) / SCALE
-        # a group with no link above the share is final: joins of others never strengthen its links
-        alive = np.zeros(count, dtype=bool)
-        enough = link >= share
-        alive[lower[enough]] = alive[higher[enough]] = True
-        keep = alive[lower] & alive[higher]
-        lower, higher, value, link = lower[keep], higher[keep], value[keep], link[keep]
-        if not len(value):
-            break
+    # joins never strengthen a link, so nodes that no chain of sufficient links connects stay apart
+    enough = value / SCALE >= share
+    connected = components(count, lower[enough], higher[enough])
+    keep = connected[lower] == connected[higher]
+    lower, higher, value = lower[keep], higher[keep], value[keep]
+    while (link := value / (size[lower] * size[higher]) / SCALE).max(initial=-1) >= share:
         best = _best_partner(count, lower, higher, link, share)
         joined = np.flatnonzero((best > np.arange(count)) & (best[best] == np.arange(count)))
         into = np.arange(count, dtype=np.int64)
