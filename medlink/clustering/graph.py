@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import Guards
 from medlink.clustering.list_prior import adjust_to_list
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
@@ -115,7 +114,6 @@ def build_graph(
     cosines: NDArray[np.float32],
     vectors: NDArray[np.float32],
     features: PairFeatures,
-    guards: Guards,
     progress: Callable[[int, int], object] | None = None,
 ) -> Graph:
     """Build the edges between terms that may be one concept, or a narrower and a broader concept.
@@ -129,7 +127,7 @@ def build_graph(
     report = progress or (lambda done, total: None)
 
     def compare(part: slice) -> Graph:
-        return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features, guards)
+        return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features)
 
     with forked(lambda: list(map(compare, parts[1::2])), wanted=count >= MIN_FORKED) as others:
         graphs = []
@@ -152,17 +150,13 @@ def _adjust(graph: Graph, terms: int) -> Graph:
 
 
 def _compare(
-    lower: NDArray[np.int64],
-    higher: NDArray[np.int64],
-    cosine: NDArray[np.float32],
-    features: PairFeatures,
-    guards: Guards,
+    lower: NDArray[np.int64], higher: NDArray[np.int64], cosine: NDArray[np.float32], features: PairFeatures
 ) -> Graph:
     model, parts = shipped_model(), []
     for start in range(0, len(lower) or 1, _PAIRS):
         ends = lower[start : start + _PAIRS], higher[start : start + _PAIRS]
         pairs = features.measure(*ends, cosine[start : start + _PAIRS])
-        apart, broader = guards.apart(*ends), model.narrower_probability(pairs.swapped())
+        apart, broader = features.guards.apart(*ends), model.narrower_probability(pairs.swapped())
         narrower = np.maximum(model.narrower_probability(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
@@ -241,11 +235,8 @@ def average_cut(
         lower, higher, value = lower[~inside], higher[~inside], value[~inside]
         # SciPy sums the weights of a pair; int64 sums do not depend on the order
         lower, higher = np.minimum(lower, higher), np.maximum(lower, higher)
-        used, numbers = np.unique(np.concatenate([lower, higher]), return_inverse=True)
-        small = coo_array((value, (numbers[: len(lower)], numbers[len(lower) :])), shape=(len(used), len(used))).tocsr()
-        small.sum_duplicates()
-        summed = small.tocoo()
-        lower, higher, value = used[summed.row], used[summed.col], summed.data
+        summed = coo_array((value, (lower, higher)), shape=(count, count)).tocsr().tocoo()
+        lower, higher, value = summed.row.astype(np.int64), summed.col.astype(np.int64), summed.data
     return relabel(group)
 
 
