@@ -140,7 +140,9 @@ class Guards:
         has_values, has_numbers = self._any_word("values"), unread | self._any_word("may_be_number")
         has_acts, tags = unread | self._any_word("may_be_act"), list(every_language())
         starts = np.searchsorted(self._owner, np.arange(len(unread) + 1)).tolist()
-        numbers: dict[tuple[Values, frozenset[str]], int] = {(frozenset(), frozenset()): 0}
+        profiles: dict[tuple[Values, frozenset[str]], int] = {(frozenset(), frozenset()): 0}
+        numbers: dict[str, int] = {}
+        cells: list[tuple[int, int]] = []
         self._profile, self._acting = np.zeros(len(unread), np.int64), np.zeros(len(unread), bool)
         for row in np.flatnonzero(has_values | has_numbers | has_acts).tolist():
             term, values, named = (self._terms[row], self._languages[row]), Values(), frozenset[str]()
@@ -154,13 +156,14 @@ class Guards:
                 self._rests[:, row] = 0
                 for tag, *stems in map(str.split, rests):
                     self._rests[tags.index(tag), row] = _sum_of_hashes(stems)
-            self._profile[row] = numbers.setdefault((values, named), len(numbers))
-        self._profiles: list[_Profile] = [(by_kind(values), named) for values, named in numbers]
+            rest = frozenset(value for value in values if value[0] != NUMBER)
+            self._profile[row] = profiles.setdefault((rest, named), len(profiles))
+            cells += [(row, numbers.setdefault(value, len(numbers))) for kind, value in values if kind == NUMBER]
+        self._profiles: list[_Profile] = [(by_kind(values), named) for values, named in profiles]
+        self._numbers = _incidence(np.array(cells, np.int64).reshape(-1, 2), (len(unread), len(numbers)))
 
     def _find_negations(self) -> tuple[Any, Any]:
         # sparse matrices (n, v): words that each term may negate, and words that it asserts
-        from scipy.sparse import csr_array
-
         by_term = self._any_word("is_negator")
         rows = np.flatnonzero(by_term).tolist()
         of_terms = list(
@@ -179,22 +182,25 @@ class Guards:
             at = np.concatenate([self._token[plain], len(of_words) + np.arange(len(terms))])
             position, column = flat.take(at)
             row = np.concatenate([self._owner[plain], np.array(rows, np.int64)])[position]
-            cells = (np.ones(len(row), np.int32), (row, column))
-            matrices.append(csr_array(cells, shape=(len(self._terms), len(numbers))))
-            matrices[-1].data[:] = 1
+            matrices.append(_incidence(np.stack([row, column], axis=1), (len(self._terms), len(numbers))))
         negated, asserted = matrices
         return negated, asserted - asserted.multiply(negated)
 
     def kinds(self, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
         """Tell which :data:`KINDS` separate each pair, ``(p, len(KINDS))``."""
         numbers = {kind: number for number, kind in enumerate(KINDS)}
-        pairs, at = self._distinct_pairs(rows, cols)
-        differing = np.zeros((len(pairs), len(KINDS)), bool)
-        for number, pair in enumerate(pairs):
-            for kind in _differing(*pair):
+        count = len(self._profiles)
+        keys, at = np.unique(self._profile[rows] * count + self._profile[cols], return_inverse=True)
+        differing = np.zeros((len(keys), len(KINDS)), bool)
+        for number, key in enumerate(keys.tolist()):
+            for kind in _differing(self._profiles[key // count], self._profiles[key % count]):
                 differing[number, numbers[kind]] = True
-        found = differing[at]
-        found[:, numbers[NEGATION]] = self._negates(rows, cols) | self._negates(cols, rows)
+        found, counts = differing[at], np.diff(self._numbers.indptr)
+        found[:, numbers[NUMBER]] = self.numbers(rows, cols)[0] < np.minimum(counts[rows], counts[cols])
+        found[:, numbers[NEGATION]] = (
+            _count_common(self._negated, self._asserted, rows, cols)
+            + _count_common(self._negated, self._asserted, cols, rows)
+        ) > 0
         for rests in self._rests:
             equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
             found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])
@@ -206,23 +212,26 @@ class Guards:
 
     def numbers(self, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
         """Count for each pair the shared numbers, and the numbers of the term that has more, ``(p,)`` each."""
-        pairs, at = self._distinct_pairs(rows, cols)
-        sets = [[values.get(NUMBER, frozenset()) for values, _ in pair] for pair in pairs]
-        counts = np.array([(len(one & other), max(len(one), len(other))) for one, other in sets], np.int64)
-        shared, most = counts.reshape(-1, 2)[at].T
-        return shared, most
+        counts = np.diff(self._numbers.indptr)
+        return _count_common(self._numbers, self._numbers, rows, cols), np.maximum(counts[rows], counts[cols])
 
-    def _distinct_pairs(self, rows: _Rows, cols: _Rows) -> tuple[list[tuple[_Profile, _Profile]], _Rows]:
-        count = len(self._profiles)
-        keys, at = np.unique(self._profile[rows] * count + self._profile[cols], return_inverse=True)
-        return [(self._profiles[key // count], self._profiles[key % count]) for key in keys.tolist()], at
 
-    def _negates(self, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
-        negates = np.diff(self._negated.indptr)[rows] * np.diff(self._asserted.indptr)[cols] > 0
-        some = np.flatnonzero(negates)
-        if len(some):
-            negates[some] = self._negated[rows[some]].multiply(self._asserted[cols[some]]).sum(axis=1) > 0
-        return np.asarray(negates)
+def _incidence(cells: _Rows, shape: tuple[int, int]) -> Any:
+    # a sparse matrix with 1 at each cell (row, column)
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((np.ones(len(cells), np.int32), (cells[:, 0], cells[:, 1])), shape=shape)
+    matrix.data[:] = 1
+    return matrix
+
+
+def _count_common(left: Any, right: Any, rows: _Rows, cols: _Rows) -> _Rows:
+    # (p,) columns that a row of the left matrix and a row of the right share
+    common = np.zeros(len(rows), dtype=np.int64)
+    some = np.flatnonzero(np.diff(left.indptr)[rows] * np.diff(right.indptr)[cols])
+    if len(some):
+        common[some] = left[rows[some]].multiply(right[cols[some]]).sum(axis=1)
+    return common
 
 
 def _sum_of_hashes(words: Iterable[str]) -> int:
