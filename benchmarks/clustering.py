@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from open_data import TERMINOLOGIES, hpo_dictionary, ordo_dictionary
 
 from medlink.clustering import TermClusterer, Terms
-from medlink.clustering.guards import COMPARED, Guards
+from medlink.clustering.guards import COMPARED, KINDS, Guards
 from medlink.evaluation.clusters import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
 from medlink.index.knn_graph import nearest
@@ -240,8 +240,9 @@ def guards(names: Path, encoder: str, seed: int, terms: int) -> None:
     click.echo("| guard | compared by | pairs of one concept | pairs of two concepts |")
     click.echo("|---|---|---:|---:|")
     compared = Guards(texts, [row[1] for row in rows])
+    separated = compared.kinds(pairs[:, 0], pairs[:, 1])
     for kind in (*COMPARED, NEGATION):
-        hit = compared.separated_by(kind, pairs[:, 0], pairs[:, 1])
+        hit = separated[:, KINDS.index(kind)]
         way = COMPARED.get(kind, "words")
         click.echo(f"| {kind} | {way} | {100 * hit[same].mean():.2f} % | {100 * hit[~same].mean():.2f} % |")
 

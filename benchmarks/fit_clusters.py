@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 
 from medlink.clustering import Terms
 from medlink.clustering.graph import candidate_pairs
-from medlink.clustering.guards import Guards
 from medlink.clustering.pair_features import NARROWER, SAME, Logistic, PairFeatures, Pairs
 from medlink.clustering.terms import find_forms
 from medlink.index.knn_graph import nearest
@@ -66,10 +65,9 @@ def judged(listed: TermList, encoder: Encoder, tagged: bool) -> Judged:
     languages = [terms.languages[terms.language[row]] for row in forms.row.tolist()]
     vectors = encoder.encode(texts)
     near, cosines = nearest(vectors, _K)
-    guards = Guards(texts, languages)
-    evidence = PairFeatures(texts, languages, guards, cosines)
+    evidence = PairFeatures(texts, languages, cosines)
     one, other, cosine = candidate_pairs(near, cosines, vectors, evidence)
-    unguarded = guards.apart(one, other) == 0
+    unguarded = evidence.guards.apart(one, other) == 0
     one, other = one[unguarded], other[unguarded]
     relation = np.zeros(len(one), dtype=np.int8)
     for place, (first, second) in enumerate(zip(one.tolist(), other.tolist(), strict=True)):

@@ -21,7 +21,6 @@ from medlink.clustering.concepts import (
 )
 from medlink.clustering.graph import average_cut, build_graph
 from medlink.clustering.graph_clusters import GraphClusters
-from medlink.clustering.guards import Guards
 from medlink.clustering.pair_features import PairFeatures
 from medlink.clustering.terms import Terms, find_forms
 from medlink.errors import ConfigError
@@ -105,17 +104,15 @@ class TermClusterer:
         forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
         texts = [table.texts[int(row)] for row in forms.row]
         languages = [table.languages[table.language[row]] for row in forms.row]
-        with forked(lambda: _term_features(texts, languages), wanted=len(texts) >= MIN_FORKED) as term_features:
+        with forked(lambda: PairFeatures(texts, languages), wanted=len(texts) >= MIN_FORKED) as find_features:
             vectors = self._encode(texts)
             rows, cosines = nearest(
                 vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
             )
-            guards, features = term_features()
+            features = find_features()
         features.add_neighbours(cosines)
-        graph = build_graph(
-            rows, cosines, vectors, features, guards, lambda done, total: self._progress("pairs", done, total)
-        )
-        del features, guards, rows, cosines
+        graph = build_graph(rows, cosines, vectors, features, lambda done, total: self._progress("pairs", done, total))
+        del features, rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, self.options.threshold)
         links = self._link(texts)
         reader = GuardReader()
@@ -171,11 +168,6 @@ class TermClusterer:
             threshold=self.options.threshold,
             encoder=self._encoder.fingerprint,
         )
-
-
-def _term_features(texts: Sequence[str], languages: Sequence[str]) -> tuple[Guards, PairFeatures]:
-    guards = Guards(texts, languages)
-    return guards, PairFeatures(texts, languages, guards)
 
 
 def _main_language(terms: Terms) -> str:

@@ -4,9 +4,8 @@ The cut is average linkage on a sparse graph, so that one bridge does not join t
 the sum of the weights between them, divided by the number of possible pairs. A missing edge counts as 0. Each round
 joins all reciprocal nearest neighbours (RAC; Sumengen et al. 2021, "Scaling Hierarchical Agglomerative Clustering to
 Billion-sized Datasets"). The result equals that of joining the best pair one at a time, because the average of two
-links is never above the larger one. For the same reason a group can leave the graph when all its links are too weak.
-SciPy has average linkage only for full matrices, which fit in memory up to some ten thousand terms. Connected
-components would not help: one holds most terms.
+links is never above the larger one. For the same reason only the connected components of the sufficient links matter.
+SciPy has average linkage only for full matrices, and a component may have more terms than fit in one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import Guards
 from medlink.clustering.list_prior import adjust_to_list
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
@@ -116,7 +114,6 @@ def build_graph(
     cosines: NDArray[np.float32],
     vectors: NDArray[np.float32],
     features: PairFeatures,
-    guards: Guards,
     progress: Callable[[int, int], object] | None = None,
 ) -> Graph:
     """Build the edges between terms that may be one concept, or a narrower and a broader concept.
@@ -130,7 +127,7 @@ def build_graph(
     report = progress or (lambda done, total: None)
 
     def compare(part: slice) -> Graph:
-        return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features, guards)
+        return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features)
 
     with forked(lambda: list(map(compare, parts[1::2])), wanted=count >= MIN_FORKED) as others:
         graphs = []
@@ -153,17 +150,13 @@ def _adjust(graph: Graph, terms: int) -> Graph:
 
 
 def _compare(
-    lower: NDArray[np.int64],
-    higher: NDArray[np.int64],
-    cosine: NDArray[np.float32],
-    features: PairFeatures,
-    guards: Guards,
+    lower: NDArray[np.int64], higher: NDArray[np.int64], cosine: NDArray[np.float32], features: PairFeatures
 ) -> Graph:
     model, parts = shipped_model(), []
     for start in range(0, len(lower) or 1, _PAIRS):
         ends = lower[start : start + _PAIRS], higher[start : start + _PAIRS]
         pairs = features.measure(*ends, cosine[start : start + _PAIRS])
-        apart, broader = guards.apart(*ends), model.narrower_probability(pairs.swapped())
+        apart, broader = features.guards.apart(*ends), model.narrower_probability(pairs.swapped())
         narrower = np.maximum(model.narrower_probability(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
@@ -225,16 +218,12 @@ def average_cut(
     size = np.ones(count, dtype=np.int64)
     value = np.rint(np.asarray(weights) * SCALE).astype(np.int64)
     lower, higher = np.minimum(rows, cols), np.maximum(rows, cols)
-    while len(value):
-        link = value / (size[lower] * size[higher]) / SCALE
-        # a group with no link above the share is final: joins of others never strengthen its links
-        alive = np.zeros(count, dtype=bool)
-        enough = link >= share
-        alive[lower[enough]] = alive[higher[enough]] = True
-        keep = alive[lower] & alive[higher]
-        lower, higher, value, link = lower[keep], higher[keep], value[keep], link[keep]
-        if not len(value):
-            break
+    # joins never strengthen a link, so nodes that no chain of sufficient links connects stay apart
+    enough = value / SCALE >= share
+    connected = components(count, lower[enough], higher[enough])
+    keep = connected[lower] == connected[higher]
+    lower, higher, value = lower[keep], higher[keep], value[keep]
+    while (link := value / (size[lower] * size[higher]) / SCALE).max(initial=-1) >= share:
         best = _best_partner(count, lower, higher, link, share)
         joined = np.flatnonzero((best > np.arange(count)) & (best[best] == np.arange(count)))
         into = np.arange(count, dtype=np.int64)
@@ -246,11 +235,8 @@ def average_cut(
         lower, higher, value = lower[~inside], higher[~inside], value[~inside]
         # SciPy sums the weights of a pair; int64 sums do not depend on the order
         lower, higher = np.minimum(lower, higher), np.maximum(lower, higher)
-        used, numbers = np.unique(np.concatenate([lower, higher]), return_inverse=True)
-        small = coo_array((value, (numbers[: len(lower)], numbers[len(lower) :])), shape=(len(used), len(used))).tocsr()
-        small.sum_duplicates()
-        summed = small.tocoo()
-        lower, higher, value = used[summed.row], used[summed.col], summed.data
+        summed = coo_array((value, (lower, higher)), shape=(count, count)).tocsr().tocoo()
+        lower, higher, value = summed.row.astype(np.int64), summed.col.astype(np.int64), summed.data
     return relabel(group)
 
 

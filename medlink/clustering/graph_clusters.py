@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +78,7 @@ class GraphClusters(LazyClusters):
         first, second = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
         self._inside = graph.select((first == second) & (graph.apart == 0))
         self._crossing = graph.select(first != second)
-        of_edge = self.cluster_of_node[self._inside.one]
-        self._edges = np.argsort(of_edge, kind="stable")
-        self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
+        self._joined_to, self._joined_by = self._find_tree()
         self.broader = self._find_broader()
         self._near = self._find_near()
         self.verdicts: list[Cluster] = []
@@ -161,6 +157,24 @@ class GraphClusters(LazyClusters):
         order = order[np.arange(len(order)) - begins < _MAX_NEIGHBOURS]
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
 
+    def _find_tree(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        # of each node the node that it joined, -1 for none, and the edge between them: a maximum spanning tree of each
+        # cluster from its representative. Nodes without an edge have the same known concept.
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+        graph, count = self._inside, len(self.forms)
+        cells = (2 - graph.probability, (graph.one, graph.other))
+        tree = minimum_spanning_tree(csr_array(cells, shape=(count, count))).tocoo()
+        heads = self.forms.node[self._rows[self.starts[:-1]]]
+        ends = np.append(tree.row, np.full(len(heads), count)), np.append(tree.col, heads)
+        rooted = csr_array((np.ones(len(ends[0])), ends), shape=(count + 1, count + 1))
+        before = breadth_first_order(rooted, count, directed=False)[1][:count].astype(np.int64)
+        before[(before < 0) | (before == count)] = -1
+        nodes = np.arange(count)
+        keys = np.minimum(before, nodes) * count + np.maximum(before, nodes)
+        return before, np.searchsorted(graph.one * count + graph.other, keys)
+
     def _ends(self, edge: int, index: int) -> tuple[int, int, int]:
         # the other cluster, and the nodes of this and of the other cluster
         near, far = int(self._crossing.one[edge]), int(self._crossing.other[edge])
@@ -194,22 +208,21 @@ class GraphClusters(LazyClusters):
         )
 
     def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
-        texts = {row: self.terms.texts[row] for row in rows}
+        texts, nodes = self.terms.texts, self.forms.node[rows].tolist()
         node_row: dict[int, int] = {}
-        for row in rows:
-            node_row.setdefault(int(self.forms.node[row]), row)
-        joined = self._tree(index, list(node_row))
-        head = self._vectors[int(self.forms.node[rows[0]])]
+        for row, node in zip(rows, nodes, strict=True):
+            node_row.setdefault(node, row)
+        head = self._vectors[nodes[0]]
         members = []
-        for row in rows:
-            node = int(self.forms.node[row])
-            similarity = 1.0 if node_row[node] == rows[0] else round(float(self._vectors[node] @ head), 4)
-            to, by, probability = "", "", None
+        for row, node in zip(rows, nodes, strict=True):
+            similarity = 1.0 if node == nodes[0] else round(float(self._vectors[node] @ head), 4)
+            to, by, probability, near = "", "", None, int(self._joined_to[node])
             if node_row[node] != row:
                 to, by, probability = texts[node_row[node]], SAME_FORM, 1.0
-            elif node in joined:
-                near, by, probability = joined[node]
-                to = texts[node_row[near]]
+            elif near >= 0:
+                edge = self._joined_by[node]
+                to, by = texts[node_row[near]], ABBREVIATION if self._inside.short[edge] else EMBEDDING
+                probability = round(float(self._inside.probability[edge]), 4)
             elif row != rows[0]:
                 to, by = texts[rows[0]], SAME_CONCEPT
             language = self.terms.languages[self.terms.language[row]]
@@ -218,29 +231,3 @@ class GraphClusters(LazyClusters):
             frequency = int(self.terms.frequency[row])
             members.append(Member(texts[row], frequency, language, identifier, similarity, to, by, probability, score))
         return tuple(members)
-
-    def _tree(self, index: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
-        # Prim's maximum spanning tree from the first node. An unreachable node is left out: it belongs to the cluster
-        # because it has the same known concept.
-        if len(nodes) == 1:
-            return {}
-        graph = self._inside
-        by_end: defaultdict[int, list[tuple[float, int, int, str]]] = defaultdict(list)
-        for edge in self._edges[self._edge_starts[index] : self._edge_starts[index + 1]].tolist():
-            first, second = int(graph.one[edge]), int(graph.other[edge])
-            why, weight = ABBREVIATION if graph.short[edge] else EMBEDDING, -float(graph.probability[edge])
-            by_end[first].append((weight, first, second, why))
-            by_end[second].append((weight, second, first, why))
-        joined: dict[int, tuple[int, str, float]] = {}
-        reached = {nodes[0]}
-        heap = list(by_end[nodes[0]])
-        heapify(heap)
-        while heap:
-            weight, near, far, why = heappop(heap)
-            if far in reached:
-                continue
-            reached.add(far)
-            joined[far] = (near, why, round(-weight, 4))
-            for link in by_end[far]:
-                heappush(heap, link)
-        return joined

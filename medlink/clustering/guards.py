@@ -12,15 +12,28 @@ cell"), because many words that begin with *a-*, *in-* and *un-* negate nothing.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardReader
-from medlink.language.languages import REFERENCE, language_data
+from medlink.index.arrays import RaggedArray
+from medlink.index.word_features import any_of_group
+from medlink.language.exact import normalise_all
+from medlink.language.guard_words import (
+    ACT,
+    LETTER,
+    NEGATION,
+    NUMBER,
+    SHORTEST_REST,
+    GuardReader,
+    Values,
+    by_kind,
+    values_of_words,
+)
+from medlink.language.languages import languages as every_language
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 """Ways to compare the values of two terms, A and B. ``overlap`` separates terms if both have values and share none,
@@ -45,13 +58,14 @@ KINDS = ("", *COMPARED, NEGATION, ACT)
 """Names of the results of :meth:`Guards.apart`, which are indices of this tuple; 0 for no guard."""
 
 _Rows = NDArray[np.int64]
-_PAIRS = 1 << 18  # in memory at a time
+_Profile = tuple[dict[str, frozenset[str]], frozenset[str]]  # values by kind, and named acts
+_HASH = (1 << 48) - 1  # so that sums of hashes fit in 64 bits
 
 
 def separating_kinds(
     one: str, other: str, language: str = "", second: str = "", reader: GuardReader | None = None
 ) -> frozenset[str]:
-    """Return all kinds of guards that separate two terms; :class:`Guards` finds the first one for millions of pairs.
+    """Return all kinds of guards that separate two terms; :class:`Guards` finds them for millions of pairs.
 
     ``language`` and ``second`` are their languages, BCP 47 or ``""``. A shared ``reader`` reads each term once.
 
@@ -63,21 +77,28 @@ def separating_kinds(
     reader = reader or GuardReader()
     here, there = reader.read(one, language), reader.read(other, second)
     kinds = {NEGATION} if here.negated & there.asserted or there.negated & here.asserted else set()
-    for kind in here.values.keys() | there.values.keys():
-        mine, theirs = (values.get(kind, frozenset()) for values in (here.values, there.values))
+    if here.acts.differ(there.acts):
+        kinds.add(ACT)
+    return frozenset(kinds | _differing((here.values, here.acts.named), (there.values, there.acts.named)))
+
+
+def _differing(one: _Profile, other: _Profile) -> set[str]:
+    kinds = {ACT} if one[1] and other[1] and not one[1] & other[1] else set()
+    for kind in one[0].keys() | other[0].keys():
+        mine, theirs = (values.get(kind, frozenset()) for values, _ in (one, other))
         way = COMPARED[kind]
         if (way == OVERLAP and mine & theirs) or (way == NESTED and (mine <= theirs or theirs <= mine)):
             continue
         if mine != theirs and (way == EQUAL or (mine and theirs)):
             kinds.add(kind)
-    if here.acts.differ(there.acts):
-        kinds.add(ACT)
-    return frozenset(kinds)
+    return kinds
 
 
 class Guards:
-    """Guard values of n terms as numbers, to compare millions of pairs.
+    """What the guards read in n terms, to compare millions of pairs.
 
+    Each distinct word is read once. A term is read as a whole only if one of its words has a value, or may negate
+    another or be part of an act. Few sets of values are distinct, and pairs of these are compared.
     ``languages`` are BCP 47 or ``""``.
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
@@ -86,104 +107,132 @@ class Guards:
     """
 
     def __init__(self, terms: Sequence[str], languages: Sequence[str]) -> None:
-        numbers_of = {kind: number for number, kind in enumerate(COMPARED)}
-        data = language_data(REFERENCE)
-        kinds = {**data.guards.kinds, ACT: data.acts.acts}
-        bits = {(kind, value): 1 << bit for kind, values in kinds.items() for bit, value in enumerate(values)}
-        self._codes = np.zeros((len(COMPARED), len(terms)), dtype=np.int32)
-        letters: dict[frozenset[str], int] = {}
-        self._acts = np.zeros(len(terms), dtype=np.int64)
-        reader = GuardReader()
-        negated, positive, acting, plain, numbers = (_WordRows() for _ in range(5))
-        for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
-            read = reader.read(term, language)
-            for kind, values in read.values.items():
-                if kind == NUMBER:
-                    numbers.add(row, values)
-                elif kind == LETTER:
-                    self._codes[numbers_of[kind], row] = letters.setdefault(values, 1 + len(letters))
-                else:
-                    self._codes[numbers_of[kind], row] = sum(bits[kind, value] for value in values)
-            negated.add(row, read.negated)
-            positive.add(row, read.asserted)
-            self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
-            (acting if read.acts.any else plain).add(row, read.acts.rests)
-        self._negated, self._positive = _incidence_matrices(negated, positive, len(terms))
-        self._acting, self._plain = _incidence_matrices(acting, plain, len(terms))
-        self._numbers = _incidence_matrices(numbers, numbers, len(terms))[0]
+        self._reader, self._terms, self._languages = GuardReader(), terms, languages
+        forms, numbers = normalise_all(terms), dict[tuple[str, str], int]()
+        tokens = ((word, tag) for form, tag in zip(forms, languages, strict=True) for word in form.split())
+        self._token = np.fromiter((numbers.setdefault(token, len(numbers)) for token in tokens), np.int64)
+        self._owner = np.repeat(np.arange(len(terms)), [len(form.split()) for form in forms])
+        self._words = [self._reader.word(*token) for token in numbers]
+        unread = np.fromiter(map(self._reader.is_read_otherwise, terms, languages), bool, len(terms))
+        self._find_rests([tag for _, tag in numbers])
+        self._find_profiles(unread)
+        self._negated, self._asserted = self._find_negations()
+        del self._reader, self._terms, self._languages, self._token, self._owner, self._words
+
+    def _any_word(self, name: str) -> NDArray[np.bool_]:
+        flag = np.fromiter((bool(getattr(word, name)) for word in self._words), bool, len(self._words))
+        return any_of_group(self._owner, flag[self._token], len(self._terms))
+
+    def _find_rests(self, languages: Sequence[str]) -> None:
+        # sums of the hashes of the stems of each term without acts, by language; 0 if all stems are short
+        tags = {tag: number for number, tag in enumerate(every_language())}
+        sums, long = np.zeros((len(tags), len(self._words)), np.int64), np.zeros((len(tags), len(self._words)), bool)
+        for number, (word, language) in enumerate(zip(self._words, languages, strict=True)):
+            for data, stems in zip(self._reader.languages(language), word.stems, strict=True):
+                sums[tags[data.tag], number] = _sum_of_hashes(stems)
+                long[tags[data.tag], number] = any(len(stem) >= SHORTEST_REST for stem in stems)
+        self._rests = np.zeros((len(tags), len(self._terms)), np.int64)
+        for number, rests in enumerate(self._rests):
+            np.add.at(rests, self._owner, sums[number, self._token])
+            rests[~any_of_group(self._owner, long[number, self._token], len(rests))] = 0
+
+    def _find_profiles(self, unread: NDArray[np.bool_]) -> None:
+        has_values, has_numbers = self._any_word("values"), unread | self._any_word("may_be_number")
+        has_acts, tags = unread | self._any_word("may_be_act"), list(every_language())
+        starts = np.searchsorted(self._owner, np.arange(len(unread) + 1)).tolist()
+        profiles: dict[tuple[Values, frozenset[str]], int] = {(frozenset(), frozenset()): 0}
+        numbers: dict[str, int] = {}
+        cells: list[tuple[int, int]] = []
+        self._profile, self._acting = np.zeros(len(unread), np.int64), np.zeros(len(unread), bool)
+        for row in np.flatnonzero(has_values | has_numbers | has_acts).tolist():
+            term, values, named = (self._terms[row], self._languages[row]), Values(), frozenset[str]()
+            if has_numbers[row]:
+                values = self._reader.values(*term)
+            elif has_values[row]:
+                tokens = self._token[starts[row] : starts[row + 1]].tolist()
+                values = values_of_words([self._words[token] for token in tokens], self._reader.languages(term[1]))
+            if has_acts[row]:
+                named, self._acting[row], rests = self._reader.acts(*term)
+                self._rests[:, row] = 0
+                for tag, *stems in map(str.split, rests):
+                    self._rests[tags.index(tag), row] = _sum_of_hashes(stems)
+            rest = frozenset(value for value in values if value[0] != NUMBER)
+            self._profile[row] = profiles.setdefault((rest, named), len(profiles))
+            cells += [(row, numbers.setdefault(value, len(numbers))) for kind, value in values if kind == NUMBER]
+        self._profiles: list[_Profile] = [(by_kind(values), named) for values, named in profiles]
+        self._numbers = _incidence(np.array(cells, np.int64).reshape(-1, 2), (len(unread), len(numbers)))
+
+    def _find_negations(self) -> tuple[Any, Any]:
+        # sparse matrices (n, v): words that each term may negate, and words that it asserts
+        by_term = self._any_word("is_negator")
+        rows = np.flatnonzero(by_term).tolist()
+        of_terms = list(
+            zip(*(self._reader.negated(self._terms[row], self._languages[row]) for row in rows), strict=True)
+        )
+        sides = [
+            ([set(chain(*getattr(word, name))) for word in self._words], of_terms[side] if rows else ())
+            for side, name in enumerate(("negated", "asserted"))
+        ]
+        common = set[str].intersection(*(set().union(*of_words, *terms) for of_words, terms in sides))
+        numbers = {word: number for number, word in enumerate(sorted(common))}
+        matrices, plain = [], ~by_term[self._owner]
+        for of_words, terms in sides:
+            lists = [[numbers[form] for form in forms & common] for forms in (*of_words, *terms)]
+            flat = RaggedArray(np.cumsum([0, *map(len, lists)]), np.array(list(chain(*lists)), np.int64))
+            at = np.concatenate([self._token[plain], len(of_words) + np.arange(len(terms))])
+            position, column = flat.take(at)
+            row = np.concatenate([self._owner[plain], np.array(rows, np.int64)])[position]
+            matrices.append(_incidence(np.stack([row, column], axis=1), (len(self._terms), len(numbers))))
+        negated, asserted = matrices
+        return negated, asserted - asserted.multiply(negated)
+
+    def kinds(self, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
+        """Tell which :data:`KINDS` separate each pair, ``(p, len(KINDS))``."""
+        numbers = {kind: number for number, kind in enumerate(KINDS)}
+        count = len(self._profiles)
+        keys, at = np.unique(self._profile[rows] * count + self._profile[cols], return_inverse=True)
+        differing = np.zeros((len(keys), len(KINDS)), bool)
+        for number, key in enumerate(keys.tolist()):
+            for kind in _differing(self._profiles[key // count], self._profiles[key % count]):
+                differing[number, numbers[kind]] = True
+        found, counts = differing[at], np.diff(self._numbers.indptr)
+        found[:, numbers[NUMBER]] = self.numbers(rows, cols)[0] < np.minimum(counts[rows], counts[cols])
+        found[:, numbers[NEGATION]] = (
+            _count_common(self._negated, self._asserted, rows, cols)
+            + _count_common(self._negated, self._asserted, cols, rows)
+        ) > 0
+        for rests in self._rests:
+            equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
+            found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])
+        return found
 
     def apart(self, rows: _Rows, cols: _Rows) -> NDArray[np.uint8]:
         """Return the index in :data:`KINDS` of the first guard that separates each pair ``(p,)``, 0 for none."""
-        result = np.zeros(len(rows), dtype=np.uint8)
-        for start in range(0, len(rows), _PAIRS):
-            part = slice(start, start + _PAIRS)
-            # reversed, so that the first kind overwrites the others
-            for number, kind in reversed(list(enumerate(KINDS))):
-                if kind:
-                    result[part][self.separated_by(kind, rows[part], cols[part])] = number
-        return result
+        return np.asarray(self.kinds(rows, cols).argmax(axis=1), dtype=np.uint8)
 
     def numbers(self, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
         """Count for each pair the shared numbers, and the numbers of the term that has more, ``(p,)`` each."""
-        count = np.diff(self._numbers.indptr)
-        common, _ = _count_common(self._numbers, self._numbers, rows, cols)
-        return common, np.maximum(count[rows], count[cols])
-
-    def separated_by(self, kind: str, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
-        """Tell whether one kind of guard separates each pair ``(p,)``."""
-        if kind == NEGATION:
-            return _have_common_column(self._negated, self._positive, rows, cols)
-        if kind == ACT:
-            left, right = self._acts[rows], self._acts[cols]
-            apart = (left != 0) & (right != 0) & (left & right == 0)
-            return np.asarray(apart | _have_common_column(self._acting, self._plain, rows, cols))
-        if COMPARED[kind] == NESTED:
-            common, fewer = _count_common(self._numbers, self._numbers, rows, cols)
-            return np.asarray(common < fewer)
-        codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
-        left, right = codes[rows], codes[cols]
-        differ = left != right
-        if way != EQUAL:
-            differ &= (left != 0) & (right != 0)
-        if way == OVERLAP:
-            differ &= (left & right) == 0
-        return np.asarray(differ)
+        counts = np.diff(self._numbers.indptr)
+        return _count_common(self._numbers, self._numbers, rows, cols), np.maximum(counts[rows], counts[cols])
 
 
-def _have_common_column(left: Any, right: Any, rows: _Rows, cols: _Rows) -> NDArray[np.bool_]:
-    # (p,) whether either term has a column in the left matrix that the other has in the right
-    return (_count_common(left, right, rows, cols)[0] > 0) | (_count_common(left, right, cols, rows)[0] > 0)
-
-
-def _count_common(left: Any, right: Any, rows: _Rows, cols: _Rows) -> tuple[_Rows, _Rows]:
-    # (p,) numbers of columns: common to a row of each sparse matrix, and of the row with fewer
-    fewer: _Rows = np.minimum(np.diff(left.indptr)[rows], np.diff(right.indptr)[cols])
-    common = np.zeros(len(rows), dtype=np.int64)
-    if len(some := np.flatnonzero(fewer)):
-        common[some] = left[rows[some]].multiply(right[cols[some]]).sum(axis=1)
-    return common, fewer
-
-
-class _WordRows:
-    """Hashes of the words of each row, as two flat arrays; valid within this process only."""
-
-    def __init__(self) -> None:
-        self.rows, self.words = array("q"), array("q")
-
-    def add(self, row: int, words: Collection[str]) -> None:
-        self.words.extend(map(hash, words))
-        self.rows.extend([row] * len(words))
-
-
-def _incidence_matrices(first: _WordRows, second: _WordRows, count: int) -> tuple[Any, Any]:
-    # sparse matrices (n, v) of the words that occur in both
+def _incidence(cells: _Rows, shape: tuple[int, int]) -> Any:
+    # a sparse matrix with 1 at each cell (row, column)
     from scipy.sparse import csr_array
 
-    tables = [(np.asarray(e.rows, dtype=np.int64), np.asarray(e.words, dtype=np.int64)) for e in (first, second)]
-    words = np.intersect1d(tables[0][1], tables[1][1])
-    matrices = []
-    for rows, codes in tables:
-        common = np.isin(codes, words)
-        cells = rows[common], np.searchsorted(words, codes[common])
-        matrices.append(csr_array((np.ones(len(cells[0]), dtype=np.int32), cells), shape=(count, len(words))))
-    return matrices[0], matrices[1]
+    matrix = csr_array((np.ones(len(cells), np.int32), (cells[:, 0], cells[:, 1])), shape=shape)
+    matrix.data[:] = 1
+    return matrix
+
+
+def _count_common(left: Any, right: Any, rows: _Rows, cols: _Rows) -> _Rows:
+    # (p,) columns that a row of the left matrix and a row of the right share
+    common = np.zeros(len(rows), dtype=np.int64)
+    some = np.flatnonzero(np.diff(left.indptr)[rows] * np.diff(right.indptr)[cols])
+    if len(some):
+        common[some] = left[rows[some]].multiply(right[cols[some]]).sum(axis=1)
+    return common
+
+
+def _sum_of_hashes(words: Iterable[str]) -> int:
+    return sum(hash(word) & _HASH for word in words)

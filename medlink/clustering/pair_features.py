@@ -112,15 +112,11 @@ class PairFeatures:
     """
 
     def __init__(
-        self,
-        texts: Sequence[str],
-        languages: Sequence[str],
-        guards: Guards,
-        cosines: NDArray[np.float32] | None = None,
+        self, texts: Sequence[str], languages: Sequence[str], cosines: NDArray[np.float32] | None = None
     ) -> None:
         self._norms = normalise_all(texts)
         self._overlap = TextFeatures(texts, [tag or None for tag in languages], shipped_forms())
-        self._guards = guards
+        self.guards = Guards(texts, languages)
         numbers = {tag: number for number, tag in enumerate(dict.fromkeys(map(base, languages)))}
         self._language = np.array([numbers[base(tag)] if tag else -1 for tag in languages], dtype=np.int64)
         self._short = np.array([is_short(text) + 0.5 * _is_code(text) for text in texts])
@@ -165,7 +161,7 @@ class PairFeatures:
         norms = [[self._norms[at] for at in ends.tolist()] for ends in (one, other)]
         alike = process.cpdist(*norms, scorer=OSA.normalized_similarity, dtype=np.float32)
         shortest = np.minimum(self._letters[one], self._letters[other])
-        shared, most = self._guards.numbers(one, other)
+        shared, most = self.guards.numbers(one, other)
         explained, letters, _ = self.abbreviations.lookup(one, other)
         explained = np.maximum(0, explained - MIN_EXPLAINED) / (1 - MIN_EXPLAINED)
         short = np.sort(np.stack([self._short[one], self._short[other]]), axis=0)

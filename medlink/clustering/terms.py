@@ -1,19 +1,18 @@
-"""Term lists: read them, store millions of short texts in a few arrays, and group rows of one form."""
+"""Term lists: read them, and group rows of one form."""
 
 from __future__ import annotations
 
-from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from hashlib import blake2b
+from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.graph import components, relabel
+from medlink.clustering.graph import components
 from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import MAX_EXAMPLES, Problems
@@ -23,7 +22,6 @@ from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
 from medlink.language.text import Inflector, is_inflection, same_letters
-from medlink.processes import MIN_FORKED, forked
 
 LONGEST = 2_000
 """Characters of the longest term."""
@@ -43,37 +41,6 @@ _Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
 _STEP = 4096  # rows between two calls of progress
 
 
-class PackedTexts(Sequence[str]):
-    """Texts in one block of bytes: about 30 bytes a term, instead of the 88 of a ``str`` in a list."""
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._block = bytearray()
-        self._ends = array("q", [0])
-        for text in texts:
-            self.append(text)
-
-    def append(self, text: str) -> None:
-        self._block += text.encode("utf-8")
-        self._ends.append(len(self._block))
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        ends = self._ends
-        if index < 0:
-            index += len(ends) - 1
-        if not 0 <= index < len(ends) - 1:
-            raise IndexError(index)
-        return self._block[ends[index] : ends[index + 1]].decode("utf-8")
-
-
 @dataclass(slots=True)
 class Terms:
     """Distinct rows of a term list.
@@ -83,11 +50,11 @@ class Terms:
     the list.
     """
 
-    texts: PackedTexts
+    texts: Sequence[str]
     frequency: NDArray[np.int64]
     language: NDArray[np.int16]
     languages: tuple[str, ...] = ("",)
-    ids: PackedTexts = field(default_factory=PackedTexts)
+    ids: Sequence[str] = ()
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -101,33 +68,24 @@ class Terms:
         >>> list(terms.texts), terms.frequency.tolist()
         (['Fieber', 'fever'], [5, 1])
         """
-        texts, ids, frequency, language = PackedTexts(), PackedTexts(), array("q"), array("h")
-        numbers: dict[str, int] = {"": 0}
-        seen: dict[bytes, int] = {}
-        any_id = False
+        counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         for text, count, tag, identifier in rows:
-            key = blake2b(f"{len(text)} {text}{tag} {identifier}".encode(), digest_size=12).digest()
-            row = seen.setdefault(key, len(texts))
-            if row < len(texts):
-                frequency[row] += count
-                continue
-            texts.append(text)
-            ids.append(identifier)
-            any_id = any_id or bool(identifier)
-            frequency.append(count)
-            language.append(numbers.setdefault(tag, len(numbers)))
-        counts, languages = np.array(frequency, dtype=np.int64), np.array(language, dtype=np.int16)
-        return cls(texts, counts, languages, tuple(numbers), ids if any_id else PackedTexts())
+            counts[text, tag, identifier] += count
+        languages = tuple(dict.fromkeys(["", *(tag for _, tag, _ in counts)]))
+        number = {tag: at for at, tag in enumerate(languages)}
+        texts, ids = [text for text, _, _ in counts], [identifier for _, _, identifier in counts]
+        frequency = np.fromiter(counts.values(), np.int64, len(counts))
+        language = np.array([number[tag] for _, tag, _ in counts], dtype=np.int16)
+        return cls(texts, frequency, language, languages, ids if any(ids) else ())
 
     def ordered(self) -> Terms:
         """Sort the rows by text, language and id, so results do not depend on the order of the list."""
         tags = ("", *sorted(self.languages[1:]))
         language = np.array([tags.index(tag) for tag in self.languages], dtype=np.int16)[self.language]
-        ids = self.ids or [""] * len(self)
-        keys = list(zip(self.texts, language.tolist(), ids, strict=True))
+        keys = list(zip(self.texts, language.tolist(), self.ids or repeat(""), strict=False))
         order = sorted(range(len(self)), key=keys.__getitem__)
-        texts, named = PackedTexts(self.texts[row] for row in order), PackedTexts(ids[row] for row in order if self.ids)
-        return Terms(texts, self.frequency[order], language[order], tags, named, self.notes)
+        texts, ids = [self.texts[row] for row in order], [self.ids[row] for row in order if self.ids]
+        return Terms(texts, self.frequency[order], language[order], tags, ids, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,29 +236,30 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     >>> find_forms(Terms.from_rows([(t, 1, "", "") for t in ("Niere", "Zyste", "Zysten", "NIERE")])).node.tolist()
     [0, 1, 1, 0]
     """
-    count = len(terms)
+    count, texts = len(terms), terms.texts
     rank, by_text = np.empty((2, count), dtype=np.int64)
-    by_text[sorted(range(count), key=lambda row: terms.texts[row])] = np.arange(count)
-    length = np.fromiter((len(text) for text in terms.texts), dtype=np.int64, count=count)
-    marked = np.fromiter((sum(not c.isascii() for c in text) for text in terms.texts), dtype=np.int64, count=count)
-
-    # 64 bits: two of ten million forms share a hash once in 370,000 lists
-    keys = np.empty(count, dtype=np.int64)
+    by_text[sorted(range(count), key=texts.__getitem__)] = np.arange(count)
+    length = np.fromiter(map(len, texts), np.int64, count)
+    marked = np.array([0 if text.isascii() else sum(not c.isascii() for c in text) for text in texts], np.int64)
+    norms: list[str] = []
     for start in range(0, count, _STEP):
-        texts = terms.texts[start : start + _STEP]
-        # a term without letters has no form, and equals only itself
-        keys[start : start + _STEP] = [
-            hash(form or f"\x00{text}") for form, text in zip(normalise_all(texts), texts, strict=True)
-        ]
+        norms += normalise_all(texts[start : start + _STEP])
         if progress:
-            progress(min(start + _STEP, count))
-    form = relabel(keys)
+            progress(len(norms))
+    # a term without letters has no form, and equals only itself
+    form = _numbers(norm or f"\x00{text}" for norm, text in zip(norms, texts, strict=True))
     frequency = np.bincount(form, weights=terms.frequency)[form] if count else np.zeros(0)
     rank[np.lexsort((by_text, length, -terms.frequency, -marked, -frequency))] = np.arange(count)
     row = _first_by_rank(form, rank)
-    joined = components(len(row), *_inflections(terms, row))
+    joined = components(len(row), *_inflections(terms, row, norms))
     node = joined[form]
     return TermForms(node, _first_by_rank(node, rank), rank)
+
+
+def _numbers(keys: Iterable[str]) -> NDArray[np.int64]:
+    # of equal keys, in the order of their first occurrence
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
 def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -309,26 +268,23 @@ def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray
     return np.asarray(order[first])
 
 
-def _inflection_keys(terms: Terms, rows: NDArray[np.int64], language: str) -> NDArray[np.int64]:
-    inflector = Inflector(language)
-    shapes = ((row, inflector.form(terms.texts[row])) for row in rows.tolist())
-    # terms without a word are not inflections of each other
-    return np.array([hash(shape or f"\x00{row}") for row, shape in shapes], dtype=np.int64)
-
-
-def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _inflections(
+    terms: Terms, rows: NDArray[np.int64], norms: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ends: list[tuple[int, int]] = []
     for tag in languages():
-        usable = [base(own) in ("", tag) for own in terms.languages]
-        fits = np.flatnonzero(np.array(usable, dtype=bool)[terms.language[rows]])
-        halves = np.array_split(rows[fits], 2)
-        with forked(partial(_inflection_keys, terms, halves[1], tag), wanted=len(fits) >= MIN_FORKED) as second_keys:
-            keys = np.concatenate([_inflection_keys(terms, halves[0], tag), second_keys()])
-        order = np.argsort(keys, kind="stable")
-        same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        for first, second in zip(fits[order[same]].tolist(), fits[order[same + 1]].tolist(), strict=True):
-            texts = terms.texts[int(rows[first])], terms.texts[int(rows[second])]
-            if is_inflection(*texts, tag) and same_letters(*texts, tag):
-                ends.append((first, second))
+        usable = np.array([base(own) in ("", tag) for own in terms.languages], dtype=bool)
+        last: dict[str, int] = {}  # place of the last form with this inflected form
+        places = np.flatnonzero(usable[terms.language[rows]]).tolist()
+        some = rows[places].tolist()
+        forms = Inflector(tag).forms([terms.texts[row] for row in some], [norms[row] for row in some])
+        for second, form in zip(places, forms, strict=True):
+            # terms without a word are not inflections of each other
+            first = last.get(form) if form else None
+            last[form] = second
+            if first is not None:
+                texts = terms.texts[int(rows[first])], terms.texts[int(rows[second])]
+                if is_inflection(*texts, tag) and same_letters(*texts, tag):
+                    ends.append((first, second))
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]

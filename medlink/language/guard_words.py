@@ -25,7 +25,7 @@ _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
 _SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z]|[A-Z](?<![IVX]))\b")  # type Iy, CDG-IIL
 _MAY_HAVE_NUMBER = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # or a letter
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
-_SHORTEST_REST = 3  # letters of the shortest word that alone is the object of an act
+SHORTEST_REST = 3  # letters of the shortest word that alone is the object of an act
 _CACHED_WORDS = 262_144
 _CACHED_TERMS = 16_384
 
@@ -33,8 +33,7 @@ Values = frozenset[tuple[str, str]]
 """Pairs of kind and value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acts:
+class Acts(NamedTuple):
     """The acts of a term.
 
     Attributes:
@@ -64,11 +63,13 @@ class Reading:
     acts: Acts
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A word in its exact form, by the rules of one or more languages.
 
     Attributes:
         values: guard values of the word.
+        accompanies: kinds that need another word, and count beside this one.
+        may_be_number: whether it may have a number or a letter.
         asserted: for each language its forms.
         negated: for each language the forms of the rest behind a negating prefix.
         stems: for each language its stems, by which the objects of acts are compared; none for a small word.
@@ -77,6 +78,8 @@ class _Word(NamedTuple):
     """
 
     values: Values
+    accompanies: frozenset[str]
+    may_be_number: bool
     asserted: tuple[tuple[str, ...], ...]
     negated: tuple[tuple[str, ...], ...]
     stems: tuple[tuple[str, ...], ...]
@@ -92,32 +95,35 @@ class GuardReader:
     """
 
     def __init__(self) -> None:
-        self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
+        self.languages, self._inflector = lru_cache(guarded), lru_cache(Inflector)
         self._unread = lru_cache(_unread_by_any)
         self._word = lru_cache(_CACHED_WORDS)(self._find_word)
         self.read = lru_cache(_CACHED_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
-        values: dict[str, frozenset[str]] = {}
-        for kind, value in self.values(term, language):
-            values[kind] = values.get(kind, frozenset()) | {value}
-        return Reading(values, *self.negated(term, language), self.acts(term, language))
+        return Reading(by_kind(self.values(term, language)), *self.negated(term, language), self.acts(term, language))
+
+    def word(self, word: str, language: str = "") -> Word:
+        """Return what a word of an exact form may say in a term."""
+        return self._word(word, self.languages(language))
+
+    def is_read_otherwise(self, term: str, language: str = "") -> bool:
+        """Return whether a term says less or more than the words of its exact form."""
+        return any(pattern.search(term) for pattern in (*self._unread(self.languages(language)), _SUBTYPE))
 
     def values(self, term: str, language: str = "") -> Values:
         """Return the values of a term, the same in every language; negation needs a pair of terms and is left out."""
-        languages = self._guarded(language)
+        languages = self.languages(language)
         if self._unread(languages)[0].search(term):
             for data in languages:
                 term = data.guards.unread.sub(" ", term)
         # only behind a type or an abbreviation: Is and If are words
         term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
         plain = _exact(term).split()
-        values = {value for word in plain for value in self._word(word, languages).values}
-        if values:
-            excluded = _kinds_without_company(plain, languages)
-            values = {(kind, value) for kind, value in values if kind not in excluded}
+        values = set(values_of_words([self._word(word, languages) for word in plain], languages))
         for data in languages if _MAY_HAVE_NUMBER.search(" ".join(plain)) else ():
-            values |= _numbers_and_letters(self._inflector(data.tag).words(term), term, languages)
+            words = self._inflector(data.tag).forms([term], [" ".join(plain)])[0].split()
+            values |= _numbers_and_letters(words, term, languages)
         return frozenset(values)
 
     def negated(self, term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
@@ -129,7 +135,7 @@ class GuardReader:
         negates.
         """
         negated, asserted, plain = set[str](), set[str](), _exact(term).split()
-        languages = self._guarded(language)
+        languages = self.languages(language)
         words = [self._word(word, languages) for word in plain]
         if not any(word.is_negator for word in words):
             for word in words:
@@ -151,7 +157,7 @@ class GuardReader:
 
     def acts(self, term: str, language: str = "") -> Acts:
         """Return the acts of a term."""
-        languages = self._guarded(language)
+        languages = self.languages(language)
         acts: set[str] = set()
         if self._unread(languages)[1].search(term):
             for data in languages:
@@ -168,12 +174,12 @@ class GuardReader:
         rests = set()
         for number, data in enumerate(languages):
             stems = sorted([stem for word in words for stem in word[number]])
-            if any(len(stem) >= _SHORTEST_REST for stem in stems):
+            if any(len(stem) >= SHORTEST_REST for stem in stems):
                 rests.add(" ".join([data.tag, *stems]))
         named = acts.difference(*(data.acts.general for data in languages)) if acts else acts
         return Acts(frozenset(named), bool(acts), frozenset(rests))
 
-    def _find_word(self, word: str, languages: tuple[Language, ...]) -> _Word:
+    def _find_word(self, word: str, languages: tuple[Language, ...]) -> Word:
         inflectors = [self._inflector(data.tag) for data in languages]
         forms = [tuple(inflector.word(word).split()) for inflector in inflectors]
         # ADCA2 is a code, and its A no prefix
@@ -186,14 +192,24 @@ class GuardReader:
             behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
             rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
         small = [word in data.articles.small_words for data in languages]
-        return _Word(
+        return Word(
             _values_of_word(word, languages),
+            frozenset(kind for kind, pattern in _company(languages) if pattern.fullmatch(word)),
+            _MAY_HAVE_NUMBER.search(word) is not None,
             tuple([(*form, word) for form in forms]),
             tuple(rests),
             tuple([() if is_small else form for is_small, form in zip(small, forms, strict=True)]),
             any(word in data.guards.negation.before for data in languages),
             any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
+
+
+def by_kind(values: Values) -> dict[str, frozenset[str]]:
+    """Return the values of each kind."""
+    found: dict[str, frozenset[str]] = {}
+    for kind, value in values:
+        found[kind] = found.get(kind, frozenset()) | {value}
+    return found
 
 
 def _unread_by_any(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -215,11 +231,17 @@ def _values_of_word(word: str, languages: Sequence[Language]) -> Values:
     )
 
 
-def _kinds_without_company(words: Sequence[str], languages: Sequence[Language]) -> set[str]:
-    """Kinds that need another word, which the term lacks."""
-    company = [item for data in languages for item in data.guards.company.items()]
-    accompanied = {kind for kind, pattern in company if any(pattern.fullmatch(word) for word in words)}
-    return {kind for kind, _ in company} - accompanied
+def values_of_words(words: Sequence[Word], languages: Sequence[Language]) -> Values:
+    """Return the values of the words of a term, without kinds that need another word, which the term lacks."""
+    values = frozenset[tuple[str, str]]().union(*(word.values for word in words))
+    if not values:
+        return values
+    lacking = {kind for kind, _ in _company(languages)}.difference(*(word.accompanies for word in words))
+    return frozenset(value for value in values if value[0] not in lacking)
+
+
+def _company(languages: Sequence[Language]) -> list[tuple[str, re.Pattern[str]]]:
+    return [item for data in languages for item in data.guards.company.items()]
 
 
 def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[Language]) -> Values:

@@ -45,6 +45,7 @@ _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
+_MAYBE_CUED = re.compile(r"\.|\b[ivx](?![^\W\d])")  # or a decimal point, which the text may not have
 
 
 ROMAN = {
@@ -215,7 +216,7 @@ class Inflector:
         self.numeral_cues = data.forms.numeral_cues
         self._elided = elision(data)
         self._stem = _spelling(data).stem
-        self.formed = lru_cache(_CACHED)(self._formed)
+        self.formed, self._cached_word = lru_cache(_CACHED)(self._formed), lru_cache(_CACHED)(self.word)
 
     def tokens(self, text: str) -> list[Token]:
         """Return the inflected form of a running text, word by word, with offsets.
@@ -247,6 +248,15 @@ class Inflector:
     def form(self, text: str) -> str:
         """Return the inflected form of a text as one string."""
         return " ".join(self.words(text))
+
+    def forms(self, texts: Sequence[str], norms: Sequence[str]) -> list[str]:
+        """Compute ``[self.form(text) for text in texts]``, several times as fast, given their exact forms."""
+        if self._elided is not None:
+            return list(map(self.form, texts))
+        return [
+            self.form(text) if _MAYBE_CUED.search(norm) else " ".join(map(self._cached_word, norm.split()))
+            for text, norm in zip(texts, norms, strict=True)
+        ]
 
     def word(self, word: str) -> str:
         """Return the inflected form of a word given in its exact form, like :meth:`form`, but faster and uncached."""

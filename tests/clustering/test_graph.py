@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 from medlink.clustering import graph as graph_module
 from medlink.clustering.abbreviations import stated_pairs
 from medlink.clustering.graph import average_cut, build_graph, candidate_pairs, components, near_pairs, relabel
-from medlink.clustering.guards import KINDS, Guards
+from medlink.clustering.guards import KINDS
 from medlink.clustering.list_prior import adjust_to_list
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import nearest
@@ -63,12 +63,11 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     texts += ["right hand", "left hand pain", "right hand pain"]
     count = len(texts)
     vectors = load_encoder().encode(texts)
-    guards = Guards(texts, [""] * count)
     rows, cosines = nearest(vectors, 10)
-    features = PairFeatures(texts, [""] * count, guards, cosines)
+    features = PairFeatures(texts, [""] * count, cosines)
     monkeypatch.setattr(graph_module, "_PAIRS", 999)
     seen: list[tuple[int, int]] = []
-    graph = build_graph(rows, cosines, vectors, features, guards, lambda done, whole: seen.append((done, whole)))
+    graph = build_graph(rows, cosines, vectors, features, lambda done, whole: seen.append((done, whole)))
 
     initials = set(zip(features.abbreviations.one.tolist(), features.abbreviations.other.tolist(), strict=True))
     near = [set(row) for row in rows.tolist()]
@@ -83,7 +82,7 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = features.measure(one, other, np.einsum("ij,ij->i", vectors[one], vectors[other]))
     same, model = shipped_model().same_probability(measured), shipped_model()
     below, above = model.narrower_probability(measured), model.narrower_probability(measured.swapped())
-    stated, kinds = stated_pairs(texts, normalise_all(texts)), guards.apart(one, other).tolist()
+    stated, kinds = stated_pairs(texts, normalise_all(texts)), features.guards.apart(one, other).tolist()
     edges = {}
     for number, pair in enumerate(pairs):
         kind = kinds[number]
@@ -128,7 +127,7 @@ def test_the_number_of_pairs_is_linear() -> None:
         vectors = np.random.default_rng(count).normal([1, 1, 1, 1], 0.1, (count, 4)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         rows, cosines = nearest(vectors, 5)
-        features = PairFeatures(texts, [""] * count, Guards(texts, [""] * count), cosines)
+        features = PairFeatures(texts, [""] * count, cosines)
         counts.append(len(candidate_pairs(rows, cosines, vectors, features)[0]) / count)
     assert all(2.5 <= share <= 5 for share in counts)
 
@@ -136,9 +135,8 @@ def test_the_number_of_pairs_is_linear() -> None:
 def test_abbreviations_are_candidates_at_any_distance() -> None:
     texts = ["WXYZ", "wobbly xeric yellow zone", "wrist"]
     vectors = np.eye(3, dtype=np.float32)
-    guards = Guards(texts, [""] * 3)
     rows, cosines = nearest(vectors, 2)
-    features = PairFeatures(texts, [""] * 3, guards, cosines)
+    features = PairFeatures(texts, [""] * 3, cosines)
     one, other, cosine = candidate_pairs(rows, cosines, vectors, features)
     assert (one.tolist(), other.tolist(), cosine.tolist()) == ([0], [1], [0])
     vectors[0] = 0  # too long for the encoder
@@ -146,11 +144,8 @@ def test_abbreviations_are_candidates_at_any_distance() -> None:
 
 
 def test_no_terms() -> None:
-    guards = Guards([], [])
     none = np.zeros((0, 3), dtype=np.float32)
-    graph = build_graph(
-        none.astype(np.int64), none, np.zeros((0, 4), np.float32), PairFeatures([], [], guards, none), guards
-    )
+    graph = build_graph(none.astype(np.int64), none, np.zeros((0, 4), np.float32), PairFeatures([], [], none))
     assert len(graph) == len(graph.weight) == len(graph.short) == len(graph.narrower) == 0
     assert near_pairs(none.astype(np.int64), none)[0].tolist() == []
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medlink.clustering.guards import Guards
 from medlink.clustering.pair_features import (
     NARROWER,
     PER_TERM,
@@ -34,8 +33,7 @@ LANGUAGES = ["de" if text == "Nierenzyste" else "en" if text == "renal cyst" els
 def all_features(cosines: float = 0.7) -> dict[tuple[str, str], tuple[dict[str, float], ...]]:
     """Shared and single features of all pairs, without neighbours."""
     count = len(TEXTS)
-    guards = Guards(TEXTS, LANGUAGES)
-    features = PairFeatures(TEXTS, LANGUAGES, guards, np.full((count, 3), cosines, dtype=np.float32))
+    features = PairFeatures(TEXTS, LANGUAGES, np.full((count, 3), cosines, dtype=np.float32))
     one, other = np.triu_indices(count, 1)
     there, back = (
         features.measure(*ends, np.full(len(one), cosines, np.float32)) for ends in ((one, other), (other, one))
@@ -128,7 +126,7 @@ def test_the_rarer_word_weighs_more() -> None:
 
 def test_other_abbreviations_are_rivals() -> None:
     texts = ["RCB", "renal cyst bleeding", "rapid clot bleeding"]
-    features = PairFeatures(texts, [""] * 3, Guards(texts, [""] * 3), np.zeros((3, 3), dtype=np.float32))
+    features = PairFeatures(texts, [""] * 3, np.zeros((3, 3), dtype=np.float32))
     ends = np.array([0, 0, 1]), np.array([1, 2, 2])
     shared = features.measure(*ends, np.zeros(3, dtype=np.float32)).shared
     assert shared[:, SHARED.index("initials_only")].tolist() == [0.5, 0.5, 0]
@@ -189,7 +187,7 @@ def test_narrower_worked_by_hand() -> None:
 def test_may_be_narrower() -> None:
     """It contains all words of the other and more, and both are findings or neither."""
     texts = ["acute pancreatitis", "pancreatitis", "pancreas", "pain in the arm", "arm"]
-    features = PairFeatures(texts, ["en"] * 5, Guards(texts, ["en"] * 5), np.zeros((5, 3), dtype=np.float32))
+    features = PairFeatures(texts, ["en"] * 5, np.zeros((5, 3), dtype=np.float32))
     ends = np.array([0, 1, 3]), np.array([1, 2, 4])
     measured = features.measure(*ends, np.zeros(3, dtype=np.float32))
     assert measured.may_be_narrower.tolist() == [[True, False], [False, False], [False, False]]
@@ -213,7 +211,7 @@ def test_the_shipped_weights_separate_synonyms_from_siblings() -> None:
     texts = [text for pair in synonyms + siblings for text in pair]
     vectors = load_encoder().encode(texts)
     languages = [""] * len(texts)
-    features = PairFeatures(texts, languages, Guards(texts, languages), nearest(vectors, 5)[1])
+    features = PairFeatures(texts, languages, nearest(vectors, 5)[1])
     one, other = np.arange(0, len(texts), 2), np.arange(1, len(texts), 2)
     cosines = np.einsum("ij,ij->i", vectors[one], vectors[other])
     found = shipped_model().same_probability(features.measure(one, other, cosines))

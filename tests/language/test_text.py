@@ -105,6 +105,14 @@ def test_roman_numerals_of_one_letter_need_a_cue() -> None:
     assert match_form("Vitamin I", "de") == "vitamin i"
 
 
+@pytest.mark.parametrize("language", ["en", "de", "es", ""])
+def test_the_forms_of_many_texts_are_those_of_each(language: str) -> None:
+    texts = ["Factor V Leiden", "factor X1", "t(3;3)(q21;q26.2)", "2',5-diol", "Typ-II-Diabetes", "Crohn’s disease"]
+    texts += ["Grösse 3,5 cm", "CD4+ cells", "TGFα", "Ödeme der Beine", "grade iv", "riñones", "", "---"]
+    inflector = Inflector(language)
+    assert inflector.forms(texts, [normalise(text) for text in texts]) == [inflector.form(text) for text in texts]
+
+
 def test_numerals() -> None:
     assert numerals("Diabetes mellitus Typ II", "de") == {"2"}
     assert numerals("T2N1", "en") == {"2", "1"}
