@@ -9,6 +9,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -430,6 +431,37 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
 
 
+def test_drugs_have_the_status_of_a_medication_statement(demo: Any, tmp_path: Path) -> None:
+    from fhir.resources.R4B.bundle import Bundle
+
+    text = (
+        "Metformin 500 mg, Ramipril abgesetzt. Beginn mit Apixaban 5 mg geplant. Kein Heparin. Ibuprofen meiden. "
+        "Evtl. Bisoprolol. Ehefrau nimmt Sertralin. Omeprazol wurde pausiert. Früher Tramadol.\nLabor: Insulin 9."
+    )
+    note = Note("1", text, "de", date=(day := date(2026, 11, 30)))
+    link_notes(demo, [note], out=tmp_path / "o.fhir.ndjson")
+    resources = [
+        entry.resource for entry in Bundle.model_validate_json((tmp_path / "o.fhir.ndjson").read_text("utf-8")).entry
+    ]
+    statements = [one for one in resources if one.get_resource_type() == "MedicationStatement"]
+    assert [(one.medicationCodeableConcept.text, one.status) for one in statements] == [
+        ("Metformin", "active"),
+        ("Ramipril", "stopped"),
+        ("Apixaban", "intended"),
+        ("Heparin", "not-taken"),
+        ("Ibuprofen", "not-taken"),
+        ("Bisoprolol", "unknown"),
+        ("Omeprazol", "stopped"),
+        ("Tramadol", "stopped"),
+    ]
+    assert {one.dateAsserted for one in statements} == {day}
+    others = {one.code.text for one in resources if one.get_resource_type() == "Observation"}
+    assert {"Sertralin", "Insulin"} <= others
+
+
+DATES = ("recordedDate", "dateAsserted", "effectiveDateTime")
+
+
 def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
     from fhir.resources.R4B.bundle import Bundle
 
@@ -449,7 +481,11 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
 
     bundles = [Bundle.model_validate_json(line) for line in links("o.fhir.ndjson").read_text("utf-8").splitlines()]
     found = [
-        (one.get_resource_type(), one.code.text, str(getattr(one, "recordedDate", None) or one.effectiveDateTime))
+        (
+            one.get_resource_type(),
+            (getattr(one, "code", None) or one.medicationCodeableConcept).text,
+            str(next(one.__dict__[at] for at in DATES if one.__dict__.get(at))),
+        )
         for bundle in bundles
         for one in (entry.resource for entry in bundle.entry)
     ]
@@ -457,7 +493,7 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
         ("AllergyIntolerance", "Amoxicillin", "2026-11-30"),
         ("Observation", "Exanthem", "2026-11-30"),
         ("AllergyIntolerance", "Metamizol", "2026-11-30"),
-        ("Observation", "Ramipril", "2026-11-30"),
+        ("MedicationStatement", "Ramipril", "2026-11-30"),
     ]
     allergies = [
         one.resource for bundle in bundles for one in bundle.entry if "Allergy" in one.resource.__class__.__name__
