@@ -78,7 +78,7 @@ def separating_kinds(
 class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
-    ``languages`` are BCP 47 or ``""``.
+    ``languages`` are BCP 47 or ``""``. ``denied`` tells for each term whether it denies something (*no fever*).
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
@@ -94,6 +94,7 @@ class Guards:
         letters: dict[frozenset[str], int] = {}
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader = GuardReader()
+        self.denied = np.zeros(len(terms), dtype=bool)
         negated, positive, acting, plain, numbers = (_WordRows() for _ in range(5))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             read = reader.read(term, language)
@@ -106,6 +107,7 @@ class Guards:
                     self._codes[numbers_of[kind], row] = sum(bits[kind, value] for value in values)
             negated.add(row, read.negated)
             positive.add(row, read.asserted)
+            self.denied[row] = reader.denies(term)
             self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
             (acting if read.acts.any else plain).add(row, read.acts.rests)
         self._negated, self._positive = _incidence_matrices(negated, positive, len(terms))
