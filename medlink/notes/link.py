@@ -27,7 +27,7 @@ from medlink.notes.language import describe_missing
 from medlink.notes.note_ids import ids_of_table, number_as_id
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
-from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
+from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, is_english, read_notes
 from medlink.notes.writers import Failures, Job, Writer, create_writer
 from medlink.notes.writers.base import describe_finished
 
@@ -234,7 +234,8 @@ class NoteSource:
     def __init__(
         self, inputs: Inputs, fields: Fields, encoding: str, output: OutputOptions, language: str | None = None
     ) -> None:
-        self.fields, self.encoding, self._ids = fields, encoding, output.ids
+        day_first = fields.day_first or bool(language and not is_english(language))
+        self.fields, self.encoding, self._ids = replace(fields, day_first=day_first), encoding, output.ids
         self._rename: Callable[[Note], Note] = number_as_id if output.format == "note_nlp" else lambda note: note
         if output.ids is not None:
             self._rename = ids_of_table(output.ids)
