@@ -125,7 +125,7 @@ def link_notes(
         done = _open(stack, sink, failed, job)
         if resume and not done:
             on_message("nothing to resume: the run begins with the first note")
-        for sentence in option_warnings(pipeline):
+        for sentence in option_warnings(pipeline, output):
             on_message(sentence)
         notes = source.after(done)
         done = committed = report.already_done = source.skipped
@@ -187,9 +187,15 @@ def _open(stack: ExitStack, sink: Writer, failed: Failures | None, job: Job) -> 
     return done
 
 
-def option_warnings(pipeline: NotePipeline) -> Iterator[str]:
+def option_warnings(pipeline: NotePipeline, output: OutputOptions | None = None) -> Iterator[str]:
     """Yield warnings on options that the bundle cannot fulfil."""
     yield from () if pipeline.learned is None else pipeline.learned.gaps()
+    systems = [*(source.name for source in pipeline.bundle.kb.sources()), *pipeline.options.map]
+    if output is not None and output.format == "note_nlp" and "OMOP" not in {system_by_name(s).name for s in systems}:
+        yield (
+            "the bundle has no ids of OMOP, so note_nlp_concept_id is 0 in every row; "
+            'build it from OMOP vocabularies, or give map="OMOP" if its codes have maps to them'
+        )
     given = base(pipeline.options.language or "")
     for sentence in describe_missing(given, pipeline.bundle.index.languages) if given else ():
         yield f"language {given!r}: {sentence}"
