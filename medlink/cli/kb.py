@@ -140,7 +140,7 @@ def info(kb_path: Path, as_json: bool) -> None:
 def search(
     kb_path: Path, text: str, language: str | None, ecl: str | None, limit: int, as_json: bool, **under: Any
 ) -> None:
-    """Search the names of KB for TEXT, whose last word may be a prefix."""
+    """Search the names of KB for TEXT, whose last word may be a prefix; names with TEXT inside words come last."""
     from medlink.kb import KnowledgeBase
     from medlink.kb.formatting import select_fields
 

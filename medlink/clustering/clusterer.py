@@ -110,6 +110,7 @@ class TermClusterer:
                 vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
             )
             features = find_features()
+        denied = features.guards.denied
         features.add_neighbours(cosines)
         graph = build_graph(rows, cosines, vectors, features, lambda done, total: self._progress("pairs", done, total))
         del features, rows, cosines
@@ -121,7 +122,7 @@ class TermClusterer:
         if self._linker is not None:
             group, concepts = group_by_concept(group, resolved, self.options.known_at)
         clusters = GraphClusters(
-            table, forms, group, vectors, graph, base(self.options.prefer_language) or _main_language(table)
+            table, forms, group, vectors, graph, base(self.options.prefer_language) or _main_language(table), denied
         )
         if self._linker is not None:
             clusters.classify(links, resolved, concepts, self.options.known_at, self._parents, reader)

@@ -47,6 +47,7 @@ class GraphClusters(LazyClusters):
         group: ``(n,)`` group of each node.
         graph: all edges between nodes.
         language: base language preferred for representatives, or ``""``.
+        denied: ``(n,)`` whether a node denies something, as *no fever* does.
 
     Attributes:
         starts: ``(clusters + 1,)`` where the rows of each cluster begin.
@@ -56,15 +57,16 @@ class GraphClusters(LazyClusters):
 
     def __init__(
         self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32], graph: Graph,
-        language: str = "",
+        language: str = "", denied: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.terms, self.forms, self._vectors = terms, forms, vectors
         row_group = group[forms.node]
         count = int(group.max(initial=-1)) + 1
-        # an abbreviation never represents a cluster that has a longer name
+        # a denied term represents only a cluster of denied terms, an abbreviation only one without a longer name
+        denied = np.zeros(len(forms), dtype=bool) if denied is None else denied
         short = np.fromiter((is_short(text) for text in terms.texts), dtype=bool, count=len(terms))
         preferred = np.array([not language or base(tag) in ("", language) for tag in terms.languages], dtype=bool)
-        order = np.lexsort((forms.rank, ~preferred[terms.language], short, row_group))
+        order = np.lexsort((forms.rank, ~preferred[terms.language], short, denied[forms.node], row_group))
         starts = np.searchsorted(row_group[order], np.arange(count + 1))
         weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
         by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))

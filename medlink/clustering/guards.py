@@ -99,7 +99,7 @@ class Guards:
 
     Each distinct word is read once. A term is read as a whole only if one of its words has a value, or may negate
     another or be part of an act. Few sets of values are distinct, and pairs of these are compared.
-    ``languages`` are BCP 47 or ``""``.
+    ``languages`` are BCP 47 or ``""``. ``denied`` tells for each term whether it denies something (*no fever*).
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
@@ -114,6 +114,7 @@ class Guards:
         self._owner = np.repeat(np.arange(len(terms)), [len(form.split()) for form in forms])
         self._words = [self._reader.word(*token) for token in numbers]
         unread = np.fromiter(map(self._reader.is_read_otherwise, terms, languages), bool, len(terms))
+        self.denied = np.fromiter(map(self._reader.denies, forms), bool, len(forms))
         self._find_rests([tag for _, tag in numbers])
         self._find_profiles(unread)
         self._negated, self._asserted = self._find_negations()

@@ -17,7 +17,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import MAX_EXAMPLES, Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import TITLE_WORD, describe_header, open_table, usual_titles
+from medlink.files.tables import describe_header, open_table, usual_titles
 from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
@@ -189,8 +189,7 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     )
     if term is None:
         raise table.error(
-            f"no column {', '.join(usual_titles('term')[:4])} or the like; found "
-            f"{describe_header(table.first, pattern=TITLE_WORD)}",
+            f"no column {', '.join(usual_titles('term')[:4])} or the like; found {describe_header(table.first)}",
             "name the column of the terms with column=...",
         )
     plain = unescape_cell if table.has_columns(("cluster", "joined_by")) else str  # medlink's own output

@@ -17,6 +17,7 @@ EARLY_CHECK_ROWS = 10_000
 """From this row on the share of bad rows is checked while reading, not only at the end of the file."""
 _MAX_SAMPLE = 10_000  # undecoded bytes that are kept
 _USUAL_MARKS = frozenset("äöüßÄÖÜáéíóúñÁÉÍÓÚÑçèàêëïô¿¡µ°§–„“”’€")
+_BEYOND_ASCII = bytes(range(128, 256))
 
 
 def pluralize(number: int, what: str) -> str:
@@ -25,12 +26,23 @@ def pluralize(number: int, what: str) -> str:
 
 
 def likely_encoding(data: bytes) -> str:
-    """Guess the 8-bit encoding of German, Spanish or English text from its letters beyond ASCII.
+    """Guess the encoding of German, Spanish or English text from its letters beyond ASCII.
 
-    >>> [likely_encoding("Müdigkeit, año, ß".encode(name)) for name in ("latin-1", "cp1252", "cp850")]
-    ['cp1252', 'cp1252', 'cp850']
+    >>> [likely_encoding("Müdigkeit, año, ß".encode(name)) for name in ("latin-1", "cp1252", "cp850", "utf-8")]
+    ['cp1252', 'cp1252', 'cp850', 'utf-8']
     """
+    if is_utf8(data):
+        return "utf-8"
     return max(("cp1252", "cp850"), key=lambda name: sum(mark in _USUAL_MARKS for mark in data.decode(name, "ignore")))
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8 and not ASCII; a letter that is cut off at their end does not count."""
+    whole = data.rstrip(_BEYOND_ASCII)
+    try:
+        return not whole.isascii() and bool(whole.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def encoding_remedy(encoding: str, *, is_option: bool) -> str:

@@ -117,14 +117,18 @@ class Table:
         return None
 
 
-def describe_header(header: Sequence[str], *, pattern: re.Pattern[str] | None = None) -> str:
-    """Describe a header, and name its columns if there are several and all match ``pattern``.
+def describe_header(
+    header: Sequence[str], *, pattern: re.Pattern[str] = TITLE_WORD, what: str = "column", certain: bool = False
+) -> str:
+    """Describe a header, and name its columns if there are several and all match ``pattern``, or it is ``certain``.
 
     Other cells may be the content of a file without a header.
     """
-    count = pluralize(len(header), "column") if any(header) else "no header"
-    shown = [cell for cell in header if cell][:_MAX_NAMED] if pattern and len(header) > 1 else []
-    return f"{count}: {', '.join(shown)}" if shown and pattern and all(map(pattern.fullmatch, shown)) else count
+    count = pluralize(len(header), what) if any(header) else "no header"
+    shown = [cell for cell in header if cell]
+    if not shown or not (certain or (len(header) > 1 and all(map(pattern.fullmatch, shown)))):
+        return count
+    return f"{count}: {', '.join(shown[:_MAX_NAMED])}{', ...' * (len(shown) > _MAX_NAMED)}"
 
 
 @cache

@@ -27,6 +27,8 @@ _CHECK = "check the path, or make one there with build_kb()"
 _MAX_NAMED = 3  # files and folders in a remedy
 _BATCH = 1_000
 _SQLITE = b"SQLite format 3\0"
+# the words of the search index as a table of the connection
+_OPEN_WORDS = "CREATE VIRTUAL TABLE temp.name_word USING fts5vocab(main, name_search, row)"
 
 
 def not_found_error(path: Path) -> KnowledgeBaseError:
@@ -157,6 +159,8 @@ def _engine(path: Path) -> Engine:
         # close() may run in another thread; queries never do
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.execute("PRAGMA mmap_size=1073741824")
+        with suppress(sqlite3.Error):  # the first query tells what is wrong with the file
+            connection.execute(_OPEN_WORDS)
         connection.execute("PRAGMA query_only=ON")
         return connection
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import sqlalchemy as sa
 
 from medlink.kb import schema
+from medlink.kb.connection import SqliteReader
 from medlink.kb.schema import concept, definition, mapping, name, name_search, relation, retired, semantic_type, source
 
 HIERARCHY = ("isa", "CHD")
@@ -16,6 +18,8 @@ HIERARCHY = ("isa", "CHD")
 MAX_COUNTED_RELATIONS = 100
 """Relations of a concept are counted up to this number, separately as head and as tail."""
 
+_MAX_WORDS = 500  # with a part that is searched
+_SHORTEST_PART = 3  # letters
 MAX_SEARCH_MATCHES = 5_000
 """A search ranks at most this many names that match its words, and as many that begin with its text."""
 
@@ -227,8 +231,26 @@ def fts_query(form: str) -> str:
     return " AND ".join(words) + "*"
 
 
+_word: sa.ColumnClause[str] = sa.column("term", sa.Text())
+WORDS_WITH = (
+    sa.select(_word)
+    .select_from(sa.table("name_word", _word, schema="temp"))
+    .where(sa.func.instr(_word, sa.bindparam("part")) > 0)
+    .order_by(sa.func.length(_word), _word)
+    .limit(_MAX_WORDS)
+)
+"""Words of names with a part: *Myokardinfarkt* has *infarkt*."""
 SEARCH = _search(sa.true())
 SEARCH_WITHIN = _search(_within())
+
+
+def fts_query_inside(form: str, reader: SqliteReader) -> str:
+    """Build an FTS5 query for words that contain those of a form, ``""`` if one is short or in no word."""
+    parts = form.split()
+    if min(map(len, parts), default=0) < _SHORTEST_PART:
+        return ""
+    words = [[word for (word,) in reader.rows(WORDS_WITH, part=part)] for part in parts]
+    return " AND ".join(f"({' OR '.join(map(json.dumps, own))})" for own in words) if all(words) else ""
 
 
 def select_rows(

@@ -232,7 +232,8 @@ class KnowledgeBase:
     ) -> list[Name]:
         """Search as you type: return names with all words of ``text``; the last word may be a prefix.
 
-        Names equal to the text come first, then names that begin with it, then the others; shorter before longer.
+        Names equal to the text come first, then names that begin with it, then the others; shorter before longer. If
+        these are fewer than ``limit``, names follow whose words contain those of the text (*infarkt*: *Herzinfarkt*).
 
         Args:
             text: the words; no character has a special meaning.
@@ -250,19 +251,19 @@ class KnowledgeBase:
         plain = normalise(text)
         if not plain or limit < 1:
             return []
-        forms = (queries.fts_query(form) for form in variants(text, resolve_language(language) or None))
-        rows = self._reader.rows(
-            queries.SEARCH_WITHIN if under or not_under or among is not None else queries.SEARCH,
-            query=" OR ".join(dict.fromkeys(f"({form})" for form in forms)),
-            plain=plain,
-            end=plain + "\U0010ffff",
-            language=resolve_language(language),
-            limit=limit,
-            under=json.dumps(under),
-            not_under=json.dumps(not_under),
-            among=json.dumps(None if among is None else list(among)),
-        )
-        return list(starmap(Name, rows))
+
+        tag = resolve_language(language)
+        statement = queries.SEARCH_WITHIN if under or not_under or among is not None else queries.SEARCH
+        bounds = {"plain": plain, "end": plain + "\U0010ffff", "language": tag, "limit": limit}
+        bounds |= {"under": json.dumps(under), "not_under": json.dumps(not_under)}
+        bounds["among"] = json.dumps(None if among is None else list(among))
+        forms, found = list(dict.fromkeys(variants(text, tag or None))), dict[Name, None]()
+        for build in (queries.fts_query, lambda form: queries.fts_query_inside(form, self._reader)):
+            query = " OR ".join(f"({one})" for form in forms if (one := build(form)))
+            if not query or len(found) >= limit:
+                break
+            found |= dict.fromkeys(starmap(Name, self._reader.rows(statement, query=query, **bounds)))
+        return list(found)[:limit]
 
     def parents(self, concept_id: str) -> list[str]:
         """Return the ids of the parents."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from medlink.language.languages import Language, any_of, guarded
+from medlink.language.languages import Language, any_of, guarded, language_data, languages
 from medlink.language.text import ROMAN, Inflector, normalise
 
 NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
@@ -155,6 +155,10 @@ class GuardReader:
                     is_open = False
         return frozenset(negated), frozenset(asserted - negated)
 
+    def denies(self, term: str) -> bool:
+        """Return whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
+        return _exact(term).partition(" ")[0] in _deniers()
+
     def acts(self, term: str, language: str = "") -> Acts:
         """Return the acts of a term."""
         languages = self.languages(language)
@@ -258,3 +262,9 @@ def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[La
             if stands_out or not any(word in data.guards.letter_words for data in languages):
                 values.add((LETTER, word))
     return frozenset(values)
+
+
+@cache
+def _deniers() -> frozenset[str]:
+    rules = [language_data(tag).guards.negation for tag in languages()]
+    return frozenset(word for rule in rules for word in rule.before if word not in rule.prefixes)

@@ -69,6 +69,7 @@ class InflectionRules(Rules):
         transcriptions: other spellings of letters; pairs of a pattern and its replacement.
         letters: letters that differ in this language although the exact form folds them.
         links: letters between a noun and the next part of a compound; empty for a language without noun compounds.
+        reactions: last parts of compounds whose first part is an allergen ("Penicillinallergie").
         bare_predicates: whether predicative adjectives have no ending.
     """
 
@@ -79,6 +80,7 @@ class InflectionRules(Rules):
     transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()
     letters: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
+    reactions: tuple[str, ...] = ()
     bare_predicates: bool = False
 
     @field_validator("stemmer")

@@ -185,7 +185,8 @@ class _Analysed(NamedTuple):
 class Scanner:
     """Scan the texts of one language (BCP 47); analyses of distinct words are cached.
 
-    ``is_name`` returns whether a word with a plus (*Rhesus+*) is a name.
+    ``is_name`` returns whether a word with a plus (*Rhesus+*), an allergen or an allergy is a name. A compound of an
+    allergen, such as *Penicillinallergie*, has two tokens if the allergen is a name and the whole is none.
     """
 
     def __init__(
@@ -195,6 +196,8 @@ class Scanner:
         self._is_name = is_name
         self._elided = elision(language_data(language))
         self._compounds = bool(language_data(language).forms.links)
+        reactions = "|".join(language_data(language).forms.reactions)
+        self._allergy = re.compile(rf"(\w{{3,}})({reactions})", re.IGNORECASE) if reactions else None
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
         self._table = WordTable(analyser.inflector(language))
         self._tags = (self._base,) if self._base in analyser.languages else None
@@ -216,6 +219,8 @@ class Scanner:
         if _HIDDEN.search(text):  # as many blanks keep the offsets
             text = _HIDDEN.sub(lambda hidden: self._replace_hidden(hidden, tags), written)
         split = parts(text)
+        if self._allergy is not None and self._allergy.search(text):
+            split = [piece for part in split for piece in self._allergen_apart(part, tags)]
         analysed = [known.get(part) or self._analyse(part, tags) for part in split]
         end, new = 0, tuple.__new__  # faster than the constructor of a NamedTuple
         tokens = list[Token]()
@@ -225,6 +230,15 @@ class Scanner:
             tokens.append(new(Token, (start, end, token.plain, token.low)))
         words = self._words(text, tokens, analysed, tags)
         return ScannedText(written, tokens, words, self._phrases(words, tags), self._table)
+
+    def _allergen_apart(self, written: str, tags: tuple[str, ...]) -> tuple[str, ...]:
+        """Split a compound such as *Penicillinallergie* if its allergen is a name, and the allergy is none."""
+        compound = self._allergy and self._allergy.fullmatch(written)
+        if not compound or not self._is_name(compound[1]):
+            return (written,)
+        meanings = self._analyser.word(normalise(written), tags).meanings
+        is_name = any(map(self._is_name, (written, *(self._analyser.forms.names[one] for one in meanings))))
+        return (written,) if is_name else (compound[1], compound[2])
 
     def _replace_hidden(self, hidden: re.Match[str], tags: tuple[str, ...]) -> str:
         """Replace invisible characters between two words of the lexicon by blanks, unless both together are a word."""

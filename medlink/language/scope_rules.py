@@ -28,6 +28,7 @@ class ScopeRules(Rules):
         since: words before the year in which a lasting finding began.
         nothing: words that, in the line of a heading, mean that its section is empty.
         nothing_known: words that stand beside these ("none known").
+        answers: words after a question mark that answer the question ("Fever? no").
         adverbs: patterns of words that may stand between a mention and the negation after it ("fever currently none").
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
@@ -57,6 +58,7 @@ class ScopeRules(Rules):
     since: frozenset[str] = frozenset()
     nothing: frozenset[str] = frozenset()
     nothing_known: frozenset[str] = frozenset()
+    answers: frozenset[str] = frozenset()
     adverbs: tuple[str, ...] = ()
     articles: frozenset[str] = frozenset()
     doses: frozenset[str] = frozenset()

@@ -21,8 +21,8 @@ Side = Literal["below", "to", "above", "from"]
 """Side of the limit on which a value is a finding; ``to`` and ``from`` include the limit."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
-    "link", "target", "change", "fluid", "blood", "years", "months", "child", "woman", "man", "pregnant", "high", "low",
-    "normal", "reference", "dose", "thousands",
+    "link", "target", "change", "fluid", "blood", "years", "period", "months", "child", "woman", "man", "pregnant",
+    "high", "low", "normal", "reference", "dose", "thousands",
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
@@ -132,7 +132,10 @@ class ValueWords:
         """Words for the examined material; only blood has a group of the pattern."""
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
         """Words after a dose, a time or a length."""
-        years = rf"(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})"
+        period = phrases("period")  # what surrounds a number of years that is no age: "hace 5 años"
+        years = (
+            rf"(?:{period}){BLANK}\d{{1,3}}|(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})(?! (?:{period}))"
+        )
         young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
         groups = (f"(?P<{kind}>{phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
         self.person = _whole("|".join((years, young, *groups)))

@@ -21,13 +21,15 @@ from medlink.files.streams import input_size, resolve_encoding
 from medlink.index import Bundle
 from medlink.kb.systems import system_by_name
 from medlink.language.tags import base
+from medlink.notes.checks import InputChecks
 from medlink.notes.database import SqlNotes, database_file, is_database_address
 from medlink.notes.language import describe_missing
 from medlink.notes.note_ids import ids_of_table, number_as_id
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
-from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
+from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, is_english, read_notes
 from medlink.notes.writers import Failures, Job, Writer, create_writer
+from medlink.notes.writers.base import describe_finished
 
 logger = logging.getLogger("medlink")
 
@@ -83,7 +85,8 @@ def link_notes(
         failures: a file for the notes that could not be linked, a JSON line each: number in the run, id, place, problem
             and remedy, without text.
         processes: worker processes; they change only the speed.
-        resume: continue a killed run with the same inputs, options and bundle.
+        resume: continue a killed run with the same inputs, options and bundle. An output that is newer than all of
+            these is finished, and stays as it is.
         fields: names of the JSONL fields, and of the columns of tables.
         encoding: that of all files and of standard input, such as ``latin-1``.
         progress: called with the number of notes done, and their total as estimated from the share of the input read, 0
@@ -102,11 +105,15 @@ def link_notes(
         BundleError: the bundle cannot be opened.
     """
     output = OutputOptions(**{name: options.pop(name) for name in OutputOptions.model_fields if name in options})
-    source = NoteSource(inputs, fields or Fields(), resolve_encoding(encoding), output)
+    source = NoteSource(inputs, fields or Fields(), resolve_encoding(encoding), output, options.get("language"))
     pipeline = NotePipeline(bundle, **options)
     sink = create_writer(out, output) if out is None or isinstance(out, str | Path) else out
     failed = None if failures is None else Failures(failures)
     job = _job(source, pipeline, output, resume=resume, with_failures=failed is not None)
+    report = Report(left_out=source.left_out)
+    if finished := describe_finished(getattr(sink, "out", None), job):
+        on_message(finished)
+        return report
 
     def commit(notes: int) -> None:
         # failures first: resuming removes those beyond the output
@@ -114,12 +121,11 @@ def link_notes(
             if output_ is not None:
                 output_.commit(notes)
 
-    report = Report(left_out=source.left_out)
     with ExitStack() as stack:  # closes the failures before the output
         done = _open(stack, sink, failed, job)
         if resume and not done:
             on_message("nothing to resume: the run begins with the first note")
-        for sentence in option_warnings(pipeline):
+        for sentence in option_warnings(pipeline, output):
             on_message(sentence)
         notes = source.after(done)
         done = committed = report.already_done = source.skipped
@@ -138,17 +144,22 @@ def link_notes(
             if progress is not None:
                 progress(done, source.expected())
         report.duplicate_ids, report.first_duplicate = source.duplicate_ids, source.first_duplicate
-        if done and len(report.problems) == done:
-            if failed is not None:
-                failed.close()  # keep the reasons
-            first = report.problems[0]
-            message = f"no note could be read; the first: {first.problem}"
-            raise InputError(message, path=first.location or first.note_id, remedy=first.remedy)
+        _check_read(report, failed)
         commit(done)
     warnings = (*_result_warnings(pipeline, report), *source.warnings(), *pipeline.ranker_warnings())
     for sentence in (*warnings, *getattr(sink, "remarks", ())):
         on_message(sentence)
     return report
+
+
+def _check_read(report: Report, failed: Failures | None) -> None:
+    """Raise InputError if no note could be read."""
+    if report.problems and len(report.problems) == report.notes + report.already_done:
+        if failed is not None:
+            failed.close()  # keep the reasons
+        first = report.problems[0]
+        message = f"no note could be read; the first: {first.problem}"
+        raise InputError(message, path=first.location or first.note_id, remedy=first.remedy)
 
 
 def _job(
@@ -176,9 +187,15 @@ def _open(stack: ExitStack, sink: Writer, failed: Failures | None, job: Job) -> 
     return done
 
 
-def option_warnings(pipeline: NotePipeline) -> Iterator[str]:
+def option_warnings(pipeline: NotePipeline, output: OutputOptions | None = None) -> Iterator[str]:
     """Yield warnings on options that the bundle cannot fulfil."""
     yield from () if pipeline.learned is None else pipeline.learned.gaps()
+    systems = [*(source.name for source in pipeline.bundle.kb.sources()), *pipeline.options.map]
+    if output is not None and output.format == "note_nlp" and "OMOP" not in {system_by_name(s).name for s in systems}:
+        yield (
+            "the bundle has no ids of OMOP, so note_nlp_concept_id is 0 in every row; "
+            'build it from OMOP vocabularies, or give map="OMOP" if its codes have maps to them'
+        )
     given = base(pipeline.options.language or "")
     for sentence in describe_missing(given, pipeline.bundle.index.languages) if given else ():
         yield f"language {given!r}: {sentence}"
@@ -220,8 +237,11 @@ class NoteSource:
         duplicate_ids, first_duplicate: number of notes so far that repeat an id, and the first of them, without text.
     """
 
-    def __init__(self, inputs: Inputs, fields: Fields, encoding: str, output: OutputOptions) -> None:
-        self.fields, self.encoding, self._ids = fields, encoding, output.ids
+    def __init__(
+        self, inputs: Inputs, fields: Fields, encoding: str, output: OutputOptions, language: str | None = None
+    ) -> None:
+        day_first = fields.day_first or bool(language and not is_english(language))
+        self.fields, self.encoding, self._ids = replace(fields, day_first=day_first), encoding, output.ids
         self._rename: Callable[[Note], Note] = number_as_id if output.format == "note_nlp" else lambda note: note
         if output.ids is not None:
             self._rename = ids_of_table(output.ids)
@@ -233,6 +253,7 @@ class NoteSource:
         self._notes: Iterable[Note] | None = None
         self._table: SqlNotes | None = None
         self._seen, self._read, self._size = Counter[str](), 0, 0
+        self._checks = InputChecks(encoding, language)
         if isinstance(inputs, SqlNotes):
             self._table = inputs
             return
@@ -263,8 +284,9 @@ class NoteSource:
         return round(self._seen["notes"] * self._size / self._read) if self._read else 0
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings on empty notes, and on fields of the user that no note has."""
+        """Yield warnings on empty notes, wrong encoding or language, and fields of the user that no note has."""
         seen = self._seen
+        yield from self._checks.warnings()
         if seen["empty"]:
             yield f"{pluralize(seen['empty'], 'note')} without text"
         fallbacks = {"language": "languages were detected", "note_id": "notes are named by file and line"}
@@ -320,6 +342,8 @@ class NoteSource:
         for note in notes:
             seen["notes"] += 1
             seen["empty"] += note.problem is None and not note.text.strip()
+            if note.problem is None:
+                self._checks.add(note.text)
             if note.location is not None and note.problem is None:
                 seen["text"] += 1
                 seen["language"] += note.language is not None

@@ -22,9 +22,10 @@ from typing import Any, BinaryIO
 
 from medlink.errors import InputError, needs_extra
 from medlink.files.json import parse_json
-from medlink.files.problems import Problems, likely_encoding, pluralize
+from medlink.files.problems import Problems, likely_encoding
 from medlink.files.streams import LineFile, resolve_encoding, standard_input
 from medlink.files.tables import describe_header
+from medlink.language.tags import base
 
 STANDARD_INPUT = "-"
 LONGEST = 1 << 28
@@ -33,6 +34,8 @@ _SEPARATORS = "\t,;|"
 _NAMED_SEPARATOR = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')  # a first line for Excel
 _ROWS = 256  # of Parquet in memory
 _BUFFER = 1 << 20
+_DAY_FIRST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(?:[T ,].*)?")
+_MONTHS = 12
 Progress = Callable[[int], object]
 
 
@@ -55,12 +58,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Names of the fields of JSON lines, and of the columns of tables; dates are read if their field is named."""
+    """Names of the fields of JSON lines, and of the columns of tables; dates are read if their field is named.
+
+    ``day_first`` tells that 03/12/2026 is in December in a note without a language of its own.
+    """
 
     text: str = "text"
     note_id: str = "id"
     language: str = "language"
     date: str = ""
+    day_first: bool = False
 
     def by_option(self) -> dict[str, str]:
         """Map each option to the name that it sets."""
@@ -93,7 +100,8 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
     """Return the note of a row of any format, with a problem if a field is not text."""
     text, note_id, language = row.get(fields.text), row.get(fields.note_id), row.get(fields.language)
     if not isinstance(text, str):
-        return Note(location, problem=f"no field {fields.text!r} with text", remedy=_field_remedy("text"))
+        problem = f"no field {fields.text!r} with text; found {describe_header(list(row), what='field')}"
+        return Note(location, problem=problem, remedy=_field_remedy("text"))
     if isinstance(note_id, float) and math.isinf(note_id):
         problem = f"the field {fields.note_id!r} is too large a number"
         return Note(location, problem=problem, remedy="write it as text")
@@ -103,24 +111,45 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
     if not isinstance(language, str) and not _is_missing(language):
         return Note(location, problem=f"the field {fields.language!r} is not text", remedy=_field_remedy("language"))
     try:
-        day = _parse_day(row.get(fields.date))
-    except ValueError:
-        problem = f"the field {fields.date!r} is not a date"
-        return Note(location, problem=problem, remedy="write it as 2026-11-30, or leave date_field out")
+        day = _parse_day(row.get(fields.date), is_english(language) if language else not fields.day_first)
+    except ValueError as error:
+        reason = error if isinstance(error, _MonthFirstError) else "is not a date"
+        remedy = "write it as 2026-11-30 or 30.11.2026, or leave date_field out"
+        return Note(location, problem=f"the field {fields.date!r} {reason}", remedy=remedy)
     name, tag = location if _is_missing(note_id) else str(note_id), None if _is_missing(language) else language
     return Note(name, text, tag, location=location, date=day)
 
 
-def _parse_day(value: object) -> datetime.date | None:
-    """Return the day of a date or time, or of a text or number in ISO 8601; ValueError for anything else.
+class _MonthFirstError(ValueError):
+    """A date in the order of the US."""
+
+
+def is_english(language: object) -> bool:
+    return isinstance(language, str) and base(language) == "en"
+
+
+def _parse_day(value: object, may_begin_with_month: bool = True) -> datetime.date | None:
+    """Return the day of a date or time, of a text or number in ISO 8601, or of 30.11.2026 and 30/11/2026.
+
+    Raises:
+        ValueError: it is anything else, or the month may come first (03/12/2026).
 
     >>> _parse_day("2026-11-30T10:00:00Z"), _parse_day(20261130), _parse_day(None)
     (datetime.date(2026, 11, 30), datetime.date(2026, 11, 30), None)
+    >>> _parse_day("3.12.2026 10:00"), _parse_day("30/11/2026"), _parse_day("03/12/2026", may_begin_with_month=False)
+    (datetime.date(2026, 12, 3), datetime.date(2026, 11, 30), datetime.date(2026, 12, 3))
     """
     if _is_missing(value):
         return None
     if isinstance(value, datetime.date):
         return value.date() if isinstance(value, datetime.datetime) else value
+    if written := _DAY_FIRST.fullmatch(str(value).strip()):
+        day, month = int(written[1]), int(written[3])
+        if written[2] == "/" and may_begin_with_month and day <= _MONTHS:
+            raise _MonthFirstError("may have the month first")
+        if month > _MONTHS:
+            raise _MonthFirstError("has the month first")
+        return datetime.date(int(written[4]), month, day)
     return datetime.datetime.fromisoformat(str(value).strip()).date()
 
 
@@ -255,7 +284,7 @@ def _read_parquet(file: NoteFile, fields: Fields) -> Iterator[Note]:
         with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
             names = table.schema_arrow.names
             if fields.text not in names:
-                raise _missing_column(fields.text, pluralize(len(names), "column"))
+                raise _missing_column(fields.text, describe_header(names, certain=True))
             columns = list(dict.fromkeys(name for name in fields.by_option().values() if name in names))
             size, rows = file.path.stat().st_size, max(table.metadata.num_rows, 1)
             number = 0

@@ -27,6 +27,8 @@ _EMPTY = 7  # most words and marks in the line of a heading whose section is emp
 _DATE = 12  # most words of the date of a heading
 _FEW = 3  # least words and marks of a line that starts a new section after that of relatives
 _NO_HEADING = frozenset(".,;?!")
+_CLOSING = frozenset(".,;")
+_QUESTION = 8  # most words and marks of a question in a form
 _REVIEW, _EXAMINATION = "review", "examination"
 
 
@@ -65,6 +67,24 @@ class Layout(Text):
 
     def begins_line(self, place: int) -> bool:
         return place < len(self.lines) and self.lines[place] > 0
+
+
+def answered(text: str, words: Sequence[Token], rules: ScopeRules) -> Sequence[Token]:
+    """Read a question mark before an answer as a colon, as in "Fever? no" and "¿Fiebre? sí" in a form."""
+    if "?" not in text:
+        return words
+    read = list(words)
+    for at in [at for at, word in enumerate(words) if word.low == "?"]:
+        end = at + 1
+        while end < len(words) and words[end].low in rules.answers:
+            end += 1
+        closed = end == len(words) or words[end].is_mark or "\n" in text[words[end - 1].end : words[end].start]
+        if end > at + 1 and closed and "\n" not in text[words[at].end : words[at + 1].start]:
+            read[at] = words[at]._replace(text=":", low=":")
+            for opening in range(max(at - _QUESTION, 0), at):
+                if words[opening].low == "¿":
+                    read[opening] = words[opening]._replace(text=";", low=";")
+    return read
 
 
 def item_start(layout: Layout, place: int) -> int:
@@ -191,8 +211,8 @@ class Sections:
 
     A heading stands at the start of a line or sentence before a colon, or fills its line. Its section extends to the
     next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
-    paragraph, because notes do not mark the end of such a section. A section of relatives ends with its line, or before
-    the next label with a colon, because each line or label about relatives names them.
+    paragraph, because notes do not mark the end of such a section. A section of relatives, risks or prevention ends
+    with its line, or before the next label with a colon, because each line or label about relatives names them.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
@@ -208,6 +228,8 @@ class Sections:
         for heading, following in zip(self.headings, ends, strict=True):
             kind = (_REVIEW if kind == _REVIEW else _EXAMINATION) if heading.kind == SYSTEM else heading.kind
             end = _end(heading, kind, following, layout, stops)
+            if end < following:
+                stops[end] = 1
             self._starts += [heading.first, end]
             self._kinds += [kind, ""]
 
@@ -272,17 +294,22 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
     lines, breaks, start, rules = layout.lines, layout.breaks, heading.end, layout.rules
     if not kind or not any(effects()[kind]) or start == following or lines[start]:
         return following
-    clause = stops.find(1, start + 1, following)
-    said = {word.low for word in layout.words[start:clause] if not word.is_mark} if clause > 0 else set[str]()
-    if said & rules.nothing and said <= rules.nothing | rules.nothing_known:
-        return clause  # "Allergies: none known. Metformin daily."
+    said, place = set[str](), start
+    while place < following and not (place > start and lines[place]):
+        word = layout.words[place]
+        if not word.is_mark and word.low not in rules.nothing and word.low not in rules.nothing_known:
+            break
+        said.add(word.low)
+        place += 1
+    if place < following and layout.words[place - 1].low in _CLOSING and said & rules.nothing:
+        return place  # "Allergies: none known. Metformin daily."
     at = bisect_left(breaks, start)
     line = min(breaks[at], following) if at < len(breaks) else following
     inside = {word.low for word in layout.words[start:line]}
     least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(rules.nothing) else PARAGRAPH
     ends = (breaks[number] for number in range(at, len(breaks)))
     end = min(next((place for place in ends if place >= following or lines[place] >= least), following), following)
-    if effects()[kind].experiencer == "family":
+    if effects()[kind].experiencer == "family" or effects()[kind].temporality == "hypothetical":
         stop = stops.find(1, start + 1, end)
         while stop >= 0:
             if _starts_new_section(layout, stop):

@@ -37,6 +37,7 @@ _DATE = 6  # words before a year that are searched for one that makes it the sta
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _AFTER_SIGN = frozenset(",;.)/")
+_TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
 
 
@@ -87,7 +88,7 @@ class ParsedNote:
     def __init__(
         self, text: str, reader: QualifierReader, found: Sequence[Token] | None = None, day: date | None = None
     ) -> None:
-        self._words = words(text) if found is None else found
+        self._words = clauses.answered(text, words(text) if found is None else found, reader.scopes)
         layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
         cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout, day)]
         firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
@@ -120,22 +121,32 @@ class ParsedNote:
             for heading in self._sections.headings
         ]
 
-    def qualify(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers | None]:
+    def qualify(
+        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] = ()
+    ) -> list[Qualifiers | None]:
         """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
         return [
             None if self._sections.in_heading(*self._place(*mention)) else found
-            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous), strict=True)
+            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts), strict=True)
         ]
 
-    def qualifiers(self, mentions: Sequence[Span], discontinuous: Collection[Span] = ()) -> list[Qualifiers]:
+    def qualifiers(
+        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] = ()
+    ) -> list[Qualifiers]:
         """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
-        in a name, as in *Migraine without aura*, it does not.
+        in a name, as in *Migraine without aura*, it does not. Of ``acts``, which are drugs and procedures, those to be
+        avoided are absent too.
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        found = {place: self._qualified(place, decided) for place, decided in self._decided(places).items()}
+        decided = self._decided(places)
+        for place in {self._place(*mention) for mention in acts} if acts else ():
+            effect = decided[place].get("temporality")
+            if effect is not None and effect.reads == "avoided":
+                denied.add(place)
+        found = {place: self._qualified(place, effects) for place, effects in decided.items()}
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
@@ -163,8 +174,8 @@ class ParsedNote:
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
         time = values.get("temporality")
-        if time == "gone":
-            values["temporality"] = "historical"
+        if time in _TIMES:
+            values["temporality"] = _TIMES[time]
         mention = " ".join(word.low for word in self._words[place.start : place.end])
         if time in (None, "past") and self._layout.rules.tells_past.match(mention):
             time = "historical"  # "Apendicectomizado"
@@ -334,12 +345,18 @@ def _mark_open_cues(
     """Record dots that belong to cues and end no sentence, and the ends of cues that act on what follows.
 
     The dots are those inside a cue, and the last one of a cue that acts on what follows. A cue after a colon acts on
-    what precedes it ("Fever: no").
+    what precedes it ("Fever: no"), and so does a question mark behind a word ("Sepsis? No fever").
     """
     inside = [(start, end) for start, end, _ in firsts]
     for start, end, cues in found:
-        opens = any(cue.side == "before" for cue in cues)
+        opens = any(cue.side == "before" for cue in cues) and not _asks(layout.words, start)
         if opens and (start == 0 or layout.words[start - 1].low != ":"):
             layout.opens.add(end)
         inside.append((start, end if opens or any(cue.reads == "pseudo" for cue in cues) else end - 1))
     layout.dots.update(at for start, end in inside for at in range(start, end) if layout.words[at].low in (".", "?"))
+
+
+def _asks(words: Sequence[Token], at: int) -> bool:
+    """Whether a mark ends a question about the words before it: "Sepsis? No fever", not "hears voices? psychosis"."""
+    is_behind = words[at].low == "?" and at > 0 and words[at - 1].end == words[at].start
+    return is_behind and at + 1 < len(words) and words[at + 1].text[:1].isupper()

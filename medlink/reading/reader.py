@@ -180,13 +180,14 @@ class TextReader:
                 qualifiers = list(self._qualifier.qualify(text.text, spans))
             elif spans and self._qualifier_reader is not None:
                 discontinuous = {span for span, mention in zip(spans, own, strict=True) if mention.discontinuous}
+                acts = {span for span in spans if not _finds(text, span)}
                 note = self._qualifier_reader.read_once(text)
                 qualify = note.qualifiers if headings else note.qualify
-                qualifiers = list(qualify(spans, discontinuous))
+                qualifiers = list(qualify(spans, discontinuous, acts))
                 if None in qualifiers:
                     done = _examinations(text, note.headings)
                     is_done = [q is None and done(*span) for q, span in zip(qualifiers, spans, strict=True)]
-                    regardless = note.qualifiers(spans, discontinuous) if any(is_done) else qualifiers
+                    regardless = note.qualifiers(spans, discontinuous, acts) if any(is_done) else qualifiers
                     qualifiers = [r if d else q for q, r, d in zip(qualifiers, regardless, is_done, strict=True)]
             qualified.append(
                 [
@@ -321,9 +322,13 @@ def _without_contradiction(text: ScannedText, mention: ReadMention, found: Quali
     if mention.value is not None:
         found = replace(found, presence="present")
     if found.allergy:
-        words = text.words[slice(*text.place(mention.start, mention.end))]
-        found = replace(found, allergy=all(word.kinds.isdisjoint(FINDING_KINDS) for word in words))
+        found = replace(found, allergy=not _finds(text, (mention.start, mention.end)))
     return found
+
+
+def _finds(text: ScannedText, span: Span) -> bool:
+    """Whether a word of a span may name a finding."""
+    return any(word.finds for word in text.words[slice(*text.place(*span))])
 
 
 def _span(text: ScannedText, candidate: CandidateSpan) -> Span:
@@ -340,8 +345,7 @@ def _examinations(text: ScannedText, headings: Sequence[tuple[int, int, str]]) -
     ]
 
     def is_done(start: int, end: int) -> bool:
-        finds = any(word.finds for word in text.words[slice(*text.place(start, end))])
-        return not finds and any(first <= start and end <= last for first, last in done)
+        return not _finds(text, (start, end)) and any(first <= start and end <= last for first, last in done)
 
     return is_done
 

@@ -24,11 +24,11 @@ _DASHES = ("-", "–", "—")
 _CLOSING = (".", ",", ";")
 _FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
-    **dict.fromkeys(("historical", "past", "gone", "hypothetical"), "temporality"),
+    **dict.fromkeys(("historical", "past", "gone", "hypothetical", "avoided"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
     **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
-_OF_OBJECTS: dict[str, Reads] = {"stopped": "historical", "planned": "hypothetical"}  # these act on their object alone
+_OF_OBJECTS: dict[str, Reads] = {"stopped": "historical", "planned": "hypothetical", "avoided": "avoided"}
 _TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
 _MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
@@ -194,7 +194,7 @@ class _Scopes:
             self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
     def _act_on_object(self, cue: Cue, match: Match) -> None:
-        """Act on what was stopped, planned or gone: the nearest mentions that are no attributes of something else.
+        """Act on what was stopped, planned, avoided or gone: the nearest mentions that are no attributes of others.
 
         That is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
         Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
@@ -376,7 +376,7 @@ class _Scopes:
                 return
             joined = joined or any_within(self._joins, behind, anchor)
             if any_within(self._commas, behind, anchor):
-                whole = self._free[anchor] == self._free[begin]
+                whole = self._free[anchor] == self._free[begin] and cue.reads != "allergy"  # "Metformin, latex allergy"
                 # a bracket belongs to what it follows: "diabetes, gout (mother)"
                 if not (crossing if anchor == end else (joined or whole) and self._words[end].low != "("):
                     return

@@ -534,4 +534,22 @@ def test_an_interrupted_run_is_resumed(
     assert "to resume" not in link(*words, "--resume").stderr
     assert [row["note"] for row in json_lines(out)] == [f"{source}:{i}" for i in range(1, 201)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
+    written = out.stat().st_mtime_ns
+    sentence = f"{out} is finished: nothing to resume; run without --resume to write it anew\n"
+    assert link(*words, "--resume").stderr.startswith(sentence)
+    assert out.stat().st_mtime_ns == written
+    source.touch()  # other notes, for all that is known
     assert "nothing to resume: the run begins with the first note\n" in link(*words, "--resume").stderr
+    assert out.stat().st_mtime_ns > written
+
+
+@pytest.mark.slow
+def test_an_encoding_or_language_that_most_notes_contradict(link: Link, tmp_path: Path) -> None:
+    for name, text in (("a", "Der Patient hat seit gestern Fieber und keine Müdigkeit."), ("b", "Größe 170 cm")):
+        (tmp_path / f"{name}.txt").write_text(text, "utf-8")
+    wrong = link(tmp_path, "--encoding", "cp1252", "--language", "de").stderr
+    assert wrong.startswith("2 notes read as CP1252, but probably UTF-8: give --encoding utf-8\n")
+    (tmp_path / "b.txt").unlink()
+    found = link(tmp_path, "--language", "es").stderr
+    assert found.startswith("1 of 1 note probably in 'de', not in 'es': give --language de\n")
+    assert "probably" not in link(tmp_path, "--language", "de").stderr

@@ -9,7 +9,7 @@ from medlink.clustering.clusterer import GraphClusters
 from medlink.clustering.clusters import AMBIGUOUS, KNOWN, NEW, Cluster
 from medlink.clustering.concepts import Parents, TermConcept
 from medlink.clustering.graph import Graph
-from medlink.clustering.guards import KINDS, LATERALITY
+from medlink.clustering.guards import KINDS, LATERALITY, Guards
 from medlink.clustering.terms import Terms, find_forms
 from medlink.records import Candidate, Link
 
@@ -31,6 +31,18 @@ def make(group: list[int], *edges: Edge) -> GraphClusters:
     )  # fmt: skip
     vectors = np.eye(len(group), dtype=np.float32)
     return GraphClusters(terms, find_forms(terms), np.array(group, dtype=np.int64), vectors, graph)
+
+
+def test_a_denied_term_represents_no_cluster_with_an_affirmed_one() -> None:
+    texts = ["no ague", "malaria", "keine Ruhr", "sin gota", "kein Gicht", "gouty arthritis", "ohne Scharlach"]
+    terms = Terms.from_rows((text, 9 if text.startswith(("no", "k", "s")) else 1, "", "") for text in texts)
+    group = np.array([0, 0, 1, 2, 2, 2, 3])[[texts.index(text) for text in terms.texts]]
+    denied = Guards(terms.texts, [""] * len(texts)).denied
+    none = np.array([], dtype=np.int64)
+    graph = Graph(none, none, none.astype(float), none.astype(np.uint8), none.astype(bool), none.astype(float))
+    vectors = np.eye(len(texts), dtype=np.float32)
+    found = GraphClusters(terms, find_forms(terms), group, vectors, graph, denied=denied)
+    assert {one.representative for one in found} == {"malaria", "keine Ruhr", "gouty arthritis", "ohne Scharlach"}
 
 
 def broader(found: GraphClusters) -> dict[str, str]:

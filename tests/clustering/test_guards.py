@@ -138,3 +138,9 @@ def test_numbers_of_pairs() -> None:
     guards = Guards(["type 1 of 3", "type III", "type"], ["en"] * 3)
     shared, most = guards.numbers(np.array([0, 1, 0]), np.array([1, 2, 2]))
     assert (shared.tolist(), most.tolist()) == ([1, 0, 0], [2, 1, 2])
+
+
+@pytest.mark.parametrize("term", ["kein Sturz", "no cough", "sin tos", "keine Hinweise auf Sepsis", "without rash"])
+def test_a_term_that_denies(term: str) -> None:
+    others = ["Kopfschmerz ohne Aura", "non small cell carcinoma", "Unruhe", "afebrile"]
+    assert Guards([term, *others], [""] * 5).denied.tolist() == [True, False, False, False, False]

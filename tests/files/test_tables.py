@@ -150,7 +150,7 @@ def test_comments(tmp_path: Path) -> None:
             "which bars seem to separate; commas or semicolons or tabs are expected. Remedy: save the table",
         ),
         ("fever, 39 °C; cough", "\t", "found 1 column. Remedy: give a file with a header and the column id"),
-        ("name,concept", None, "found 2 columns. Remedy: give a file with a header and the column id"),
+        ("name,concept", None, "found 2 columns: name, concept. Remedy: give a file with a header and the column id"),
     ],
 )
 def test_other_separator(first: str, separator: str | None, message: str, tmp_path: Path) -> None:

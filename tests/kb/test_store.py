@@ -124,6 +124,14 @@ def test_lookup_puts_the_plain_form_first(tmp_path: Path) -> None:
         ("krampfanfaell", None, ["Krampfanfälle"]),
         ("fie", "de", ["Fieberkrampf"]),
         ("fie", "en", []),
+        ("krampf", None, ["Krampfanfälle", "Fieberkrampf"]),  # inside a word
+        ("anfae", "de", ["Krampfanfälle"]),
+        ("eizu ebril", None, ["febrile seizure"]),
+        ("rohn", "es", ["enfermedad de Crohn"]),
+        ("fermed", None, ["enfermedad de Crohn"]),
+        ("berkr", None, ["Fieberkrampf"]),
+        ("eiz", "de", []),
+        ("iz", None, []),  # too short for the inside of a word
         ("crohn", None, ["Crohn's disease", "enfermedad de Crohn"]),
         ("crohn", "es", ["enfermedad de Crohn"]),
         ("Crohn's", None, ["Crohn's disease", "enfermedad de Crohn"]),

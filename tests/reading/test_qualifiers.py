@@ -24,13 +24,15 @@ READERS = {language: QualifierReader(language) for language in LANGUAGES}
 HERE = Path(__file__).parent
 FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
-    **dict.fromkeys(("historical", "hypothetical", "current", "past", "gone", "stopped", "planned"), "temporality"),
+    **dict.fromkeys(
+        ("historical", "hypothetical", "current", "past", "gone", "stopped", "planned", "avoided"), "temporality"
+    ),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
     **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
 MEANING: dict[str, Any] = {
     **dict.fromkeys(("past", "gone", "stopped"), "historical"),
-    "planned": "hypothetical",
+    **dict.fromkeys(("planned", "avoided"), "hypothetical"),
     "allergy": True,
     "taken": False,
 }

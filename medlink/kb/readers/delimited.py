@@ -13,7 +13,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, choose_encoding, existing_file
-from medlink.files.tables import TITLE_WORD, Rows, Table, describe_header, join_lines, open_table, read_rows
+from medlink.files.tables import Rows, Table, describe_header, join_lines, open_table, read_rows
 from medlink.kb.readers.common import base_name, existing_folder, is_valid_id, missing_files_error, resolve_language
 from medlink.kb.readers.descriptions import Cell, CellCompiler, Description, Layout, load_description
 from medlink.kb.readers.table_notes import KNOWN_TYPES, TableNotes, unknown_language, unused_column_notes
@@ -144,7 +144,7 @@ class _Reader:
         required = [self.layouts[-1].words[column] for column in self.layouts[-1].required]
         wanted = [words[0] + f" (or {' or '.join(words[1:])})" * (len(words) > 1) for words in required]
         listed = " and ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1])))
-        described = describe_header(table.first, pattern=TITLE_WORD)
+        described = describe_header(table.first)
         remedy = self.spec.get("remedy", f"in the first line, name the columns {listed}")
         return table.error(f"looked for the columns {listed}; found {described}", remedy)
 

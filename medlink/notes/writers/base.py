@@ -230,6 +230,19 @@ class TextWriter(ABC):
         self._state.unlink(missing_ok=True)
 
 
+def describe_finished(out: Path | None, job: Job) -> str:
+    """Return a sentence if the output to resume is complete and newer than all that the job reads, else ``""``."""
+    target = Path(os.path.realpath(out or ""))
+    own = target / _STATE if target.is_dir() else target
+    if not job.resume or out is None or not own.is_file() or target.with_name(f"{target.name}.part").exists():
+        return ""
+    reads = (Path(path) for path in job.reads if isinstance(path, str | Path))
+    newest = max((path.stat().st_mtime_ns for path in reads if path.exists()), default=0)
+    if own.stat().st_mtime_ns <= newest or not own.stat().st_size:
+        return ""
+    return f"{out} is finished: nothing to resume; run without resume=... to write it anew"
+
+
 def _is_empty(part: Path) -> bool:
     # the lock creates the file
     return part.is_file() and not part.stat().st_size

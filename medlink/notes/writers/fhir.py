@@ -1,10 +1,10 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
 A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
-relative has or had is a FamilyMemberHistory, and what the patient is allergic to an AllergyIntolerance. Other mentions
-are Observations: findings, drugs, procedures, disorders that relatives do not have, and hypothetical disorders.
-Semantic types determine which concepts are disorders. A note does not identify the patient, so ``subject`` names the
-note.
+relative has or had is a FamilyMemberHistory, what the patient is allergic to an AllergyIntolerance, and a drug of the
+patient a MedicationStatement. Other mentions are Observations: findings, procedures, disorders that relatives do not
+have, and hypothetical disorders. Semantic types determine which concepts are disorders or drugs. A note does not
+identify the patient, so ``subject`` names the note.
 """
 
 from __future__ import annotations
@@ -29,10 +29,18 @@ _DISORDERS = frozenset(
         "anatomical abnormality", "cell or molecular dysfunction",
     }
 )  # fmt: skip
+_DRUGS = frozenset(
+    {
+        "drug", "medication", "antibiotic", "clinical drug", "pharmacologic substance", "product", "medicinal product",
+        "medicinal product form",
+    }
+)  # fmt: skip
+_ANALYTES = frozenset({"biologically active substance", "element, ion, or isotope"})
 _CONDITIONS = _DISORDERS | {"finding", "sign or symptom", "phenotypic abnormality"}
 _ROLES, _UCUM = "http://terminology.hl7.org/CodeSystem/v3-RoleCode", "http://unitsofmeasure.org"
 _STATUS = "http://terminology.hl7.org/CodeSystem/"
 _VERIFIED = {"present": "confirmed", "uncertain": "unconfirmed", "absent": "refuted"}
+_TAKEN = {"current": "active", "historical": "stopped", "hypothetical": "intended"}
 _KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString", bool: "valueBoolean"}
 
 
@@ -70,6 +78,8 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: d
     is_own = q is not None and q.experiencer == "patient" and q.temporality != "hypothetical"
     if q is not None and is_own and q.allergy and not types & _CONDITIONS:
         return {"resourceType": "AllergyIntolerance", **common, **_allergy(q, content), **_at("recordedDate", day)}
+    if q is not None and q.experiencer == "patient" and mention.value is None and _is_drug(types, q):
+        return {"resourceType": "MedicationStatement", **common, **_statement(q, content), **_at("dateAsserted", day)}
     if q is not None and is_own and types & _DISORDERS:
         gone = q.presence == "absent" and q.temporality == "historical"
         clinical = "resolved" if gone else "inactive" if q.temporality == "historical" else "active"
@@ -107,6 +117,23 @@ def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
         "patient": content["subject"],
         "relationship": {"coding": [{"system": _ROLES, "code": q.relative or "FAMMEMB"}]},
         "condition": [{"code": content["code"], **({} if q.onset_age is None else {"onsetAge": age})}],
+    }
+
+
+def _is_drug(types: set[str], q: Qualifiers) -> bool:
+    """Whether a concept is a drug: a substance that the laboratory measures is one only in a list of drugs."""
+    if q.section == "medication":
+        return not types.isdisjoint(_DRUGS | {"substance"})
+    return q.section != "results" and not types.isdisjoint(_DRUGS) and types.isdisjoint(_ANALYTES)
+
+
+def _statement(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
+    """What a MedicationStatement (https://hl7.org/fhir/R4/medicationstatement.html) says of one drug."""
+    taken = _TAKEN[q.temporality]
+    return {
+        "status": {"absent": "not-taken", "uncertain": "unknown", "present": taken}[q.presence],
+        "medicationCodeableConcept": content["code"],
+        "subject": content["subject"],
     }
 
 

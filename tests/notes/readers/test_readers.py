@@ -80,7 +80,7 @@ def test_the_date_of_a_note(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     day, fields = date(2003, 11, 30), Fields(date="day")
-    (tmp_path / "n.csv").write_text("id,text,day\n1,a,2003-11-30\n2,b,\n3,c,30.11.2003\n", "utf-8")
+    (tmp_path / "n.csv").write_text("id,text,day\n1,a,2003-11-30\n2,b,\n3,c,Herbst\n", "utf-8")
     rows = [
         '{"text": "a", "day": "2003-11-30T08:15:00Z"}',
         '{"text": "b", "day": 20031130}',
@@ -161,7 +161,7 @@ def test_unreadable_parquet(tmp_path: Path) -> None:
     bad_id, no_text = problems(path)
     assert "'id' is neither text nor a number" in bad_id[1]
     assert "no field 'text'" in no_text[1]
-    assert problems(path, text="body")[0][1] == "no column 'body'; found 2 columns"
+    assert problems(path, text="body")[0][1] == "no column 'body'; found 2 columns: text, id"
     pq.write_table(pa.table({"text": pa.array(["a"]), "id": [float("nan")]}), path)
     assert problems(path) == [("1", "")]
 
@@ -224,3 +224,31 @@ def test_a_query_cannot_write(tmp_path: Path) -> None:
     ):
         connection.exec_driver_sql("delete from note")
     assert (tmp_path / "n.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("written", "language", "day", "problem"),
+    [
+        ("12.03.2026", None, date(2026, 3, 12), None),
+        ("1.2.2025 08:15", "en", date(2025, 2, 1), None),
+        ("30/11/2003", None, date(2003, 11, 30), None),
+        ("3/12/2003", "es", date(2003, 12, 3), None),
+        ("03/12/2003 10:00:00", "de-AT", date(2003, 12, 3), None),
+        ("03/12/2003", "en-US", None, "the field 'day' may have the month first"),
+        ("03/12/2003", None, None, "the field 'day' may have the month first"),
+        ("11/30/2003", "es", None, "the field 'day' has the month first"),
+        ("31.02.2003", None, None, "the field 'day' is not a date"),
+        ("30.11.03", None, None, "the field 'day' is not a date"),
+    ],
+)
+def test_days_of_german_and_spanish_tables(
+    written: str, language: str | None, day: date | None, problem: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "n.csv").write_text(f"text;day;language\na;{written};{language or ''}\n", "utf-8")
+    (note,) = read_notes([str(tmp_path / "n.csv")], Fields(date="day"))
+    assert (note.date, note.problem) == (day, problem)
+    if problem:
+        assert note.remedy == "write it as 2026-11-30 or 30.11.2026, or leave date_field out"
+    if problem == "the field 'day' may have the month first" and language is None:
+        (note,) = read_notes([str(tmp_path / "n.csv")], Fields(date="day", day_first=True))
+        assert note.date == date(2003, 12, 3)

@@ -9,6 +9,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,17 @@ def test_note_nlp_has_the_columns_of_the_data_model(run: Run, linked: dict[str, 
         assert [row[name] for row in stored] == [row[name] for row in rows]
 
 
+def test_a_bundle_without_ids_of_omop_is_told(run: Run, tmp_path: Path) -> None:
+    told: list[str] = []
+    nlp = {"format": "note_nlp", "date": "2026-11-30"}
+    for name, options in (("o.csv", nlp), ("m.csv", nlp | {"map": ["OMOP"]}), ("l.csv", {})):
+        run(tmp_path / name, **options, on_message=told.append)
+    assert [one for one in told if "note_nlp_concept_id" in one] == [
+        "the bundle has no ids of OMOP, so note_nlp_concept_id is 0 in every row; build it from OMOP vocabularies, or "
+        'give map="OMOP" if its codes have maps to them'
+    ]
+
+
 def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("id,text\n1,fever\nGeheim-1,fever\n", encoding="utf-8")
     failures = tmp_path / "f.jsonl"
@@ -354,7 +366,7 @@ def test_sqlite_keeps_a_nul(run: Run, tmp_path: Path) -> None:
     )
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
         assert {"to\0ay" in snippet for (snippet,) in base.execute("select snippet from note_nlp")} == {True}
-    assert messages == []
+    assert not any("NUL" in message for message in messages)
 
 
 @pytest.mark.slow
@@ -430,6 +442,37 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
 
 
+def test_drugs_have_the_status_of_a_medication_statement(demo: Any, tmp_path: Path) -> None:
+    from fhir.resources.R4B.bundle import Bundle
+
+    text = (
+        "Metformin 500 mg, Ramipril abgesetzt. Beginn mit Apixaban 5 mg geplant. Kein Heparin. Ibuprofen meiden. "
+        "Evtl. Bisoprolol. Ehefrau nimmt Sertralin. Omeprazol wurde pausiert. Früher Tramadol.\nLabor: Insulin 9."
+    )
+    note = Note("1", text, "de", date=(day := date(2026, 11, 30)))
+    link_notes(demo, [note], out=tmp_path / "o.fhir.ndjson")
+    resources = [
+        entry.resource for entry in Bundle.model_validate_json((tmp_path / "o.fhir.ndjson").read_text("utf-8")).entry
+    ]
+    statements = [one for one in resources if one.get_resource_type() == "MedicationStatement"]
+    assert [(one.medicationCodeableConcept.text, one.status) for one in statements] == [
+        ("Metformin", "active"),
+        ("Ramipril", "stopped"),
+        ("Apixaban", "intended"),
+        ("Heparin", "not-taken"),
+        ("Ibuprofen", "not-taken"),
+        ("Bisoprolol", "unknown"),
+        ("Omeprazol", "stopped"),
+        ("Tramadol", "stopped"),
+    ]
+    assert {one.dateAsserted for one in statements} == {day}
+    others = {one.code.text for one in resources if one.get_resource_type() == "Observation"}
+    assert {"Sertralin", "Insulin"} <= others
+
+
+DATES = ("recordedDate", "dateAsserted", "effectiveDateTime")
+
+
 def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
     from fhir.resources.R4B.bundle import Bundle
 
@@ -449,7 +492,11 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
 
     bundles = [Bundle.model_validate_json(line) for line in links("o.fhir.ndjson").read_text("utf-8").splitlines()]
     found = [
-        (one.get_resource_type(), one.code.text, str(getattr(one, "recordedDate", None) or one.effectiveDateTime))
+        (
+            one.get_resource_type(),
+            (getattr(one, "code", None) or one.medicationCodeableConcept).text,
+            str(next(one.__dict__[at] for at in DATES if one.__dict__.get(at))),
+        )
         for bundle in bundles
         for one in (entry.resource for entry in bundle.entry)
     ]
@@ -457,7 +504,7 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
         ("AllergyIntolerance", "Amoxicillin", "2026-11-30"),
         ("Observation", "Exanthem", "2026-11-30"),
         ("AllergyIntolerance", "Metamizol", "2026-11-30"),
-        ("Observation", "Ramipril", "2026-11-30"),
+        ("MedicationStatement", "Ramipril", "2026-11-30"),
     ]
     allergies = [
         one.resource for bundle in bundles for one in bundle.entry if "Allergy" in one.resource.__class__.__name__

@@ -115,8 +115,7 @@ def test_nul_is_replaced(address: str, run: Run) -> None:
     note = Note("1", tricky.NOTES[0][1].replace("today", "to\0ay"))
     run(address, [note], format="note_nlp", date="2026-11-30", out_table="nul", on_message=messages.append)
     assert {"to\ufffday" in snippet for (snippet,) in rows(address, "select snippet from nul")} == {True}
-    assert len(messages) == 1
-    assert "with NUL, which PostgreSQL cannot store" in messages[0]
+    assert sum("with NUL, which PostgreSQL cannot store" in message for message in messages) == 1
 
 
 def test_a_query_cannot_write(address: str) -> None:

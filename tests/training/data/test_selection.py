@@ -142,7 +142,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("id\tname", r"t.tsv:1: looked for .* found 2 columns\. Remedy: .*; definition must be there"),
+        ("id\tname", r"t.tsv:1: looked for .* found 2 columns: id, name\. Remedy: .*; definition must be there"),
         ("note", r"found 1 column\. Remedy: .*; concept_id and definition must be there"),
         ("id\tconcept_id\ttext", r"a column for the concept_id is there twice\. Remedy: rename or delete one of them"),
     ],
