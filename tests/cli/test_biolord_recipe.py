@@ -52,7 +52,6 @@ def write(folder: Path, old: str, new: str) -> Path:
         (TOML[TOML.index("[contrastive]") : TOML.index("[sts-again]")], "", "come after the contrastive phase"),
         (TOML[TOML.index("[sts]") :], "", "there is no phase in it"),
         ("checkpoint_steps = 2", "checkpoint_steps = 0", r"in \[run\], checkpoint_steps is 0, at least 1 expected"),
-        ("checkpoint_steps = 2", "workers = -1", r"in \[run\], workers is -1, at least 0 expected"),
         ('dev = "sts.tsv"', 'dev = "sts.tsv"\nevaluate_steps = 1.5', r"evaluate_steps is 1\.5, a whole number or 'ep"),
         ('dev = "sts.tsv"', 'dev = "sts.tsv"\nloss = 1', r"in \[sts\], loss is 1, 'cosine' or 'cosent' expected"),
     ],
@@ -69,7 +68,6 @@ def test_values_that_are_accepted(tmp_path: Path) -> None:
         ("learning_rate = 1e-2", "learning_rate = 1"),  # a whole number is a number
         ('dev = "sts.tsv"', 'dev = "sts.tsv"\nevaluate_steps = 2\npatience = 1'),
         ('filter = ""', "low = 0.3\nhigh = 1\nproject = true"),
-        ("[run]\ncheckpoint_steps = 2", "[run]\nworkers = 0\npair_workers = 0"),
     ):
         phases = read_recipe(write(tmp_path, old, new)).phases
         assert phases == ["sts", "contrastive", "sts-again", "distill", "soup", "multilingual"]

@@ -193,9 +193,7 @@ def run_sts(job: Job, tables: Mapping[str, Path], start: str, recipe: StsRecipe)
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {sum(map(len, pairs.values())):,} rated pairs"
 
 
-def run_contrastive(
-    job: Job, data: TrainingData, start: str, recipe: ContrastiveRecipe, pairs: PairRecipe, pair_workers: int = 0
-) -> str:
+def run_contrastive(job: Job, data: TrainingData, start: str, recipe: ContrastiveRecipe, pairs: PairRecipe) -> str:
     from medlink.training.data.pairs import KnowledgeBasePairs
     from medlink.training.data.view import TrainingView
 
@@ -206,7 +204,7 @@ def run_contrastive(
         about: dict[str, Any] = {"knowledge base": f"`{kb.content_hash}`"}
     if "seed" not in pairs.model_fields_set:
         pairs = pairs.replace(seed=recipe.seed)
-    source = KnowledgeBasePairs(view, pairs, workers=pair_workers)
+    source = KnowledgeBasePairs(view, pairs)
     about |= {name.replace("_", " "): count for name, count in source.counts().items()}
     about["pairs as asked for"] = f"`{source.recipe.to_dict()}`"
     encoder = job.train(BioLordTrainer(source, start, recipe.for_encoder(start), about=about))

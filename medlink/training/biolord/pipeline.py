@@ -34,7 +34,6 @@ from medlink.training.recipes import (
     PhaseRecipe,
     RunOptions,
     StsRecipe,
-    Workers,
     check_dev_options,
 )
 
@@ -77,8 +76,6 @@ class RunSection(Settings):
     """Section ``[run]``: options that do not change the weights."""
 
     checkpoint_steps: CheckpointSteps = 1000
-    workers: Workers = 0
-    pair_workers: Workers = 0
 
 
 class PhaseSection(PhaseRecipe):
@@ -280,12 +277,12 @@ def _run_phase(recipe: BioLordRecipe, phase: str, start: str, before_contrastive
     if phase == "soup":
         return phases.run_soup([recipe.folder_of("distill")], out)
     section = getattr(recipe, phase.replace("-", "_"))
-    options = RunOptions(checkpoint_steps=recipe.run.checkpoint_steps, workers=recipe.run.workers, resume=True)
+    options = RunOptions(checkpoint_steps=recipe.run.checkpoint_steps, resume=True)
     job = phases.Job(out, options, report, recipe.resolve_optional(section.dev))
     data = recipe.training_data(report)
     if phase == "contrastive":
         settings = section.recipe(ContrastiveRecipe)
-        return phases.run_contrastive(job, data, start, settings, section.pairs, recipe.run.pair_workers)
+        return phases.run_contrastive(job, data, start, settings, section.pairs)
     if phase == "distill":
         return phases.run_distill(job, data, before_contrastive, section.recipe(DistillationRecipe), start)
     if phase == "multilingual":

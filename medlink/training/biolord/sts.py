@@ -14,7 +14,7 @@ from medlink.errors import ConfigError
 from medlink.models.transformer import compute_fingerprint
 from medlink.training.common.run import Run
 from medlink.training.common.trainable import Trainable, load_transformer
-from medlink.training.data.batches import Batch
+from medlink.training.data.batches import Batch, TextList
 from medlink.training.data.rated_pairs import RatedPair
 from medlink.training.recipes import StsRecipe
 
@@ -26,7 +26,7 @@ CARD = {
 
 
 class StsBatches:
-    """Batches of rated pairs, each of one table: two columns of texts, and ratings from 0 to 1 as labels.
+    """Batches of rated pairs, each of one table: two columns, and ratings from 0 to 1 as labels.
 
     BioLORD 2023, section "Contrastive phase", trains on all of its tables "in a multi-task setup" without details. Here
     an epoch has each row of each table once, and the batches of all tables in random order. Ratings are scaled by the
@@ -40,7 +40,7 @@ class StsBatches:
         if not tables:
             raise ConfigError("no table of rated sentences to train on", remedy="name one or more")
         digest = hashlib.sha256(json.dumps([size, seed]).encode())
-        self._size, self._seed, self._tables = size, seed, list(tables.values())
+        self._size, self._seed = size, seed
         self._ratings = []
         for name, rows in tables.items():
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
@@ -50,6 +50,10 @@ class StsBatches:
             self._ratings.append(((ratings - ratings.min()) / (ratings.max() - ratings.min())).astype(np.float32))
             digest.update(json.dumps([[row.text_1, row.text_2, row.rating] for row in rows]).encode())
         self.digest = digest.hexdigest()
+        # two texts for each row, of one table after the other
+        texts = [text for rows in tables.values() for row in rows for text in (row.text_1, row.text_2)]
+        self.texts = TextList(texts, self.digest)
+        self._first_rows = np.cumsum([0, *map(len, self._ratings)])
 
     def batches_per_epoch(self) -> int:
         """Return the number of batches; the last of each table may be smaller."""
@@ -63,8 +67,8 @@ class StsBatches:
         for number in rng.permutation(len(batches))[start:]:
             table, first = batches[number]
             rows = orders[table][first : first + self._size]
-            pairs = [self._tables[table][row] for row in rows]
-            yield Batch(([pair.text_1 for pair in pairs], [pair.text_2 for pair in pairs]), self._ratings[table][rows])
+            texts = 2 * (self._first_rows[table] + rows)
+            yield Batch((texts, texts + 1), self._ratings[table][rows])
 
 
 def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | Path, recipe: StsRecipe) -> None:

@@ -10,49 +10,34 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset  # type: ignore[import-untyped]  # ships no types
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
+from torch.nn import functional
 
 from medlink.errors import ConfigError
 from medlink.files.folders import remove
 from medlink.index.knn_graph import nearest
-from medlink.index.vectors.library import gpu_copy, gpu_count
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
-from medlink.models.static.module import StaticEmbedding
 from medlink.training.coderpp.loss import MultiSimilarityLoss
 from medlink.training.coderpp.terms import Ids, Terms
 from medlink.training.common.checkpoints import checkpoint_step, find_newest_checkpoint, process_state, write_errors
-from medlink.training.common.losses import EmbeddingLoss, copy_without_weights, preprocess_texts
+from medlink.training.common.inputs import paced
+from medlink.training.common.loader import EpochLoader
+from medlink.training.common.losses import EmbeddingLoss, embed
 from medlink.training.common.resumable_trainer import ResumableTrainer
 from medlink.training.common.run import Run, neighbours_path, read_neighbours, write_neighbours
 from medlink.training.common.trainable import Trainable, limit_tokens, make_trainable
-from medlink.training.data.batches import cycle_order
+from medlink.training.data.batches import Batch, draw_cycles, shared_keys
 from medlink.training.recipes import CoderPlusPlusRecipe
-from medlink.training.static.bags import Bags
 
 _EMBEDDINGS = ".writing-embeddings"  # a name that a resumed run removes
-_QUERIES = 8192  # searched at a time on GPUs
-_PROBE_TERMS = 64
-_TERMS = 65_536  # embedded at a time
-
-
-@dataclass(frozen=True, slots=True)
-class TermTokenizer:
-    """Inputs of a transformer for terms; can be pickled for worker processes."""
-
-    model: SentenceTransformer
-    terms: Terms
-
-    def __call__(self, terms: Ids) -> dict[str, Tensor]:
-        return preprocess_texts(self.model, self.terms.texts(terms))
+_QUERIES, _COMPARED = 4096, 1 << 18  # terms searched at a time on a GPU, and terms that they are compared with
+_TERMS = 8192  # embedded at a time
 
 
 class CoderPlusPlusLoop(ResumableTrainer):
@@ -68,48 +53,32 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps
         self.part: Trainable = make_trainable(start, recipe.feature_dropout)
         self._recipe, self._dimension = recipe, start.dimension
-        self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
+        self.rounds = TermBatches(terms, recipe, self.round_steps * recipe.accumulation)
         self._loaded_lists: int | None = None
-        self._encode: Callable[[Ids], dict[str, Tensor]]
-        self._embed: Callable[[Ids], NDArray[np.float32]]
         model = self.part.model
-        if isinstance(start, StaticEncoder):
-            if recipe.mini_batch:
-                remedy = "leave it at 0; a static encoder embeds a whole batch"
-                raise ConfigError("mini_batch is for a transformer", remedy=remedy)
-            module, bags = model[0], Bags(terms.texts(np.arange(len(terms))), start.config, start.forms)
-            assert isinstance(module, StaticEmbedding)
-            self._encode, self._embed = bags, lambda rows: bags.embed(module, rows)
-        else:
+        if isinstance(start, StaticEncoder) and recipe.mini_batch:
+            remedy = "leave it at 0; a static encoder embeds a whole batch"
+            raise ConfigError("mini_batch is for a transformer", remedy=remedy)
+        if not isinstance(start, StaticEncoder):
             limit_tokens(model, recipe.max_tokens)
-            self._encode = TermTokenizer(copy_without_weights(model), terms)
-            self._embed = lambda rows: start.encode(terms.texts(rows))
         self._pair_loss = MultiSimilarityLoss(recipe.alpha, recipe.beta, recipe.threshold, recipe.epsilon)
+        inputs = run.read_inputs(model, terms)
         super().__init__(
             model,
+            EpochLoader(self.rounds, inputs, is_whole=recipe.mini_batch > 0, is_shared=False),
             EmbeddingLoss(model, self._pair_loss, recipe.mini_batch, shared=False),
             recipe,
             run,
             run.folder,
             steps=recipe.epochs * epoch_steps,
-            batches={"per_device_train_batch_size": recipe.anchors, "gradient_accumulation_steps": recipe.accumulation},
-            train_dataset=Dataset.from_dict({"term": range(len(terms))}),
-            data_collator=Collator(terms, self._encode),
+            batch_size=recipe.anchors,
+            accumulation=recipe.accumulation,
         )
 
-    def get_batch_sampler(  # type: ignore[override]  # an iterable of batches is all that its caller needs
-        self, dataset: Any, *_: Any, **__: Any
-    ) -> RoundSampler:
-        return self._rounds
-
-    def probe(self) -> dict[str, Tensor]:
-        """Return the features of the first terms."""
-        return self._encode(np.arange(min(self._rounds.terms, _PROBE_TERMS)))
-
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
-        """Set the sampler to the round of the current step; renew the neighbours where they are due."""
+        """Set the loader to the current step; renew the neighbours where they are due."""
+        super().on_epoch_begin()
         step = self.state.global_step
-        self._rounds.round = step // self.round_steps
         number = self._lists_at(step)
         if self._loaded_lists == number:
             return
@@ -117,7 +86,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         if self._loaded_lists is not None or not step or self._lists_at(step - 1) != number:
             self._renew(number)
         self._loaded_lists = number
-        self._rounds.neighbours = read_neighbours(self._folder, number, self._rounds.terms)
+        self.rounds.neighbours = read_neighbours(self._folder, number, len(self.rounds.texts))
         if self.is_world_process_zero():
             checkpoint = find_newest_checkpoint(self._folder)
             needed = {number, self._lists_at(checkpoint_step(checkpoint)) if checkpoint else number}
@@ -131,7 +100,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
     def _renew(self, number: int) -> None:
         self.check(self.state.global_step)
         begin, path = time.perf_counter(), self._folder / _EMBEDDINGS
-        shape = (self._rounds.terms, self._dimension)
+        shape = (len(self.rounds.texts), self._dimension)
         try:
             if self.is_world_process_zero():
                 # allocate the space: a disk that fills up under a mapping kills the process
@@ -139,15 +108,16 @@ class CoderPlusPlusLoop(ResumableTrainer):
                     os.posix_fallocate(file.fileno(), 0, 2 * shape[0] * shape[1])
             self.accelerator.wait_for_everyone()
             vectors = np.memmap(path, np.float16, "r+", shape=shape)
-            parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
-            start, stop = parts[self.args.process_index : self.args.process_index + 2]
-            for at in range(start, stop, _TERMS):
-                end = min(at + _TERMS, stop)
-                vectors[at:end] = self._embed(np.arange(at, end))
+            self._embed_terms(vectors, number)
             vectors.flush()
             self.accelerator.wait_for_everyone()
             if self.is_world_process_zero():
-                lists = nearest_terms(vectors.view(np.ndarray), self._recipe.neighbours)
+                say = paced(self._log)
+
+                def report(done: int, total: int) -> None:
+                    say(f"round {number + 1}: neighbours of {done:,} of {total:,} different terms found")
+
+                lists = nearest_terms(vectors.view(np.ndarray), self._recipe.neighbours, self.args.device, report)
                 write_neighbours(self._folder, number, lists)
                 seconds = time.perf_counter() - begin
                 self._log(f"round {number + 1}: neighbours of {shape[0]} terms found in {seconds:.1f} s")
@@ -157,6 +127,20 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self.accelerator.wait_for_everyone()
         self._logged_at = time.perf_counter()
 
+    def _embed_terms(self, vectors: NDArray[np.float16], number: int) -> None:
+        """Embed the terms that fall to this process."""
+        parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
+        start, stop = parts[self.args.process_index : self.args.process_index + 2]
+        was_training, say = self.model.training, paced(self._log)
+        self.model.eval()
+        for at in range(start, stop, _TERMS):
+            terms = np.arange(at, min(at + _TERMS, stop))
+            with torch.no_grad(), self.compute_loss_context_manager():
+                rows = embed(self.model, self.loader.take(terms))
+            vectors[terms] = functional.normalize(rows.float(), dim=-1).cpu().numpy()
+            say(f"round {number + 1}: {terms[-1] + 1 - start:,} of {stop - start:,} terms embedded")
+        self.model.train(was_training)
+
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Return the share of informative pairs, and the terms a second."""
         share, terms = self._pair_loss.take_counts()
@@ -164,77 +148,75 @@ class CoderPlusPlusLoop(ResumableTrainer):
         return {"informative": share}, line
 
 
-def nearest_terms(vectors: NDArray[Any], count: int) -> NDArray[np.int32]:
+def nearest_terms(
+    vectors: NDArray[Any], count: int, device: torch.device, report: Callable[[int, int], object] | None = None
+) -> NDArray[np.int32]:
     """Find the other terms nearest to each of n terms: ``(n, min(m, n - 1))``, nearest first, -1 for none.
 
     Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
-    terms. GPUs compare all pairs, in 16 bits. A CPU does so for up to 50,000 terms; for more it searches enough cells
+    terms. A GPU compares all pairs, in 16 bits. A CPU does so for up to 50,000 terms; for more it searches enough cells
     for a recall of about .96 (:func:`medlink.index.knn_graph.nearest`). ``vectors (n, d)`` are unit vectors, float32 or
-    float16, possibly memory-mapped; ``count`` is m.
+    float16, possibly memory-mapped; ``count`` is m, and ``report`` is called with the number of terms done and of all.
     """
     count = min(count, len(vectors) - 1)
-    if not gpu_count():
-        return nearest(vectors, count)[0].astype(np.int32)
-    index = gpu_copy(lambda start, stop: vectors[start:stop], len(vectors), vectors.shape[1])
-    neighbours = np.empty((len(vectors), count), dtype=np.int32)
-    for start in range(0, len(vectors), _QUERIES):
-        rows = index.search(np.ascontiguousarray(vectors[start : start + _QUERIES], dtype=np.float32), count + 1)[1]
-        # a stable sort moves the term itself to the end; if duplicates displaced it, the last one is cut off instead
-        itself = rows == np.arange(start, start + len(rows))[:, None]
-        order = np.argsort(itself, axis=1, kind="stable")
-        neighbours[start : start + _QUERIES] = np.take_along_axis(rows, order, axis=1)[:, :count]
-    return neighbours
+    if device.type == "cpu":
+        return nearest(vectors, count, progress=report)[0].astype(np.int32)
+    found = nearest_in_blocks(torch.from_numpy(np.ascontiguousarray(vectors)).to(device), count, report)
+    return np.asarray(found.cpu().numpy())
 
 
-class RoundSampler:
-    """Batch sampler: lists of distinct terms, a pure function of seed, neighbours and number of the batch.
+def nearest_in_blocks(vectors: Tensor, count: int, report: Callable[[int, int], object] | None = None) -> Tensor:
+    """Find the ``count`` other rows nearest to each row of ``(n, d)`` by matrix products: ``(n, count)`` int32."""
+    n, parts = len(vectors), list[Tensor]()
+    for start in range(0, n, _QUERIES):
+        queries = vectors[start : start + _QUERIES]
+        own = torch.arange(start, start + len(queries), device=vectors.device)
+        best, rows = queries.new_zeros(len(queries), 0), own.new_zeros(len(queries), 0)
+        for first in range(0, n, _COMPARED):
+            cosines = queries @ vectors[first : first + _COMPARED].T
+            here = (own >= first) & (own < first + cosines.shape[1])
+            cosines[here, own[here] - first] = -torch.inf
+            close, near = cosines.topk(min(count, cosines.shape[1]), dim=1)
+            best, order = torch.cat([best, close], dim=1).topk(min(count, best.shape[1] + close.shape[1]), dim=1)
+            rows = torch.cat([rows, near + first], dim=1).gather(1, order)
+        parts.append(rows.int())
+        if report:
+            report(min(start + _QUERIES, n), n)
+    return torch.cat(parts)
 
-    The main process composes every batch, so workers do not change it. ``batches`` is the number of batches in a round,
-    over all processes.
+
+class TermBatches:
+    """Batches of distinct terms, a pure function of seed, neighbours and number of the batch; an epoch is a round.
+
+    The label ``(n, n)`` is which terms share a concept. Each process has its own ``count`` batches of a round.
     """
 
-    def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, batches: int) -> None:
-        self._terms, self._recipe, self._batches = terms, recipe, batches
-        self.terms = len(terms)
-        self.round = 0
+    def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, count: int) -> None:
+        state = process_state()
+        self.texts, self.digest = terms, terms.digest
+        self._recipe, self._count = recipe, count
+        self._process, self._processes = state.process_index, state.num_processes
         self.neighbours: NDArray[np.int32] = np.zeros((len(terms), 0), np.int32)
 
-    def __len__(self) -> int:
-        return self._batches
+    def batches_per_epoch(self) -> int:
+        return self._count
 
-    def __iter__(self) -> Iterator[list[int]]:
-        first = self.round * self._batches
-        return (self.compose(number).tolist() for number in range(first, first + self._batches))
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of a round from number ``start`` on."""
+        for number in range(epoch * self._count + start, (epoch + 1) * self._count):
+            terms = self.compose(number * self._processes + self._process)
+            yield Batch((terms,), next(shared_keys(*self.texts.concepts_of(terms), len(terms), 1)))
 
-    def anchors(self, number: int) -> NDArray[np.int32]:
+    def anchors(self, number: int) -> Ids:
         """Return the anchors of a batch: the terms in a new random order each epoch."""
         positions = number * self._recipe.anchors + np.arange(self._recipe.anchors)
-        epochs = positions // self.terms
-        orders = {epoch: cycle_order(self._recipe.seed, 0, epoch, self.terms) for epoch in np.unique(epochs).tolist()}
-        return np.concatenate([order[positions[epochs == epoch] % self.terms] for epoch, order in orders.items()])
+        return draw_cycles(self._recipe.seed, 0, positions, len(self.texts))[0].astype(np.int64)
 
     def compose(self, number: int) -> Ids:
-        """Compose the distinct terms of a batch, ascending: its anchors, their ``positives`` and their
-        neighbours.
-        """
+        """Compose the distinct terms of a batch, ascending: anchors, their ``positives`` and their neighbours."""
         rng = np.random.default_rng([self._recipe.seed, 1, number])
         anchors = self.anchors(number)
-        positives = [self._terms.positives(int(anchor), self._recipe.positives, rng) for anchor in anchors]
         near = self.neighbours[anchors].reshape(-1)
-        batch: Ids = np.unique(np.concatenate([anchors, *positives, near[near >= 0]]))
+        positives = self.texts.positives(anchors, self._recipe.positives, rng)
+        batch: Ids = np.unique(np.concatenate([anchors, positives, near[near >= 0]]))
         return batch
-
-
-class Collator:
-    """Turn the terms of a batch into inputs of the model, by ``encode``; the label is which terms share a concept."""
-
-    def __init__(self, terms: Terms, encode: Callable[[Ids], dict[str, Tensor]]) -> None:
-        self._terms, self._encode = terms, encode
-        # required by sentence-transformers
-        self.valid_label_columns = ["label"]
-
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """``term_*`` features of n terms, and ``label (n, n)``."""
-        terms = np.array([row["term"] for row in rows], dtype=np.int64)
-        features = {f"term_{key}": value for key, value in self._encode(terms).items()}
-        return {**features, "label": torch.from_numpy(self._terms.share_concept(terms))}

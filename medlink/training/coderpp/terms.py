@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from medlink.errors import ConfigError, needs_extra
 from medlink.language.text import normalise
 from medlink.records import Name
 from medlink.training.data.batches import chunked
+from medlink.training.data.ragged import Ragged
 
 Ids = NDArray[np.int64]
 _PART = 20_000
@@ -22,54 +23,51 @@ class Terms:
     """Distinct terms with their concepts.
 
     Names of one exact form (:func:`medlink.language.text.normalise`) are one term, in any languages, with the concepts
-    of all these names. Its text is the first spelling by code point.
+    of all these names. Its text is the first spelling by code point. Terms are numbered by their form.
 
     Raises:
         ConfigError: there are fewer than two concepts, or none has two terms.
     """
 
     def __init__(self, names: Iterable[Name]) -> None:
-        from scipy.sparse import csr_matrix
-
         self.names, self.digest, self._text, rows, columns = _columns(names)
         self.concepts = int(columns.max(initial=-1)) + 1
-        # one row for each term, and the transpose; columns ascend in both
-        shape = (len(self._text), self.concepts)
-        self._concepts = csr_matrix((np.ones(len(rows), np.bool_), (rows, columns)), shape=shape)
-        self._members = self._concepts.T.tocsr()
+        # spellings of one form belong to a concept once
+        rows, columns = np.divmod(np.unique(rows * self.concepts + columns), max(1, self.concepts))
+        self._concepts = Ragged.group(rows, columns, len(self._text))
+        self._members = Ragged.group(columns, rows, self.concepts)
         if self.concepts < 2:
             remedy = "train on a terminology of several concepts"
             raise ConfigError("the names belong to fewer than two concepts", remedy=remedy)
-        if np.diff(self._members.indptr).max() < 2:
+        if np.diff(self._members.offsets).max() < 2:
             raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
 
     def __len__(self) -> int:
         return len(self._text)
 
-    def texts(self, terms: Ids) -> list[str]:
-        texts: list[str] = self._text.take(terms).to_pylist()
-        return texts
+    def __iter__(self) -> Iterator[str]:
+        """Yield the text of each term."""
+        for start in range(0, len(self), _PART):
+            yield from self._text[start : start + _PART].to_pylist()
 
-    def concepts_of(self, term: int) -> Ids:
-        """Return the numbers of the concepts of a term, ascending."""
-        return _row(self._concepts, term)
+    def concepts_of(self, terms: Ids) -> tuple[Ids, Ids]:
+        """Return the concepts of n terms, each with the index of its term."""
+        concepts, counts = self._concepts.gather(terms)
+        return np.repeat(np.arange(len(terms)), counts), concepts.astype(np.int64)
 
-    def members_of(self, concept: int) -> Ids:
-        """Return the terms of a concept, ascending."""
-        return _row(self._members, concept)
-
-    def positives(self, term: int, count: int, rng: np.random.Generator) -> Ids:
-        """Draw up to ``count`` other terms that share a concept with a term, without replacement."""
-        by_concept = [self.members_of(int(concept)) for concept in self.concepts_of(term)]
-        members = np.unique(np.concatenate(by_concept)) if len(by_concept) > 1 else by_concept[0]
-        others = members[members != term]
-        return others if len(others) <= count else rng.choice(others, count, replace=False, shuffle=False)
-
-    def share_concept(self, terms: Ids) -> NDArray[np.bool_]:
-        """Return whether each two of n terms share a concept: ``(n, n)``, true on the diagonal."""
-        concepts = self._concepts[terms]
-        shared: NDArray[np.bool_] = (concepts @ concepts.T).toarray()
-        return shared
+    def positives(self, terms: Ids, count: int, rng: np.random.Generator) -> Ids:
+        """Draw for each of n terms up to ``count`` others that share a concept with it, without replacement."""
+        owner, concepts = self.concepts_of(terms)
+        members, counts = self._members.gather(concepts)
+        owner = np.repeat(owner, counts)
+        is_other = members != terms[owner]
+        # each once, though it may share several concepts
+        owner, members = np.divmod(np.unique(owner[is_other] * len(self) + members[is_other]), len(self))
+        order = np.lexsort((rng.random(len(owner)), owner))
+        owner = owner[order]
+        rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+        drawn: Ids = members[order[rank < count]]
+        return drawn
 
 
 def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
@@ -109,8 +107,3 @@ def _differs_from_previous(column: Any) -> NDArray[np.bool_]:
     first = np.ones(len(values), np.bool_)
     first[1:] = compute.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
     return first
-
-
-def _row(matrix: Any, row: int) -> Ids:
-    columns: Ids = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
-    return columns

@@ -53,8 +53,8 @@ class CoderPlusPlusTrainer(Trainer):
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")
-        loop = CoderPlusPlusLoop(load_encoder(self._start), self.terms, self.recipe, run)
         run.bind(self.recipe, names=self.terms.digest, start=self._start_fingerprint)
+        loop = CoderPlusPlusLoop(load_encoder(self._start), self.terms, self.recipe, run)
         loop.run(find_newest_checkpoint(run.folder))
         last = loop.last_log("informative")
         run.write(

@@ -1,4 +1,4 @@
-"""Losses of embeddings, and the embedding of batches in parts of similar length and by several processes.
+"""Losses of embeddings, and the embedding of texts in parts and by several processes.
 
 A loss is a module with a method ``compute_loss_from_embeddings``, which takes the ``(n, d)`` embeddings of each column,
 and the labels.
@@ -6,22 +6,15 @@ and the labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 
 import torch
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather
 from torch import Tensor
 from torch.nn import functional
 
-Features = dict[str, Tensor]
-"""Inputs of a model for n texts: tensors of n rows, with an ``attention_mask`` if rows were padded to one length."""
-
-# Padded tokens of a part. On two cores, with batches of 64 pairs of a name and a text: 52 pairs a second in parts of
-# 512, 49 in parts of 256, 46 in parts of 1024, 27 without parts. A GPU gains more from many rows than from short ones.
-_MAX_TOKENS = {"cpu": 512}
+from medlink.training.common.inputs import InputParts
 
 
 class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
@@ -37,15 +30,19 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
     def __init__(self, model: torch.nn.Module, loss: torch.nn.Module, mini_batch: int, *, shared: bool) -> None:
         super().__init__()
         self.model, self.loss, self.mini_batch_size, self._shared = model, loss, mini_batch, shared
-        self._positions: Sequence[Tensor] = ()
+        self._positions: Tensor | None = None
+        self._columns = 1
 
-    def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Return the loss of this process's rows of each column, under the labels."""
+    def forward(self, texts: tuple[InputParts, int], labels: Tensor) -> Tensor:
+        """Return the loss of this process's rows under the labels: inputs of one column after the other, and their
+        number.
+        """
+        inputs, self._columns = texts
         if not self.mini_batch_size:
-            return self._in_full([embed(self.model, features) for features in sentence_features], labels)
-        # the library cuts the padding off each part
-        columns, self._positions = zip(*(sort_by_length(features) for features in sentence_features), strict=True)
-        loss: Tensor = self.forward_cached(columns, labels)
+            return self._in_full(embed(self.model, inputs), labels)
+        # the library cuts one part into mini-batches, and the padding off each
+        self._positions = inputs.positions
+        loss: Tensor = self.forward_cached(inputs.parts, labels)
         return loss
 
     def calculate_loss(
@@ -53,17 +50,16 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
     ) -> Tensor:
         """Return the loss from embeddings in parts, optionally with its gradient."""
         assert labels is not None
-        columns = [torch.cat(parts)[positions] for parts, positions in zip(reps, self._positions, strict=True)]
-        loss = self._in_full(columns, labels)
+        loss = self._in_full(_in_order(reps[0], self._positions), labels)
         if with_backward:
             torch.autograd.backward(loss)
             return loss.detach()
         return loss
 
-    def _in_full(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+    def _in_full(self, rows: Tensor, labels: Tensor) -> Tensor:
         # sums over a large batch, and exponents, need 32 bits
-        with torch.autocast(embeddings[0].device.type, enabled=False):
-            columns = [embedding.float() for embedding in embeddings]
+        with torch.autocast(rows.device.type, enabled=False):
+            columns = list(rows.float().chunk(self._columns))
             if self._shared:
                 columns = [_gather_rows(column)[: len(labels)] for column in columns]
             loss: Tensor = self.loss.compute_loss_from_embeddings(columns, labels)  # type: ignore[operator]  # a method
@@ -79,60 +75,14 @@ def _gather_rows(rows: Tensor) -> Tensor:
     return of_all
 
 
-def preprocess_texts(model: SentenceTransformer, texts: Sequence[str]) -> Features:
-    """Make the inputs of a model for n texts."""
-    return {name: value for name, value in model.preprocess(texts).items() if isinstance(value, Tensor)}
+def embed(model: torch.nn.Module, inputs: InputParts) -> Tensor:
+    """Embed n texts, ``(n, d)``, part by part; the parts change only the random numbers of dropout."""
+    return _in_order([model(dict(part))["sentence_embedding"] for part in inputs.parts], inputs.positions)
 
 
-def copy_without_weights(model: SentenceTransformer) -> SentenceTransformer:
-    """Return a copy that only preprocesses texts, for worker processes without the weights."""
-    tensors = [*model.parameters(), *model.buffers()]
-    return deepcopy(model, {id(tensor): tensor.detach().to("meta") for tensor in tensors})
-
-
-def embed(model: torch.nn.Module, features: Features) -> Tensor:
-    """Embed n texts, ``(n, d)``, in parts of a size that suits the device.
-
-    The parts change only the random numbers of dropout.
-    """
-    mask = features.get("attention_mask")
-    max_tokens = None if mask is None else _MAX_TOKENS.get(mask.device.type)
-    if max_tokens is None:
-        whole: Tensor = model(features)["sentence_embedding"]
-        return whole
-    rows, positions = sort_by_length(features)
-    return torch.cat([model(part)["sentence_embedding"] for part in _split(rows, max_tokens)])[positions]
-
-
-def sort_by_length(features: Features) -> tuple[Features, Tensor]:
-    """Sort rows from the shortest to the longest; also return the ``(n,)`` new position of each row.
-
-    >>> rows, positions = sort_by_length({"attention_mask": torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0]])})
-    >>> rows["attention_mask"].tolist(), positions.tolist()
-    ([[1, 0, 0], [1, 1, 0], [1, 1, 1]], [2, 0, 1])
-    """
-    order = _widths(features["attention_mask"]).argsort(stable=True)
-    return {name: value[order] for name, value in features.items()}, order.argsort()
-
-
-def _widths(mask: Tensor) -> Tensor:
-    return (mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)).amax(dim=1)
-
-
-def _split(features: Features, max_tokens: int) -> Iterator[Features]:
-    mask = features["attention_mask"]
-    widths = _widths(mask).clamp(min=1).tolist()
-    start = 0
-    while start < len(widths):
-        stop = start + 1
-        while stop < len(widths) and widths[stop] * (stop + 1 - start) <= max_tokens:
-            stop += 1
-        width = widths[stop - 1]
-        yield {
-            name: value[start:stop, :width] if value.shape[1:2] == mask.shape[1:] else value[start:stop]
-            for name, value in features.items()
-        }
-        start = stop
+def _in_order(parts: Sequence[Tensor], positions: Tensor | None) -> Tensor:
+    rows = torch.cat(list(parts))
+    return rows if positions is None else rows[positions]
 
 
 def info_nce(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,11 +26,15 @@ from medlink.training.common.checkpoints import (
     read_errors,
     write_errors,
 )
+from medlink.training.common.inputs import InputParts
+from medlink.training.common.loader import EpochLoader
+from medlink.training.common.losses import EmbeddingLoss, embed
 from medlink.training.recipes import Recipe, RunOptions
 
 _LOG_LINES = 100
 # losses checked together: a GPU would have to wait for each check
 _LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}
+_PROBE_TEXTS = 64
 Measure = Callable[[SentenceTransformer], float]
 """Development measure of a model, higher is better."""
 
@@ -44,24 +48,26 @@ class TrainingRun(Protocol):
 
 
 class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
-    """One run; a subclass supplies batches and progress. It is its own callback.
+    """One run; a subclass supplies progress. It is its own callback.
 
-    ``folder`` holds the checkpoints. The whole run has ``steps`` steps. ``batches`` are the arguments of
-    sentence-transformers for the size of batches, and ``options`` are those of its trainer.
+    ``folder`` holds the checkpoints. The whole run has ``steps`` steps of ``accumulation`` batches each; ``batch_size``
+    is only recorded.
     """
 
     def __init__(
         self,
         model: SentenceTransformer,
-        loss: torch.nn.Module,
+        loader: EpochLoader,
+        loss: EmbeddingLoss,
         recipe: Recipe,
         run: TrainingRun,
         folder: Path,
         *,
         steps: int,
-        batches: Mapping[str, Any],
-        **options: Any,
+        batch_size: int,
+        accumulation: int = 1,
     ) -> None:
+        self.loader, self._epoch_steps = loader, len(loader) // accumulation
         self._folder, self._log, self._measure = folder, run.progress, run.evaluate
         self._checkpoint_steps = run.options.checkpoint_steps
         self._losses: list[Tensor] = []
@@ -88,22 +94,39 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
             logging_nan_inf_filter=False,
             report_to="none",
             disable_tqdm=True,
-            dataloader_num_workers=run.options.workers,
-            dataloader_pin_memory=torch.cuda.is_available(),
+            # the loader begins a resumed epoch where it stopped
+            ignore_data_skip=True,
+            per_device_train_batch_size=batch_size,
+            gradient_accumulation_steps=accumulation,
             ddp_timeout=TIMEOUT_SECONDS,
+            # processes may have different numbers of parts, so a forward pass must not wait for the others
+            ddp_broadcast_buffers=False,
             use_cpu=not torch.cuda.is_available(),
             bf16=precision == "bf16",
             fp16=precision == "fp16",
-            **batches,
         )
         # Without 'accelerate launch' use one GPU: torch's DataParallel would split a batch, and its pairs.
         args._n_gpu = min(1, args.n_gpu)
-        super().__init__(model=model, args=args, loss=loss, callbacks=[self], **options)
+        super().__init__(model=model, args=args, loss=loss, callbacks=[self])
         self.remove_callback(PrinterCallback)
 
-    @abstractmethod
-    def probe(self) -> dict[str, Tensor]:
-        """Return the features of some texts, to check that their embeddings are finite."""
+    def get_train_dataloader(self) -> Any:
+        """Return the loader of our batches."""
+        return self.loader
+
+    def collect_features(  # type: ignore[override]  # parts are more than features
+        self, inputs: dict[str, Any]
+    ) -> tuple[tuple[InputParts, int], Tensor]:
+        """Return what the loader gave."""
+        return inputs["texts"], inputs["label"]
+
+    def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+        """Set the loader to the current step; check the start before the first step."""
+        if not self.state.global_step:
+            self.check(0)
+        self.loader.epoch, step = divmod(self.state.global_step, self._epoch_steps)
+        self.loader.start = step * self.args.gradient_accumulation_steps
+        self._logged_at = time.perf_counter()
 
     @abstractmethod
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
@@ -193,8 +216,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         was_training = self.model.training
         self.model.eval()
         with torch.no_grad():
-            features = {name: value.to(self.args.device) for name, value in self.probe().items()}
-            lengths = self.model(features)["sentence_embedding"].float().norm(dim=-1)
+            lengths = embed(self.model, self.loader.first(_PROBE_TEXTS)).float().norm(dim=-1)
         self.model.train(was_training)
         # the embedding of a text without n-gram or token has length 0
         sound = bool(torch.isfinite(lengths).all()) and bool(lengths.any())

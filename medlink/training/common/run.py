@@ -27,9 +27,10 @@ from medlink.models.file_hashes import write_hashes
 from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.card import write_card
 from medlink.training.common.checkpoints import STATE, find_newest_checkpoint, process_state, read_errors, write_errors
+from medlink.training.common.inputs import Inputs, RowInputs, open_inputs, write_inputs
 from medlink.training.common.resumable_trainer import Measure, resolve_precision
 from medlink.training.common.trainable import Trainable, limit_tokens
-from medlink.training.data.batches import Batches
+from medlink.training.data.batches import Batches, Texts
 from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
 
 RECORD, LOCK = "run.json", "lock"
@@ -93,6 +94,16 @@ class Run:
             write_json(record, now, "the record of the run")
         self.wait()
 
+    def read_inputs(self, model: SentenceTransformer, texts: Texts | None) -> Inputs:
+        """Compute the inputs of a model for texts, unless the run did so before, and map them."""
+        if texts is None:
+            return RowInputs(len(model[0].vectors))  # type: ignore[arg-type]  # a tensor
+        folder = self.folder / "inputs"
+        if self.is_main:
+            write_inputs(model, texts, folder, self.progress)
+        self.wait()
+        return open_inputs(model, folder)
+
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
     ) -> dict[str, Any]:
@@ -118,7 +129,7 @@ class Run:
         self.wait()
         if self.is_main:
             folder.mkdir(exist_ok=True)
-        trainer = BatchTrainer(model, batches, loss, recipe, self, folder)
+        trainer = BatchTrainer(model, batches, self.read_inputs(model, batches.texts), loss, recipe, self, folder)
         trainer.run(checkpoint)
         self.wait()
         return trainer.facts()

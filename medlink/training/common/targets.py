@@ -101,8 +101,8 @@ def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens:
         run.progress("fitting the head to the targets")
         targets = read_targets(run.folder / "targets" / _VECTORS)
         limit_tokens(model, max_tokens)
-        batches = store.batches(np.arange(len(store), dtype=np.int32), _TEXTS)
-        weights, bias = fit_ridge(((model.encode(texts), targets[rows]) for texts, rows, _ in batches), _HEAD_PENALTY)
+        rows_of = ((model.encode(texts), targets[rows]) for texts, rows in store.parts(_TEXTS))
+        weights, bias = fit_ridge(rows_of, _HEAD_PENALTY)
         np.save(path, np.column_stack([weights, bias]).astype(np.float32))
         return {}
 

@@ -30,7 +30,6 @@ class Trainer(ABC):
         *,
         resume: bool = False,
         checkpoint_steps: int = 1000,
-        workers: int = 0,
         progress: Callable[[str], None] | None = None,
         evaluate: Measure | None = None,
     ) -> Encoder:
@@ -42,7 +41,7 @@ class Trainer(ABC):
         Args:
             out: folder of the encoder; for self-distillation of ``run-1``, ``run-2`` and so on, which
                 :func:`medlink.training.common.averaging.soup` averages.
-            resume, checkpoint_steps, workers: see :class:`~medlink.training.recipes.RunOptions`.
+            resume, checkpoint_steps: see :class:`~medlink.training.recipes.RunOptions`.
             progress: called with lines of progress.
             evaluate: development measure of the model, higher is better; the weights with the best one are written.
 
@@ -55,7 +54,7 @@ class Trainer(ABC):
             EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
                 damaged, or the disk is full.
         """
-        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps)
         with needs_extra("train", "training"):
             from medlink.training.common.run import training_run
 

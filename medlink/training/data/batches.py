@@ -1,41 +1,62 @@
-"""Reproducible batches of texts for a trainer, and their prefetching in other processes."""
+"""Reproducible batches for a trainer, in which numbers stand for texts."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice, pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import EncoderError
-from medlink.processes import forked_pool
-
 T = TypeVar("T")
+
+
+class Texts(Protocol):
+    """The texts that batches number, from 0 in this order; ``digest`` is a hash of them."""
+
+    @property
+    def digest(self) -> str: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextList:
+    """:class:`Texts` in memory."""
+
+    texts: Sequence[str]
+    digest: str
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows of one step, over all processes.
 
-    ``columns`` holds one list of n texts for each column of the loss. ``labels`` are the labels of the loss, ``(n,)``
-    or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss without labels.
+    ``columns`` holds for each column of the loss the numbers of n texts, ``(n,)``, or of parts of n texts, ``(n, p)``,
+    -1 for none. ``labels`` are the labels of the loss, ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool.
     """
 
-    columns: tuple[list[str], ...]
-    labels: NDArray[Any] | None = None
+    columns: tuple[NDArray[Any], ...]
+    labels: NDArray[Any]
 
 
 class Batches(Protocol):
-    """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both."""
+    """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both.
 
-    digest: str
+    ``texts`` is ``None`` if the numbers are inputs of the model themselves.
+    """
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def texts(self) -> Texts | None: ...
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch from number ``start`` on, the same in each call."""
@@ -57,54 +78,36 @@ def cycle_order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.in
     return np.random.default_rng([seed, stream, cycle]).permutation(count).astype(np.int32)
 
 
-def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: int, count: int) -> Iterator[list[T]]:
-    """Yield batches in which no two items share a key; an item that does not fit waits for the next batch.
+def draw_cycles(
+    seed: int, stream: int, positions: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return items at positions of a stream that has ``count`` items in a new order each cycle, and their cycles."""
+    cycles, places = np.divmod(positions, count)
+    items = np.empty(len(positions), np.int32)
+    for cycle in np.unique(cycles).tolist():
+        here = cycles == cycle
+        items[here] = cycle_order(seed, stream, cycle, count)[places[here]]
+    return items, cycles
 
-    Args:
-        candidates: keys and item; read no further than the batches need.
 
-    Yields:
-        ``count`` batches of ``size`` items in the order of the candidates, shorter ones when the candidates run out.
-        Items that still wait then are dropped.
+def shared_keys(rows: NDArray[Any], keys: NDArray[Any], size: int, count: int) -> Iterator[NDArray[np.bool_]]:
+    """Yield for ``count`` batches of ``size`` rows which two rows share a key: ``(size, size)``, true on the diagonal.
+
+    Row ``rows[i]``, numbered over all batches, has the key ``keys[i]``, among others.
+
+    >>> [mask] = shared_keys(np.array([0, 0, 1, 2]), np.array([7, 8, 9, 8]), 3, 1)
+    >>> mask.astype(int).tolist()
+    [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
     """
-    coming, waiting = iter(candidates), list[tuple[frozenset[Hashable], T]]()
-    for _ in range(count):
-        batch: list[T] = []
-        used: set[Hashable] = set()
-        left: list[tuple[frozenset[Hashable], T]] = []
-        queue = iter(waiting)
-        for keys, item in chain(queue, coming):
-            if used.isdisjoint(keys):
-                used |= keys
-                batch.append(item)
-                if len(batch) == size:
-                    break
-            else:
-                left.append((keys, item))
-        waiting = left + list(queue)
-        yield batch
-
-
-def prefetch(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers: int) -> Iterator[T]:
-    """Yield ``make(*task)`` of each task in order, computed ahead in ``workers`` processes; 0 computes it here.
-
-    The processes are forked, so ``make`` need not be picklable. At most twice as many results as workers wait, so
-    memory does not grow with the tasks. EncoderError: the system killed a process.
-    """
-    if not workers:
-        yield from (make(*task) for task in tasks)
-        return
-    waiting: deque[Future[T]] = deque()
-    try:
-        with forked_pool(make, workers) as submit:
-            for task in tasks:
-                waiting.append(submit(*task))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise EncoderError(
-            "the system ended a process that made pairs, most likely for want of memory",
-            remedy="give fewer of them (pair_workers), and go on with resume=...",
-        ) from error
+    distinct, number = np.unique(keys, return_inverse=True)
+    _, group, counts = np.unique(rows // size * len(distinct) + number, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(counts[group] > 1)
+    repeated = repeated[np.argsort(rows[repeated], kind="stable")]
+    rows, group = rows[repeated], group[repeated]
+    bounds = np.searchsorted(rows, size * np.arange(count + 1)).tolist()
+    for batch, (start, stop) in enumerate(pairwise(bounds)):
+        shared = np.eye(size, dtype=np.bool_)
+        own, row = group[start:stop], rows[start:stop] - batch * size
+        first, second = np.nonzero(own[:, None] == own)
+        shared[row[first], row[second]] = True
+        yield shared

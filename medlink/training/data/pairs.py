@@ -4,33 +4,33 @@ Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a descript
 [related]" made from a relation, an ancestor or semantic type, and a name of the related concept. Section 3.2: 15 % of
 the pairs have a definition. Each definition occurs 50 times, with another name of its concept whenever there is one.
 
-Pairs are made in chunks. A chunk depends on seed, epoch and its number alone. It draws all its pairs as integers and
-then reads their texts from the knowledge base.
+Pairs are numbers. A name is the number of its text, and a text is the numbers of its parts: one for a definition or a
+name, three for a description. Pairs are drawn as arrays, in chunks that depend on seed, epoch and their own number.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
-from medlink.language.text import normalise
 from medlink.records import Definition
-from medlink.training.data.batches import cycle_order, distinct_batches, prefetch
+from medlink.training.data.batches import Batch, draw_cycles, shared_keys
 from medlink.training.data.pair_recipe import PairRecipe
-from medlink.training.data.relations import LANGUAGE, describe, relation_phrase, relation_words
-from medlink.training.data.view import Int32Array, Ragged, TrainingView
+from medlink.training.data.pair_sources import PairSources
+from medlink.training.data.ragged import Int32Array, Ragged
+from medlink.training.data.relations import LANGUAGE
+from medlink.training.data.view import TrainingView
 
 KINDS = ("definition", "description", "name")
 _MAX_STEPS_UP = 64  # SNOMED CT is some 20 levels deep; a cycle must end too
-_CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
-_MIN_BATCHES = 16  # batches of a chunk, so that few pairs are left over at its end
-_SPARE_DRAWS = 8  # further draws of a chunk that cannot fill its batches
+_CHUNK = 16_384  # pairs drawn at once
 _NO_PAIRS = {  # message and remedy by what is missing
     "definition": (
         "the knowledge base has no definitions, {:g} of the pairs need one",
@@ -52,36 +52,27 @@ _NO_PAIRS = {  # message and remedy by what is missing
 }
 
 
-class Pair(NamedTuple):
-    """A name of a concept and a text about it; ``kind`` is ``definition``, ``description`` or ``name``."""
+class Pairs(NamedTuple):
+    """Columns of n pairs.
 
-    concept_id: str
-    name: str
-    text: str
-    kind: str
+    ``concept`` is the number of the concept. ``name`` is the number of the text of the name, and ``text`` ``(n, 3)``
+    holds the numbers of the parts of the other text, -1 for none. ``key`` is a number for the exact form
+    (:func:`medlink.language.text.normalise`) of the other text. ``is_usable`` is false if that form is the name's.
+    """
 
-
-class _Draft(NamedTuple):
-    """A pair with the number of its concept, and the exact forms of both texts."""
-
-    concept: int
-    name: str
-    name_form: str
-    text: str
-    text_form: str
-    kind: str
+    concept: Int32Array
+    name: Int32Array
+    text: Int32Array
+    key: NDArray[np.int64]
+    is_usable: NDArray[np.bool_]
 
 
 class KnowledgeBasePairs:
-    """Pairs from a knowledge base, streamed in batches.
+    """Pairs from a knowledge base.
 
     Definitions are drawn in a new random order each cycle, and so are the concepts for descriptions and for pairs of
-    names: each occurs once before any occurs again, across epochs. No two pairs of a batch share a concept, a name or a
-    text, in the exact form of :func:`medlink.language.text.normalise`, and no two of their concepts share any name.
-
-    Args:
-        workers: processes that make pairs beside the training process; 0 makes them between the steps. The pairs are
-            the same.
+    names: each occurs once before any occurs again, across epochs. A pair of two equal texts is replaced by another
+    pair of its kind.
 
     Attributes:
         pairs_per_epoch: pairs of an epoch, of which only whole batches are used.
@@ -91,15 +82,14 @@ class KnowledgeBasePairs:
         ConfigError: the knowledge base has no material for a kind of pairs that the recipe asks for.
     """
 
-    def __init__(self, view: TrainingView, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
+    def __init__(self, view: TrainingView, recipe: PairRecipe | None = None) -> None:
         self.recipe = recipe or PairRecipe()
-        self.workers = workers
         self._view = view
-        self._sources = PairSources(view)
+        self.texts = sources = PairSources(view)
         self._streams: dict[str, Int32Array] = {
-            "definition": np.arange(len(self._sources.defined), dtype=np.int32),
-            "description": self._sources.related_concepts,
-            "name": self._sources.with_synonyms,
+            "definition": np.arange(len(sources.defined), dtype=np.int32),
+            "description": sources.related_concepts,
+            "name": sources.with_synonyms,
         }
         self._shares = {kind: float(getattr(self.recipe, f"{kind}_share")) for kind in KINDS}
         for kind in KINDS:
@@ -109,155 +99,156 @@ class KnowledgeBasePairs:
                 raise ConfigError(message.format(self._shares[kind]), path=view.path, remedy=remedy)
         self.pairs_per_epoch = self.recipe.pairs or self._default_pairs()
         # the first name paired with a definition: its position among the names of the concept, as a share
-        self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(len(self._sources.defined))
-        facts = [self.recipe.to_dict(), self._sources.phrases, relation_words().template, _CHUNK, _MIN_BATCHES]
-        self.digest = hashlib.sha256(f"{view.digest}\n{json.dumps(facts)}".encode()).hexdigest()
+        self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(len(sources.defined))
+        facts = f"{self.texts.digest} {json.dumps(self.recipe.to_dict())} {_CHUNK}"
+        self.digest = hashlib.sha256(facts.encode()).hexdigest()
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of ``definitions``, ``relations``, and ``concepts`` with a relation and with two names."""
         return {
-            "definitions": len(self._sources.defined),
-            "concepts_with_relations": len(self._sources.related_concepts),
-            "relations": len(self._sources.related.values),
-            "concepts_with_synonyms": len(self._sources.with_synonyms),
+            "definitions": len(self.texts.defined),
+            "concepts_with_relations": len(self.texts.related_concepts),
+            "relations": len(self.texts.related.values),
+            "concepts_with_synonyms": len(self.texts.with_synonyms),
         }
 
-    def batches_per_epoch(self, size: int) -> int:
-        """Return the number of batches that :meth:`batches` gives."""
-        return max(1, self.pairs_per_epoch // size)
-
-    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """Yield the batches of an epoch from number ``start`` on, the same in each call.
-
-        A late start costs no more than one chunk. Batches have ``size`` pairs, or fewer if too many concepts share
-        names.
+    def batches(self, size: int) -> PairBatches:
+        """Return batches of ``size`` pairs, or of all pairs of an epoch if there are fewer.
 
         Raises:
-            ConfigError: a batch needs more concepts than there are, or no pair can be made.
+            ConfigError: a batch needs more concepts than there are.
         """
-        owners = {**self._streams, "definition": self._sources.defined}
+        owners = {**self._streams, "definition": self.texts.defined}
         concepts = len(np.unique(np.concatenate([owners[kind] for kind in KINDS if self._shares[kind]])))
-        actual_size = min(size, self.pairs_per_epoch)
-        if size < 1 or actual_size > concepts:
+        if min(size, self.pairs_per_epoch) > concepts:
             raise ConfigError(
                 f"a batch of {size} pairs is asked for; pairs can be made of {concepts} concepts",
                 path=self._view.path,
-                remedy=f"set the batch size to {concepts} at most" if size > 1 else "give a batch size of at least 1",
+                remedy=f"set the batch size to {concepts} at most",
             )
-        total, per_chunk = self.batches_per_epoch(size), max(_MIN_BATCHES, _CHUNK // actual_size)
-        tasks = [(epoch, actual_size, first, min(per_chunk, total - first)) for first in range(0, total, per_chunk)]
-        to_skip = start % per_chunk
-        for chunk in prefetch(self._make_chunk, tasks[start // per_chunk :], self.workers):
-            for batch in chunk[to_skip:]:
-                if not batch:
-                    raise ConfigError(
-                        "no pair can be made: every name of a concept equals its texts",
-                        path=self._view.path,
-                        remedy="add definitions, or use a knowledge base whose concepts differ in their names",
-                    )
-                yield batch
-            to_skip = 0
+        return PairBatches(self, min(size, self.pairs_per_epoch))
 
-    def _make_chunk(self, epoch: int, size: int, first: int, count: int) -> list[list[Pair]]:
-        return list(distinct_batches(self._candidates(epoch, first * size, count * size, size), size, count))
+    def draw(self, epoch: int, first: int, count: int) -> tuple[Pairs, NDArray[np.int64]]:
+        """Draw ``count`` pairs of an epoch from number ``first`` on; also return the index in KINDS of each.
 
-    def _default_pairs(self) -> int:
-        definitions = len(self._sources.defined)
-        if self._shares["definition"]:
-            return round(definitions * self.recipe.definition_repeats / self._shares["definition"])
-        if self._shares["description"]:
-            return round(len(self._sources.related.values) / self._shares["description"])
-        return len(self._view.names.values)
-
-    def _candidates(self, epoch: int, first: int, count: int, size: int) -> Iterator[tuple[frozenset[Hashable], Pair]]:
-        """Pairs with the keys that must not occur twice in a batch."""
+        ConfigError: all pairs have equal texts.
+        """
         rng = np.random.default_rng([self.recipe.seed, 4, epoch, first])
-        chosen = {}
-        for kind in KINDS:
+        drawn: list[Pairs] = []
+        for kind, draw in zip(KINDS, (self._definitions, self._descriptions, self._names), strict=True):
             share = self._shares[kind]
             start, stop = cumulative_count(share, first), cumulative_count(share, first + count)
             earlier = epoch * cumulative_count(share, self.pairs_per_epoch)
-            chosen[kind] = self._draw_from_stream(kind, earlier + np.arange(start, stop))
-        yield from self._make_pairs(chosen, rng)
-        for _ in range(_SPARE_DRAWS):
-            kinds = rng.choice(len(KINDS), max(256, size), p=[self._shares[kind] for kind in KINDS])
-            for number, kind in enumerate(KINDS):
-                needed = np.count_nonzero(kinds == number)
-                positions = rng.integers(0, max(1, len(self._streams[kind])), needed)
-                chosen[kind] = self._draw_from_stream(kind, positions)
-            yield from self._make_pairs(chosen, rng)
+            stream, positions = self._streams[kind], earlier + np.arange(start, stop)
+            items, cycles = draw_cycles(self.recipe.seed, len(drawn), positions, max(1, len(stream)))
+            drawn.append(draw(stream[items] if len(stream) else items, cycles, rng))
+        kinds = np.repeat(np.arange(len(KINDS)), [len(pairs.concept) for pairs in drawn])
+        all_pairs = Pairs(*map(np.concatenate, zip(*drawn, strict=True)))
+        chosen, usable = np.arange(len(kinds)), np.flatnonzero(all_pairs.is_usable)
+        if not len(usable):
+            raise ConfigError(
+                "no pair can be made: every name of a concept equals its texts",
+                path=self._view.path,
+                remedy="add definitions, or use a knowledge base whose concepts differ in their names",
+            )
+        for kind in np.unique(kinds[~all_pairs.is_usable]).tolist():
+            useless = np.flatnonzero(~all_pairs.is_usable & (kinds == kind))
+            alike = usable[kinds[usable] == kind]
+            chosen[useless] = rng.choice(alike if len(alike) else usable, len(useless))
+        # the numbers of the kinds are rounded, each for itself
+        spare = rng.choice(usable, max(0, count - len(chosen)))
+        chosen = rng.permutation(np.append(chosen, spare))[:count]
+        return Pairs(*(column[chosen] for column in all_pairs)), kinds[chosen]
 
-    def _draw_from_stream(self, kind: str, positions: NDArray[np.int64]) -> tuple[Int32Array, NDArray[np.int64]]:
-        """Items at positions of a stream, which repeats in cycles without end, and the cycle of each."""
-        stream = self._streams[kind]
-        if not len(positions):
-            return stream[:0], positions
-        cycles, within = np.divmod(positions, len(stream))
-        chosen = np.empty(len(positions), dtype=np.int32)
-        for cycle in np.unique(cycles).tolist():
-            here = cycles == cycle
-            order = cycle_order(self.recipe.seed, KINDS.index(kind), cycle, len(stream))
-            chosen[here] = stream[order[within[here]]]
-        return chosen, cycles
+    def keys(self, pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what must differ between negatives, as in :func:`~medlink.training.data.batches.shared_keys`.
 
-    def _make_pairs(
-        self, chosen: dict[str, tuple[Int32Array, NDArray[np.int64]]], rng: np.random.Generator
-    ) -> Iterator[tuple[frozenset[Hashable], Pair]]:
-        """Make pairs with their keys, in random order."""
-        drafts = [
-            *self._definition_pairs(*chosen["definition"]),
-            *_draft_descriptions(self._view, self._sources, self.recipe, chosen["description"][0], rng),
-            *self._name_pairs(chosen["name"][0], rng),
-        ]
-        concepts = np.array([draft.concept for draft in drafts], dtype=np.int32)
-        ids = self._view.concept_ids(concepts)
-        offsets, forms = self._sources.shared_forms
-        starts, stops = offsets[concepts].tolist(), offsets[concepts + 1].tolist()
-        for i in rng.permutation(len(drafts)).tolist():
-            draft = drafts[i]
-            keys: list[Hashable] = [draft.concept, draft.name_form, draft.text_form]
-            if starts[i] != stops[i]:
-                # numbers below 0, so that no form equals the number of a concept
-                keys.extend((-1 - forms[starts[i] : stops[i]]).tolist())
-            yield frozenset(keys), Pair(ids[i], draft.name, draft.text, draft.kind)
+        These are the concept, the forms of both texts, and the names that the concept shares with others.
+        """
+        row = np.arange(len(pairs.concept))
+        forms, counts = self.texts.shared_forms.gather(pairs.concept)
+        name_key = self._view.name_forms[pairs.name] + np.int64(self._view.concepts)
+        keys = np.concatenate([pairs.concept, name_key, pairs.key, -1 - forms.astype(np.int64)])
+        return np.concatenate([row, row, row, np.repeat(row, counts)]), keys
 
-    def _definition_pairs(self, chosen: Int32Array, cycles: NDArray[np.int64]) -> list[_Draft]:
-        concepts = self._sources.defined[chosen]
-        sizes = self._view.names.sizes(concepts)
+    def _default_pairs(self) -> int:
+        definitions = len(self.texts.defined)
+        if self._shares["definition"]:
+            return round(definitions * self.recipe.definition_repeats / self._shares["definition"])
+        if self._shares["description"]:
+            return round(len(self.texts.related.values) / self._shares["description"])
+        return len(self._view.names.values)
+
+    def _definitions(self, chosen: Int32Array, cycles: NDArray[np.int64], _: np.random.Generator) -> Pairs:
+        concepts = self.texts.defined[chosen]
+        sizes = self.texts.names.sizes(concepts)
         turn = ((self._first_names[chosen] * sizes).astype(np.int64) + cycles) % np.maximum(sizes, 1)
-        names = self._view.names.values[self._view.names.offsets[concepts] + turn]
-        numbers = self._view.definitions.values[self._sources.definition_positions[chosen]]
-        texts, forms = self._view.definition_texts(numbers), self._view.name_texts(names)
-        drafts: list[_Draft] = []
-        for concept, name, number in zip(concepts.tolist(), names.tolist(), numbers.tolist(), strict=True):
-            text = texts[number]
-            form = normalise(text)
-            if form not in ("", forms[name][1]):
-                drafts.append(_Draft(concept, *forms[name], text, form, "definition"))
-        return drafts
+        names = (self.texts.names.offsets[concepts] + turn).astype(np.int32)
+        forms = self._view.definition_forms[self.texts.definition_positions[chosen]]
+        return self._simple_pairs(concepts, names, self.texts.first_definition + chosen, forms)
 
-    def _name_pairs(self, concepts: Int32Array, rng: np.random.Generator) -> list[_Draft]:
-        offsets, rows = self._view.names
-        sizes = self._view.names.sizes(concepts)
+    def _names(self, concepts: Int32Array, _: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
+        sizes = self.texts.names.sizes(concepts)
         first = rng.integers(0, sizes)
         second = (first + 1 + rng.integers(0, sizes - 1)) % sizes  # any other
-        name, text = (rows[offsets[concepts] + position] for position in (first, second))
-        texts = self._view.name_texts(np.concatenate([name, text]))
-        return [
-            _Draft(concept, *texts[a], *texts[b], "name")
-            for concept, a, b in zip(concepts.tolist(), name.tolist(), text.tolist(), strict=True)
-            if texts[a][1] != texts[b][1]
-        ]
+        name, text = ((self.texts.names.offsets[concepts] + place).astype(np.int32) for place in (first, second))
+        return self._simple_pairs(concepts, name, text, self._view.name_forms[text])
+
+    def _simple_pairs(self, concepts: Int32Array, names: Int32Array, texts: Int32Array, forms: Int32Array) -> Pairs:
+        parts = np.full((len(texts), 3), -1, np.int32)
+        parts[:, 0] = texts
+        key = forms + np.int64(self._view.concepts)
+        return Pairs(concepts, names, parts, key, forms != self._view.name_forms[names])
+
+    def _descriptions(self, concepts: Int32Array, _: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
+        return draw_descriptions(self.texts, self.recipe, concepts, rng)
 
 
-def _draft_descriptions(
-    view: TrainingView, sources: PairSources, recipe: PairRecipe, concepts: Int32Array, rng: np.random.Generator
-) -> list[_Draft]:
-    """Draft a description of each concept, unless the related name is the drawn name."""
-    n = len(concepts)
+@dataclass(frozen=True)
+class PairBatches:
+    """Batches of ``size`` pairs: a column of names and one of texts.
+
+    The label ``(n, n)`` is true where text j is no negative of name i: if both pairs share a concept, a name or a text
+    in its exact form, or if their concepts share any name. (The negatives of Remy et al. 2022, section 3, are all other
+    pairs of the batch.)
+    """
+
+    source: KnowledgeBasePairs
+    size: int
+
+    @property
+    def texts(self) -> PairSources:
+        return self.source.texts
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.source.digest} {self.size}".encode()).hexdigest()
+
+    def batches_per_epoch(self) -> int:
+        """Return the number of batches; the pairs after the last whole one are not used."""
+        return self.source.pairs_per_epoch // self.size
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch from number ``start`` on; a late start costs no more than one chunk."""
+        total, per_chunk = self.batches_per_epoch(), max(1, _CHUNK // self.size)
+        for first in range(start - start % per_chunk, total, per_chunk):
+            count = min(per_chunk, total - first)
+            pairs, _ = self.source.draw(epoch, first * self.size, count * self.size)
+            labels = shared_keys(*self.source.keys(pairs), self.size, count)
+            for number, label in enumerate(labels):
+                if first + number >= start:
+                    rows = slice(number * self.size, (number + 1) * self.size)
+                    yield Batch((pairs.name[rows], pairs.text[rows]), label)
+
+
+def draw_descriptions(
+    sources: PairSources, recipe: PairRecipe, concepts: Int32Array, rng: np.random.Generator
+) -> Pairs:
+    """Draw a description of each concept; a pair is not usable if the related name is the drawn name."""
+    view, n = sources.view, len(concepts)
     positions = sources.related.draw_positions(concepts, rng.random(n))
     tails, types = sources.related.values[positions], sources.related_types[positions]
-    names = view.names.draw(concepts, rng.random(n))
+    names = sources.names.draw(concepts, rng.random(n))
     related = sources.english_names.draw(tails, rng.random(n))
     # The generic term must be broader than the related one: before "is a kind of X" stand the ancestors of X.
     ancestors = draw_ancestors(view.parents, np.where(sources.is_hierarchy[types], tails, concepts), rng)
@@ -265,29 +256,23 @@ def _draft_descriptions(
     generic = np.full(n, -1, dtype=np.int32)
     known = ancestors >= 0
     generic[known] = sources.english_names.draw(ancestors[known], rng.random(np.count_nonzero(known)))
-    semantic_types = view.semantic_types.draw(concepts, rng.random(n))
+    kinds = view.semantic_types.draw(concepts, rng.random(n))
     opening, first = rng.random(n), recipe.open_share
     second = first + recipe.semantic_type_share
     generic[opening < second] = -1
-    semantic_types[(opening < first) | (opening >= second)] = -1
-    texts = view.name_texts(np.concatenate([names, related, generic[generic >= 0]]))
-    something = relation_words().open
-    type_texts = [(text.replace("_", " ").lower(), normalise(text)) for text in view.semantic_type_texts]
-    drafts: list[_Draft] = []
-    columns = (concepts, names, related, generic, semantic_types, types)
-    for concept, name, tail, above, kind, relation in zip(*(column.tolist() for column in columns), strict=True):
-        form, tail_form = texts[name][1], texts[tail][1]
-        if form == tail_form:
-            continue
-        generic_text, generic_form = (
-            texts[above] if above >= 0 else type_texts[kind] if kind >= 0 else (something, something)
-        )
-        if generic_form in (form, tail_form):
-            generic_text = generic_form = something
-        phrase = sources.phrases[relation] or ""
-        text, text_form = describe(generic_text, phrase, texts[tail][0]), describe(generic_form, phrase, tail_form)
-        drafts.append(_Draft(concept, *texts[name], text, text_form, "description"))
-    return drafts
+    kinds[(opening < first) | (opening >= second)] = -1
+    form, tail_form = view.name_forms[names], view.name_forms[related]
+    beginning = np.where(generic >= 0, generic, np.where(kinds >= 0, sources.first_type + kinds, sources.something))
+    beginning_form = np.where(generic >= 0, view.name_forms[generic], np.append(sources.type_forms, -1)[kinds])
+    is_repeated = (beginning_form == form) | (beginning_form == tail_form)
+    beginning[is_repeated], beginning_form[is_repeated] = sources.something, -1
+    # equal numbers for equal forms of all three parts
+    beginning_key = np.where(beginning_form >= 0, beginning_form, view.forms + beginning).astype(np.int64)
+    key = (tail_form * np.int64(len(sources.clauses)) + sources.type_clauses[types]) * (view.forms + len(sources))
+    key += beginning_key + view.concepts + view.forms
+    clauses, ends = sources.first_clause + sources.type_clauses[types], sources.continuation(related)
+    parts = np.stack([beginning, clauses, ends], axis=1).astype(np.int32)
+    return Pairs(concepts, names, parts, key, form != tail_form)
 
 
 def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Definition]:
@@ -299,9 +284,11 @@ def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Def
     concepts = np.setdiff1d(sources.related_concepts, sources.defined)
     for start in range(0, len(concepts), _CHUNK):
         chosen = np.repeat(concepts[start : start + _CHUNK], count)
-        drafts = _draft_descriptions(view, sources, recipe, chosen, np.random.default_rng([seed, 5, start]))
-        ids = view.concept_ids(np.array([draft.concept for draft in drafts], dtype=np.int32))
-        yield from (Definition(concept, draft.text, LANGUAGE) for concept, draft in zip(ids, drafts, strict=True))
+        drawn = draw_descriptions(sources, recipe, chosen, np.random.default_rng([seed, 5, start]))
+        usable = drawn.is_usable
+        texts = zip(*(sources.take(column[usable]) for column in drawn.text.T), strict=True)
+        ids = view.concept_ids(drawn.concept[usable])
+        yield from (Definition(concept, "".join(text), LANGUAGE) for concept, text in zip(ids, texts, strict=True))
 
 
 def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator) -> Int32Array:
@@ -328,44 +315,3 @@ def cumulative_count(share: float, position: int) -> int:
     """Count the pairs of a kind, which is ``share`` of all pairs, evenly spread, among the first ``position`` pairs."""
     # 0.15 * 100 must not fall just below 15
     return int(share * position + 1e-6)
-
-
-class PairSources:
-    """The parts of a knowledge base that pairs are made of, as integers.
-
-    Attributes:
-        english_names: names in the language of descriptions, by concept.
-        related: tails of the relations that can be put into words, by concept; ``related_types`` holds the type of
-            each.
-        phrases: words of each relation type, ``None`` where it has none.
-        is_hierarchy: ``(types,)`` whether a type leads from a concept to a parent.
-        defined: ``(definitions,)`` concept of each definition whose concept has a name; ``definition_positions`` is the
-            position of each among all definitions.
-        related_concepts: concepts with a name and a relation.
-        with_synonyms: concepts with names of two forms.
-        shared_forms: numbers of the forms that a concept shares with another, by concept.
-    """
-
-    def __init__(self, view: TrainingView) -> None:
-        english = np.array([not tag or tag.partition("-")[0] == LANGUAGE for tag in view.languages], dtype=np.bool_)
-        self.english_names = view.names.where(english[view.name_languages])
-        self.phrases = tuple(relation_phrase(name) for name in view.types)
-        self.is_hierarchy = np.array([name in relation_words().hierarchy for name in view.types], dtype=np.bool_)
-        has_phrase = np.array([phrase is not None for phrase in self.phrases], dtype=np.bool_)
-        concepts = np.arange(view.concepts, dtype=np.int32)
-        named = view.names.sizes(concepts) > 0
-        has_english_name = self.english_names.sizes(concepts) > 0
-        usable = has_phrase[view.relation_types] & has_english_name[view.relations.values]
-        self.related, self.related_types = view.relations.where(usable), view.relation_types[usable]
-        self.related_concepts = concepts[named & (self.related.sizes(concepts) > 0)]
-        owners = view.definitions.owners()
-        self.definition_positions = np.flatnonzero(named[owners]).astype(np.int32)
-        self.defined = owners[self.definition_positions]
-        # each form of a concept once, ordered by form and concept
-        count = max(1, view.concepts)
-        form_and_owner = np.unique(view.name_forms.astype(np.int64) * count + view.names.owners())
-        forms, owners = (part.astype(np.int32) for part in np.divmod(form_and_owner, count))
-        numbers, counts = np.unique(forms, return_counts=True)
-        common = np.isin(forms, numbers[counts > 1])
-        self.shared_forms = Ragged.group(owners[common], forms[common], view.concepts)
-        self.with_synonyms = np.flatnonzero(np.bincount(owners, minlength=view.concepts) > 1).astype(np.int32)

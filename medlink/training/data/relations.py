@@ -64,6 +64,10 @@ def relation_phrase(relation: str) -> str | None:
     return next(pattern.sub(to, words) for pattern, to in rules.rules if pattern.match(words))
 
 
-def describe(generic: str, relation: str, related: str) -> str:
-    """Put a description together from its three parts."""
-    return relation_words().template.format(generic=generic, relation=relation, related=related)
+def clause(phrase: str) -> str:
+    """Return what a description has between its two names, with a blank before it.
+
+    >>> clause("is a kind of")
+    ' which is a kind of'
+    """
+    return relation_words().template.format(generic="", relation=phrase, related="").rstrip()

@@ -126,6 +126,15 @@ class TextStore:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __iter__(self) -> Iterator[str]:
+        """Yield the text of each entry."""
+        for part in self._texts.chunks:
+            yield from part.to_pylist()
+
+    def targets(self, entries: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the rows and weights of entries."""
+        return self._rows[entries], self._weights[entries]
+
     def iter_teacher_texts(
         self, size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
@@ -146,13 +155,10 @@ class TextStore:
             terms = np.concatenate([entries for _, entries in part])
             yield [text for text, _ in part], text_index, self._rows[terms], self._shares[terms]
 
-    def batches(
-        self, order: NDArray[np.int32], size: int
-    ) -> Iterator[tuple[list[str], NDArray[np.int32], NDArray[np.float32]]]:
-        """Yield the texts, rows and weights of entries in a given order, ``size`` at a time."""
-        for start in range(0, len(order), size):
-            part = order[start : start + size]
-            yield [self._texts[entry].as_py() for entry in part.tolist()], self._rows[part], self._weights[part]
+    def parts(self, size: int) -> Iterator[tuple[list[str], NDArray[np.int32]]]:
+        """Yield the texts and rows of all entries, ``size`` at a time."""
+        for start, texts in zip(range(0, len(self), size), chunked(self, size), strict=True):
+            yield texts, self._rows[start : start + size]
 
 
 class TargetBatches:
@@ -165,7 +171,7 @@ class TargetBatches:
     """
 
     def __init__(self, store: TextStore, targets: Path, *, batch_size: int, seed: int) -> None:
-        self._store, self._path, self._size, self._seed = store, targets, batch_size, seed
+        self.texts, self._path, self._size, self._seed = store, targets, batch_size, seed
         vectors = read_targets(targets)
         if len(vectors) != store.rows:
             remedy = "delete both and run the phase again"
@@ -175,15 +181,17 @@ class TargetBatches:
 
     def batches_per_epoch(self) -> int:
         """Return the number of batches; the last may be smaller."""
-        return -(-len(self._store) // self._size)
+        return -(-len(self.texts) // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield batches from number ``start`` on: a column of n texts; labels ``(n, d + 1)``, vector, then weight."""
-        order = np.arange(len(self._store), dtype=np.int32)
+        """Yield batches from number ``start`` on: a column of n entries; labels ``(n, d + 1)``, vector, then weight."""
+        order = np.arange(len(self.texts), dtype=np.int32)
         np.random.default_rng([self._seed, epoch]).shuffle(order)
         vectors = read_targets(self._path)
-        for texts, rows, weights in self._store.batches(order[start * self._size :], self._size):
-            yield Batch((texts,), np.column_stack([vectors[rows], weights]).astype(np.float32))
+        for at in range(start * self._size, len(order), self._size):
+            entries = order[at : at + self._size]
+            rows, weights = self.texts.targets(entries)
+            yield Batch((entries,), np.column_stack([vectors[rows], weights]).astype(np.float32))
 
 
 def read_targets(path: Path) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """A knowledge base as integer arrays for training; texts stay in the file and are read by row number.
 
-Memory holds 10 bytes for each name, 8 for each relation, 4 for each definition, parent and semantic type, and for each
-concept its id and 41 bytes. It does not grow with the length of the texts.
+Memory holds 10 bytes for each name, 8 for each relation, definition and exact form, 4 for each parent and semantic
+type, and for each concept its id and 41 bytes. It does not grow with the length of the texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,18 @@ from medlink.kb import schema
 from medlink.kb.connection import SqliteReader
 from medlink.kb.queries import HIERARCHY, json_values
 from medlink.kb.store import KnowledgeBase
+from medlink.language.exact import normalise_all
 from medlink.language.tags import wanted
 from medlink.records import FSN, Definition
 from medlink.training.data.batches import chunked
+from medlink.training.data.ragged import BoolArray, Int32Array, Ragged
 from medlink.training.data.selection import UNKNOWN, Selection
-
-Int32Array = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
 
 _ROWS_PER_READ = 50_000
 _NAME, _DEFINITION = schema.name.c, schema.definition.c
 _TYPE, _RELATION, _ID = schema.semantic_type.c, schema.relation.c, schema.concept.c.concept_id
 
-_NAMES_AT = select(_NAME.id, _NAME.text, _NAME.normal).where(_NAME.id.in_(json_values("rows")))
+_NAMES_AT = select(_NAME.id, _NAME.text).where(_NAME.id.in_(json_values("rows")))
 _DEFINITIONS_AT = select(_DEFINITION.id, _DEFINITION.text).where(_DEFINITION.id.in_(json_values("rows")))
 _ID_WIDTH = select(func.max(func.length(cast(_ID, LargeBinary))))
 _IDS = select(_ID).order_by(_ID)
@@ -49,50 +48,6 @@ _DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.langua
 )
 _TYPES = select(_TYPE.concept_id, _TYPE.semantic_type).order_by(_TYPE.id)
 _RELATIONS = select(_RELATION.head, _RELATION.tail, _RELATION.type).order_by(_RELATION.id)
-
-
-class Ragged(NamedTuple):
-    """Values grouped by owner: those of owner ``i`` are ``values[offsets[i]:offsets[i + 1]]``."""
-
-    offsets: NDArray[np.int64]
-    values: Int32Array
-
-    @classmethod
-    def group(cls, owners: Int32Array, values: Int32Array, count: int) -> Ragged:
-        """Group values by their owners ``0`` to ``count - 1``, in the order given."""
-        order = np.argsort(owners, kind="stable")
-        ends = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
-        return cls(ends, values[order])
-
-    def owners(self) -> Int32Array:
-        """Return the owner of each value."""
-        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
-
-    def sizes(self, owners: Int32Array) -> NDArray[np.int64]:
-        """Return the number of values of each of n owners."""
-        sizes: NDArray[np.int64] = self.offsets[owners + 1] - self.offsets[owners]
-        return sizes
-
-    def where(self, mask: BoolArray) -> Ragged:
-        """Return the values for which the mask is true."""
-        before = np.concatenate([[0], np.cumsum(mask)])
-        return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
-
-    def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Draw for each of n owners the position in ``values`` of one value, -1 for an owner without values.
-
-        ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
-        """
-        sizes = self.sizes(owners)
-        positions: NDArray[np.int64] = self.offsets[owners] + (uniform * sizes).astype(np.int64)
-        return np.where(sizes > 0, positions, -1)
-
-    def draw(self, owners: Int32Array, uniform: NDArray[np.float64]) -> Int32Array:
-        """Draw a value of each of n owners as :meth:`draw_positions` does."""
-        positions = self.draw_positions(owners, uniform)
-        drawn = np.full(len(owners), -1, dtype=np.int32)
-        drawn[positions >= 0] = self.values[positions[positions >= 0]]
-        return drawn
 
 
 class TrainingView:
@@ -111,7 +66,9 @@ class TrainingView:
         concepts: number of concepts, excluded ones too; ``included (concepts,)`` is false for the excluded.
         names: row numbers of names by concept, each form of a language once. ``name_languages`` and ``name_forms`` hold
             for each name an index into ``languages`` and the number of its exact form.
-        definitions: numbers of definitions by concept.
+        definitions: numbers of definitions by concept, except those without a letter or digit; ``definition_forms``
+            holds for each the number of its exact form.
+        forms: number of different forms of names and definitions.
         relations: tails by head; ``relation_types`` holds for each an index into ``types``.
         parents: parents by concept.
         semantic_types: indices into ``semantic_type_texts`` by concept.
@@ -142,9 +99,14 @@ class TrainingView:
         self.included[self._numbers(selection.excluded)] = False
         self._added_texts: list[str] = []
         digest = hashlib.sha256(kb.content_hash.encode())
-        self._read_names()
-        problems = Problems()
-        self._read_definitions(selection.filter_definitions(definitions, problems), digest)
+        of_names, problems = self._read_names(), Problems()
+        if np.count_nonzero(np.diff(self.names.offsets)) < 2:
+            remedy = "name other languages, leave fewer concepts out, or build a larger knowledge base"
+            raise ConfigError("fewer than two concepts have a name to train on", path=self.path, remedy=remedy)
+        of_definitions = self._read_definitions(selection.filter_definitions(definitions, problems), digest)
+        self._form_hashes = np.unique(np.concatenate([of_names, of_definitions]))
+        self.forms = len(self._form_hashes)
+        self.name_forms, self.definition_forms = self._number(of_names), self._number(of_definitions)
         self.unknown = problems.skipped[UNKNOWN]
         self._read_relations()
         self._read_semantic_types()
@@ -154,24 +116,28 @@ class TrainingView:
             digest.update(np.ascontiguousarray(array).data)
         digest.update(json.dumps([self.languages, self.types, self.semantic_type_texts]).encode())
         self.digest = digest.hexdigest()
-        if np.count_nonzero(np.diff(self.names.offsets)) < 2:
-            remedy = "name other languages, leave fewer concepts out, or build a larger knowledge base"
-            raise ConfigError("fewer than two concepts have a name to train on", path=self.path, remedy=remedy)
 
     def concept_ids(self, numbers: Int32Array) -> list[str]:
         """Return the ids of concepts by number."""
         return [concept.decode() for concept in self._ids[numbers].tolist()]
 
-    def name_texts(self, rows: Int32Array) -> dict[int, tuple[str, str]]:
-        """Return the text and exact form (:func:`medlink.language.text.normalise`) of names, by row number."""
-        unique = json.dumps(np.unique(rows).tolist())
-        return {row: (text, normal) for row, text, normal in self._reader.rows(_NAMES_AT, rows=unique)}
+    def name_texts(self, rows: Int32Array) -> dict[int, str]:
+        """Return the texts of names by row number."""
+        return dict(self._reader.rows(_NAMES_AT, rows=json.dumps(np.unique(rows).tolist())))
 
     def definition_texts(self, numbers: Int32Array) -> dict[int, str]:
         """Return the texts of definitions by number; further definitions have numbers below 0."""
         unique = np.unique(numbers)
         rows = self._reader.rows(_DEFINITIONS_AT, rows=json.dumps(unique[unique > 0].tolist()))
         return {**dict(rows), **{number: self._added_texts[-1 - number] for number in unique[unique < 0].tolist()}}
+
+    def form_numbers(self, texts: Sequence[str]) -> Int32Array:
+        """Return the numbers of the exact forms of texts, -1 for one that no name or definition has."""
+        return self._number(_hash_forms(normalise_all(texts)))
+
+    def _number(self, hashes: NDArray[np.int64]) -> Int32Array:
+        positions = np.minimum(np.searchsorted(self._form_hashes, hashes), self.forms - 1)
+        return np.where(self._form_hashes[positions] == hashes, positions, -1).astype(np.int32)
 
     def _numbers(self, concept_ids: Iterable[str]) -> Int32Array:
         """Numbers of concepts, -1 for an unknown id."""
@@ -189,12 +155,12 @@ class TrainingView:
         parts = parts or [[function([]) for function in convert]]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-    def _read_names(self) -> None:
+    def _read_names(self) -> NDArray[np.int64]:
+        """Read the names; return the hashes of their forms."""
         languages = _Vocabulary()
-        owner, row, tag, form_hash = self._columns(_NAMES, self._numbers, _int32, languages.encode, _hash_forms)
+        owner, row, tag, form = self._columns(_NAMES, self._numbers, _int32, languages.encode, _hash_forms)
         self.languages = tuple(languages)
         tag = tag.astype(np.int16)
-        form = np.unique(form_hash, return_inverse=True)[1].astype(np.int32)
         allowed = np.array([wanted(language, self._filter) for language in languages], dtype=np.bool_)
         usable = np.flatnonzero(self._usable(owner) & (allowed[tag] if len(allowed) else False))
         # of each form of a language keep the first row
@@ -203,25 +169,33 @@ class TrainingView:
         first = order[np.concatenate([np.ones(min(1, len(order)), dtype=np.bool_), np.logical_or.reduce(changes)])]
         chosen = first[np.lexsort((row[first], owner[first]))]
         self.names = Ragged.group(owner[chosen], row[chosen], self.concepts)
-        self.name_languages, self.name_forms = tag[chosen], form[chosen]
+        self.name_languages = tag[chosen]
+        return np.asarray(form[chosen])
 
-    def _read_definitions(self, more: Iterable[Definition], digest: Any) -> None:
-        owners, rows = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    def _read_definitions(self, more: Iterable[Definition], digest: Any) -> NDArray[np.int64]:
+        """Read the definitions; return the hashes of their forms."""
+        columns: list[list[Any]] = [[np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]]
+
+        def add(concepts: Iterable[str], rows: Any, texts: list[str]) -> None:
+            digest.update("\n".join(texts).encode())
+            forms = _hash_forms(normalise_all(texts))
+            for column, values in zip(columns, (self._numbers(concepts), _int32(rows), forms), strict=True):
+                column.append(values)
+
         for part in chunked(self._reader.stream(_DEFINITIONS), _ROWS_PER_READ):
             chosen = [(concept, row, text) for concept, row, tag, text in part if wanted(tag, self._filter)]
-            owners.append(self._numbers(concept for concept, _, _ in chosen))
-            rows.append(_int32([row for _, row, _ in chosen]))
-            digest.update("\n".join(text for _, _, text in chosen).encode())
+            if chosen:
+                concepts, rows, texts = map(list, zip(*chosen, strict=True))
+                add(concepts, rows, texts)
         for added in chunked(more, _ROWS_PER_READ):
-            texts = [definition.text for definition in added]
-            digest.update("\n".join(texts).encode())
-            owners.append(self._numbers(definition.concept_id for definition in added))
-            first = len(self._added_texts)
-            rows.append(-1 - np.arange(first, first + len(texts), dtype=np.int32))
+            texts, first = [definition.text for definition in added], len(self._added_texts)
+            add((definition.concept_id for definition in added), -1 - np.arange(first, first + len(texts)), texts)
             self._added_texts += texts
-        owner, row = np.concatenate(owners), np.concatenate(rows)
-        usable = self._usable(owner)
+        owner, row, form = (np.concatenate(column) for column in columns)
+        usable = np.flatnonzero(self._usable(owner) & (form != _hash_forms([""])[0]))
+        usable = usable[np.argsort(owner[usable], kind="stable")]
         self.definitions = Ragged.group(owner[usable], row[usable], self.concepts)
+        return np.asarray(form[usable])
 
     def _read_relations(self) -> None:
         types = _Vocabulary()
@@ -256,7 +230,7 @@ class _Vocabulary(dict[str, int]):
         return _int32([self.setdefault(text, len(self)) for text in texts])
 
 
-def _int32(numbers: Sequence[int]) -> Int32Array:
+def _int32(numbers: Any) -> Int32Array:
     return np.array(numbers, dtype=np.int32)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,7 +161,7 @@ class GroundingBatches:
     :class:`GroundingLoss`.
 
     Attributes:
-        texts: all names, by concept.
+        names: all names, by concept.
         owner, members: ``(n,)`` number of the concept of each, and the rows of each concept.
         negatives: function from an epoch to the rows ``(n,)`` of the negatives of all names; to be set.
 
@@ -170,12 +170,13 @@ class GroundingBatches:
     """
 
     negatives: Callable[[int], Ids]
+    texts = None
 
     def __init__(self, sets: SynonymSets, recipe: GroundingRecipe) -> None:
         self._recipe, self.digest = recipe, hash_sets(sets)
-        self.texts = [text for names in sets.values() for text in names]
+        self.names = [text for names in sets.values() for text in names]
         self.owner: Ids = np.repeat(np.arange(len(sets)), [len(names) for names in sets.values()])
-        self.members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
+        self.members = np.split(np.arange(len(self.names)), np.flatnonzero(np.diff(self.owner)) + 1)
         pairs = [rows[np.stack(np.triu_indices(len(rows), 1), axis=1)] for rows in self.members]
         self.pairs = np.concatenate(pairs).astype(np.int32)
         if not len(self.pairs):
@@ -202,23 +203,18 @@ class GroundingBatches:
         members = np.concatenate(drawn)
         rows = np.concatenate([anchors, positives, negatives[anchors], members])
         labels = np.concatenate([np.repeat([ANCHOR, POSITIVE, NEGATIVE], len(pairs)), self.owner[members]])
-        return Batch(([self.texts[row] for row in rows],), labels)
+        return Batch((rows,), labels)
 
 
 class KnownVectors(Module):
-    """Precomputed vectors of texts, in place of the frozen modules below the network."""
+    """Precomputed vectors, in place of the frozen modules below the network; its inputs are their numbers."""
 
     vectors: Tensor
 
-    def __init__(self, rows: Mapping[str, int], vectors: NDArray[np.float32]) -> None:
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's Module is untyped
-        self._rows = rows
         # not part of checkpoints
         self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)
-
-    def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Return the row numbers of texts."""
-        return {"input_ids": torch.tensor([self._rows[text] for text in inputs])}
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)``."""
@@ -230,7 +226,7 @@ class KnownVectors(Module):
     @classmethod
     def load(cls, *_: Any, **__: Any) -> KnownVectors:
         """Return a module without vectors, because a checkpoint has only the weights of the network on top."""
-        return cls({}, np.zeros((0, 1), dtype=np.float32))
+        return cls(np.zeros((0, 1), dtype=np.float32))
 
 
 class GroundedEncoder:
@@ -248,7 +244,7 @@ class GroundedEncoder:
         self, encoder: Encoder, sets: SynonymSets, held_out: Sequence[tuple[str, str]], recipe: GroundingRecipe
     ) -> None:
         self._recipe, self._batches = recipe, GroundingBatches(sets, recipe)
-        texts, owner = [*self._batches.texts, *(text for text, _ in held_out)], self._batches.owner
+        texts, owner = [*self._batches.names, *(text for text, _ in held_out)], self._batches.owner
         members = dict(zip(sets, self._batches.members, strict=True))
         self._names, self._synonyms = len(owner), [members[concept] for _, concept in held_out]
         vectors = encoder.encode(texts)
@@ -268,7 +264,7 @@ class GroundedEncoder:
                 Dense(recipe.hidden, d, activation_function=torch.nn.Identity()),
                 Normalize(),
             ]
-        self._inputs = KnownVectors({text: row for row, text in enumerate(texts)}, vectors)
+        self._inputs = KnownVectors(vectors)
         self._network = SentenceTransformer(modules=[self._inputs, *network])
         frozen = [StaticEmbedding.of(encoder)] if isinstance(encoder, StaticEncoder) else make_trainable(encoder).model
         modules = [*frozen, Normalize(), *linear, *network]

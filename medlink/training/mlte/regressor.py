@@ -20,7 +20,6 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import read_json, write_json
 from medlink.models import Encoder, TranslatedEncoder, load_encoder
 from medlink.models.transformer import TransformerEncoder
-from medlink.training.common.losses import preprocess_texts
 from medlink.training.common.run import new_folder
 from medlink.training.data.batches import chunked
 from medlink.training.mlte import CONFIG_FILE, is_mlte
@@ -102,7 +101,8 @@ def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.
     model.eval()
     with torch.no_grad():
         for rows in chunked(order, _TEXTS):
-            features = {k: v.to(model.device) for k, v in preprocess_texts(model, [texts[row] for row in rows]).items()}
+            read = model.preprocess([texts[row] for row in rows])
+            features = {name: value.to(model.device) for name, value in read.items() if isinstance(value, torch.Tensor)}
             blocks = torch.stack(transformer(**features, output_hidden_states=True).hidden_states[1:], dim=1)
             mask = features["attention_mask"][:, None, :, None].to(blocks.dtype)
             parts.append(((blocks * mask).sum(dim=2) / mask.sum(dim=2).clamp(min=1)).float().cpu().numpy())

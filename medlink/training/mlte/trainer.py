@@ -100,14 +100,13 @@ class MlteTrainer:
         *,
         resume: bool = False,
         checkpoint_steps: int = 1000,
-        workers: int = 0,
         progress: Callable[[str], None] | None = None,
     ) -> MlteRegressor:
         """Run the recipe and write the folder of the regressor; returns it, opened from there.
 
         For arguments, errors and reproducibility see :meth:`medlink.training.common.trainer.Trainer.train`.
         """
-        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps)
         with training_run(out, self.recipe, options, progress, marker=CONFIG_FILE, kind="regressor") as run:
             self._run(run)
         return MlteRegressor.load(out)

@@ -86,7 +86,7 @@ class _NameData:
         self.text = [text for _, _, text in ordered]
         # without region
         self.language = np.unique([base(tag) for _, tag, _ in ordered], return_inverse=True)[1]
-        self.bags = Bags(self.text, config, forms)
+        self.bags = Bags.of(self.text, config, forms)
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # the name of a concept with one name has no positive: it only serves as a negative
         self.sizes = np.diff(self.starts)

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries, with_head
 from medlink.training.common.run import new_folder
 from medlink.training.common.targets import WeightedMSELoss, fit_ridge, principal_components, sum_embeddings
+from medlink.training.data.batches import Batch
 from medlink.training.data.text_store import (
     ConceptTexts,
     TargetBatches,
@@ -93,8 +94,9 @@ def test_a_store_returns_its_entries(tmp_path: Path) -> None:
     entries = [TextEntry("zwei\n", 1, 0.5, 0.25), TextEntry("one", 0), TextEntry("ä", 1, 0.5)]
     store = TextStore.build(tmp_path / "deep" / "texts", entries)
     assert (len(store), store.rows) == (3, 2)
-    ((texts, rows, weights),) = store.batches(np.array([2, 0]), 5)
-    assert (texts, rows.tolist(), weights.tolist()) == (["ä", "zwei\n"], [1, 1], [1.0, 0.25])
+    assert [(texts, rows.tolist()) for texts, rows in store.parts(2)] == [(["zwei\n", "one"], [1, 0]), (["ä"], [1])]
+    assert list(store) == ["zwei\n", "one", "ä"]
+    assert [column.tolist() for column in store.targets(np.array([2, 0]))] == [[1, 1], [1.0, 0.25]]
     assert [path.name for path in store.path.parent.iterdir()] == ["texts"]
     assert TextStore(store.path).digest == store.digest
 
@@ -293,20 +295,22 @@ def target_batches(folder: Path, seed: int = 1, size: int = 4, entries: int = 10
     return TargetBatches(store, folder / "v.npy", batch_size=size, seed=seed)
 
 
+def entries_of(batches: Iterable[Batch]) -> list[list[int]]:
+    return [batch.columns[0].tolist() for batch in batches]
+
+
 def test_an_epoch_has_each_text_once_with_its_vector_and_weight(tmp_path: Path) -> None:
     batches = target_batches(tmp_path)
     first = list(batches.epoch(0))
     assert batches.batches_per_epoch() == len(first) == 3
-    assert sorted(text for batch in first for text in batch.columns[0]) == [f"t{i}" for i in range(10)]
+    texts = entries_of(batches.epoch(0))
+    assert sorted(text for part in texts for text in part) == list(range(10))
+    assert list(batches.texts) == [f"t{i}" for i in range(10)]
     for batch in first:
-        assert batch.labels is not None
-        for text, label in zip(batch.columns[0], batch.labels.tolist(), strict=True):
-            i = int(text[1:])
+        for i, label in zip(batch.columns[0].tolist(), batch.labels.tolist(), strict=True):
             assert label == pytest.approx([2 * (i % 3), 2 * (i % 3) + 1, i / 10])
-    texts = [batch.columns[0] for batch in first]
-    assert [batch.columns[0] for batch in batches.epoch(0)] == texts
-    assert [batch.columns[0] for batch in batches.epoch(1)] != texts
-    assert [batch.columns[0] for batch in batches.epoch(0, 1)] == texts[1:]
+    assert entries_of(first) == texts != entries_of(batches.epoch(1))
+    assert entries_of(batches.epoch(0, 1)) == texts[1:]
 
 
 def test_the_digest_of_target_batches(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from sentence_transformers import SentenceTransformer
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training import BioLordTrainer
+from medlink.training.data.batches import Batch, TextList
 from medlink.training.data.pair_recipe import PairRecipe
-from medlink.training.data.pairs import KnowledgeBasePairs, Pair
+from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PhaseRecipe, StsRecipe
-from tests.training.biolord.test_contrastive import rated
+from tests.training.biolord.test_sts import rated
 from tests.training.data.pairs_kb import random_kb
 
 RECIPE = ContrastiveRecipe(batch_size=8, learning_rate=1e-2, seed=3)
@@ -72,10 +73,17 @@ class FourDescriptions:
     digest = "four"
     pairs_per_epoch = 4
     names = ("Nierenstein", "stroke", "hay fever", "ulcer")
-    texts = ("a hard lump in the kidney", "a clot in the brain", "an allergy to pollen", "an open sore")
+    descriptions = ("a hard lump in the kidney", "a clot in the brain", "an allergy to pollen", "an open sore")
+    texts = TextList([*names, *descriptions], "four")
 
-    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        yield [Pair(name, name, text, "definition") for name, text in zip(self.names, self.texts, strict=True)]
+    def batches(self, size: int) -> FourDescriptions:
+        return self
+
+    def batches_per_epoch(self) -> int:
+        return 1
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        yield Batch((np.arange(4), np.arange(4, 8)), np.eye(4, dtype=bool))
 
 
 @pytest.mark.slow
@@ -91,7 +99,7 @@ def test_a_static_encoder_learns_descriptions(static_encoder: Path, tmp_path: Pa
     start = load_encoder(static_encoder).fingerprint
     for fact in ("contrastive phase", start, encoder.fingerprint, "step of the best: 20"):
         assert fact in card, fact
-    cosines = encoder.encode(FourDescriptions.names) @ encoder.encode(FourDescriptions.texts).T
+    cosines = encoder.encode(FourDescriptions.names) @ encoder.encode(FourDescriptions.descriptions).T
     assert (cosines.argmax(axis=1) == np.arange(4)).all()
     assert np.diag(cosines).min() > cosines[~np.eye(4, dtype=bool)].max() + 0.15
 

@@ -11,7 +11,9 @@ import torch
 
 from medlink.models import load_encoder
 from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs
-from medlink.training.common.losses import EmbeddingLoss, preprocess_texts, sort_by_length
+from medlink.training.common.inputs import InputParts, open_inputs, write_inputs
+from medlink.training.common.losses import EmbeddingLoss
+from medlink.training.data.batches import TextList
 
 
 def naive(
@@ -123,7 +125,7 @@ def test_the_module_is_the_function_and_counts() -> None:
     expected = multi_similarity(rounded, same, alpha=1, beta=10, threshold=0.6, epsilon=0.2)
     # under mixed precision the sums are still of 32 bits
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        got = module([{"input_ids": vectors}], same)
+        got = module((InputParts([{"input_ids": vectors}]), 1), same)
     assert got.dtype == torch.float32
     torch.testing.assert_close(got, expected)
     unit = torch.nn.functional.normalize(rounded, dim=1)
@@ -132,13 +134,15 @@ def test_the_module_is_the_function_and_counts() -> None:
     assert pairs.take_counts() == (0, 0)
 
 
-def test_few_terms_at_a_time_have_the_gradient_of_the_batch(bert: Path) -> None:
+def test_few_terms_at_a_time_have_the_gradient_of_the_batch(bert: Path, tmp_path: Path) -> None:
     model = load_encoder(bert, device="cpu").model.train()  # type: ignore[attr-defined]
     texts = [f"{word} {chr(97 + i)}" for i in range(5) for word in ("kidney", "renal", "nephros stone")]
     same = relation([{str(i)} for i in range(5) for _ in range(3)])
     numbers = {"alpha": 2, "beta": 50, "threshold": 0.5, "epsilon": 0.1}
     # the same parts, for the same random numbers of dropout, with the graph of all of them in memory
-    rows, positions = sort_by_length(preprocess_texts(model, texts))
+    write_inputs(model, TextList(texts, ""), tmp_path / "inputs", print)
+    inputs = open_inputs(model, tmp_path / "inputs").take(np.arange(15))
+    [rows], positions = inputs.parts, inputs.positions
     torch.manual_seed(7)
     widths = rows["attention_mask"].sum(dim=1)
     parts = [
@@ -154,7 +158,7 @@ def test_few_terms_at_a_time_have_the_gradient_of_the_batch(bert: Path) -> None:
     pairs = MultiSimilarityLoss(**numbers)
     model.zero_grad()
     torch.manual_seed(7)
-    value = EmbeddingLoss(model, pairs, 4, shared=False)([preprocess_texts(model, texts)], same)
+    value = EmbeddingLoss(model, pairs, 4, shared=False)((inputs, 1), same)
     torch.autograd.backward(value)
     assert pairs.take_counts()[1] == 15
     assert value.item() == pytest.approx(expected.item(), rel=1e-5)

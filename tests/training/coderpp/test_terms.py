@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from medlink.errors import ConfigError
-from medlink.models import load_encoder
 from medlink.records import Name
-from medlink.training.coderpp.loop import Collator, RoundSampler, TermTokenizer, nearest_terms
+from medlink.training.coderpp import loop
+from medlink.training.coderpp.loop import TermBatches, nearest_in_blocks, nearest_terms
 from medlink.training.coderpp.terms import Terms
-from medlink.training.common.losses import copy_without_weights
 from medlink.training.recipes import CoderPlusPlusRecipe
-from tests.index.gpus import stand_in
 
 
 def random_names(seed: int, count: int = 60) -> list[Name]:
@@ -26,33 +24,40 @@ def random_names(seed: int, count: int = 60) -> list[Name]:
     return [Name(f"C{rng.integers(12)}", " ".join(rng.choice(words, 2).tolist())) for _ in range(count)]
 
 
+def sets_of(terms: Terms) -> list[set[int]]:
+    """The concepts of each term."""
+    owner, concepts = terms.concepts_of(np.arange(len(terms)))
+    return [set(concepts[owner == term].tolist()) for term in range(len(terms))]
+
+
 def test_spellings_of_one_form_are_one_term_of_all_their_concepts() -> None:
     terms = Terms(
         [Name("B", "cold", "en"), Name("A", "Cold", "en"), Name("A", "frío", "es"), Name("B", "COLD"), Name("B", "--")]
     )
-    assert terms.texts(np.arange(2)) == ["COLD", "frío"]
+    assert list(terms) == ["COLD", "frío"]
     assert terms.concepts == 2
-    assert [terms.concepts_of(i).tolist() for i in range(2)] == [[0, 1], [0]]
-    assert [terms.members_of(i).tolist() for i in range(2)] == [[0, 1], [0]]
+    assert sets_of(terms) == [{0, 1}, {0}]
     assert (terms.names, len(terms)) == (5, 2)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_shared_concepts_against_sets(seed: int) -> None:
-    terms = Terms(random_names(seed))
-    chosen = np.random.default_rng(seed).permutation(len(terms))[: 1 + len(terms) // 2]
-    sets = [set(terms.concepts_of(int(term)).tolist()) for term in chosen]
-    np.testing.assert_array_equal(terms.share_concept(chosen), [[bool(a & b) for b in sets] for a in sets])
 
 
 @pytest.mark.parametrize("count", [1, 3, 30])
 def test_positives_are_other_terms_of_the_concepts(count: int) -> None:
     terms = Terms(random_names(1))
-    for term in range(len(terms)):
-        allowed = {int(t) for c in terms.concepts_of(term) for t in terms.members_of(int(c))} - {term}
-        drawn = terms.positives(term, count, np.random.default_rng(0)).tolist()
-        assert len(drawn) == len(set(drawn)) == min(count, len(allowed))
-        assert set(drawn) <= allowed
+    concepts, seen = sets_of(terms), set()
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        anchors = rng.permutation(len(terms))[:3]
+        drawn = terms.positives(anchors, count, rng).tolist()
+        # each anchor in turn
+        for anchor in anchors.tolist():
+            allowed = {term for term in range(len(terms)) if concepts[term] & concepts[anchor]} - {anchor}
+            own, drawn = drawn[: min(count, len(allowed))], drawn[min(count, len(allowed)) :]
+            assert len(set(own)) == len(own) == min(count, len(allowed))
+            assert set(own) <= allowed
+            seen.update((anchor, term) for term in own)
+        assert not drawn
+    # a draw may give any of them
+    assert len(seen) > 0.85 * sum(bool(a & b) for a, b in permutations(concepts, 2))
 
 
 @pytest.mark.parametrize(
@@ -83,33 +88,40 @@ def terms() -> Terms:
     return Terms([Name(f"C{i % 7}", f"word {i}") for i in range(30)] + [Name("C0", "word 1"), Name("C9", "alone")])
 
 
-def test_nearest_against_all_pairs() -> None:
-    vectors = points(200)
+CPU = torch.device("cpu")
+
+
+def test_nearest_against_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, done = points(200), []
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -np.inf)
-    np.testing.assert_array_equal(nearest_terms(vectors, 5), np.argsort(-cosines, axis=1)[:, :5])
+    expected = np.argsort(-cosines, axis=1)[:, :5]
+    np.testing.assert_array_equal(nearest_terms(vectors, 5, CPU), expected)
+    # as on a GPU
+    monkeypatch.setattr(loop, "_QUERIES", 64)
+    monkeypatch.setattr(loop, "_COMPARED", 48)
+    found = nearest_in_blocks(torch.from_numpy(vectors), 5, lambda *counts: done.append(counts))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    assert done == [(64, 200), (128, 200), (192, 200), (200, 200)]
 
 
-def test_a_term_is_no_neighbour_of_itself_even_among_twins() -> None:
-    vectors = np.ones((6, 1), np.float32)
-    found = nearest_terms(vectors, 3)
+@pytest.mark.parametrize(
+    "search", [lambda x: nearest_terms(x, 3, CPU), lambda x: nearest_in_blocks(torch.tensor(x), 3)]
+)
+def test_a_term_is_no_neighbour_of_itself_even_among_twins(search: Callable[[np.ndarray], Any]) -> None:
+    found = search(np.ones((6, 1), np.float32))
     assert not (found == np.arange(6)[:, None]).any()
     assert all(len(set(row)) == 3 for row in found.tolist())
 
 
-def test_gpus_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = points(50).astype(np.float16)
-    on_cpu = nearest_terms(vectors, 5)
-    shares = stand_in(monkeypatch, 2)
-    found = nearest_terms(vectors, 5)
-    assert [(gpu, share.ntotal) for gpu, share in shares] == [(0, 25), (1, 25)]
-    np.testing.assert_array_equal(found, on_cpu)
-
-
-def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> RoundSampler:
-    made = RoundSampler(terms, recipe, batches)
-    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours)
+def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> TermBatches:
+    made = TermBatches(terms, recipe, batches)
+    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours, CPU)
     return made
+
+
+def composed(batches: TermBatches, epoch: int = 0, start: int = 0) -> list[list[int]]:
+    return [batch.columns[0].tolist() for batch in batches.epoch(epoch, start)]
 
 
 def test_a_batch_is_anchors_with_positives_and_neighbours(terms: Terms) -> None:
@@ -120,10 +132,11 @@ def test_a_batch_is_anchors_with_positives_and_neighbours(terms: Terms) -> None:
         near = set(made.neighbours[anchors].reshape(-1).tolist())
         assert set(batch) >= near | set(anchors.tolist())
         rest = set(batch) - near - set(anchors.tolist())
-        for term in rest:
-            assert terms.share_concept(np.array([term, *anchors]))[0, 1:].any()
+        concepts = sets_of(terms)
+        own = set().union(*(concepts[anchor] for anchor in anchors))
+        assert all(concepts[term] & own for term in rest)
         for anchor in anchors:
-            possible = terms.positives(int(anchor), 99, np.random.default_rng(0))
+            possible = terms.positives(np.array([anchor]), 99, np.random.default_rng(0))
             assert len(set(possible.tolist()) & set(batch)) >= min(2, len(possible))
 
 
@@ -139,45 +152,21 @@ def test_every_term_is_an_anchor_once_an_epoch(terms: Terms) -> None:
 def test_rounds_are_consecutive(terms: Terms) -> None:
     made = sampler(terms)
     batches = [made.compose(number).tolist() for number in range(12)]
-    assert list(made) == batches[:6]
-    made.round = 1
-    assert list(made) == batches[6:]
-    assert len(made) == 6
+    assert composed(made) == batches[:6]
+    assert composed(made, 1) == batches[6:]
+    assert composed(made, 1, 4) == batches[10:]
+    assert made.batches_per_epoch() == 6
 
 
 def test_every_option_changes_the_batches(terms: Terms) -> None:
-    base = list(sampler(terms))
+    base = composed(sampler(terms))
     for option in ({"positives": 1}, {"neighbours": 1}, {"anchors": 3}, {"seed": 6}):
-        assert list(sampler(terms, RECIPE.replace(**option))) != base, option
-    assert list(sampler(terms)) == base
+        assert composed(sampler(terms, RECIPE.replace(**option))) != base, option
+    assert composed(sampler(terms)) == base
 
 
-def encode(terms: np.ndarray) -> dict[str, torch.Tensor]:
-    return {"input_ids": torch.from_numpy(terms)}
-
-
-def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
-    made = Collator(terms, encode)([{"term": 1}, {"term": 0}, {"term": 8}])
-    assert made["term_input_ids"].tolist() == [1, 0, 8]
-    np.testing.assert_array_equal(made["label"].numpy(), terms.share_concept(np.array([1, 0, 8])))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
-def test_workers_change_nothing(terms: Terms, bert: Path) -> None:
-    model = load_encoder(bert, device="cpu").model  # type: ignore[attr-defined]  # a transformer
-    tokens = TermTokenizer(copy_without_weights(model), terms)
-    seen = []
-    # workers that are not forked get a pickled copy
-    copy = pickle.loads(pickle.dumps(tokens))  # noqa: S301  # pickled here
-    for workers, collator in ((0, Collator(terms, tokens)), (2, Collator(terms, copy))):
-        loader = DataLoader(
-            [{"term": i} for i in range(len(terms))],  # type: ignore[arg-type]  # a list is a dataset
-            batch_sampler=sampler(terms, batches=2),
-            collate_fn=collator,
-            num_workers=workers,
-            multiprocessing_context="fork" if workers else None,
-        )
-        seen.append([{name: value.tolist() for name, value in batch.items()} for batch in loader])
-    assert seen[0] == seen[1]
+def test_labels_are_shared_concepts(terms: Terms) -> None:
+    concepts = sets_of(terms)
+    for batch in sampler(terms).epoch(0):
+        expected = [[bool(concepts[a] & concepts[b]) for b in batch.columns[0]] for a in batch.columns[0]]
+        np.testing.assert_array_equal(batch.labels, expected)

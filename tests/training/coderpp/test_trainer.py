@@ -12,12 +12,12 @@ import torch
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
-from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
+from medlink.training.common.inputs import InputParts
+from medlink.training.common.loader import EpochLoader
 from medlink.training.recipes import CoderPlusPlusRecipe
-from medlink.training.static.bags import Bags
 from tests.training.small_bert import Killed, kill_at, two_processes
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -86,6 +86,19 @@ def test_the_log_has_loss_pairs_and_neighbours(uninterrupted: tuple[Path, list[s
     assert "informative pairs" in lines[-1]
     assert "terms/s" in lines[-1]
     assert not any(name.text in line for line in lines for name in NAMES)
+
+
+@pytest.mark.slow
+def test_progress_before_the_first_step(static_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.training.common.inputs._FIRST_LINE", -1.0)
+    monkeypatch.setattr("medlink.training.common.inputs._NEXT_LINE", -1.0)
+    lines: list[str] = []
+    CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", progress=lines.append)
+    assert lines[:3] == [
+        "0 texts read",
+        "round 1: 24 of 24 terms embedded",
+        "round 1: neighbours of 24 of 24 different terms found",
+    ]
 
 
 # within a round of 3 steps, and in the last round of 2 steps
@@ -196,14 +209,16 @@ def two(start: Path, out: Path) -> list[int | None]:
     parts.mkdir()
 
     def work(rank: int) -> None:
-        trainer, embed = CoderPlusPlusTrainer(NAMES, start, RECIPE), Bags.embed
+        trainer, take = CoderPlusPlusTrainer(NAMES, start, RECIPE), EpochLoader.take
 
-        def record_and_embed(bags: Bags, module: StaticEmbedding, texts: np.ndarray) -> np.ndarray:
-            with open(parts / str(rank), "a") as file:
-                np.savetxt(file, texts, fmt="%d")
-            return embed(bags, module, texts)
+        def record_and_take(loader: EpochLoader, texts: np.ndarray) -> InputParts:
+            # texts to embed, in contrast to those of a batch
+            if texts.ndim == 1 and len(texts) == len(NAMES) // 2:
+                with open(parts / str(rank), "a") as file:
+                    np.savetxt(file, texts, fmt="%d")
+            return take(loader, texts)
 
-        Bags.embed = record_and_embed  # type: ignore[method-assign,assignment]  # in this process alone
+        EpochLoader.take = record_and_take  # type: ignore[method-assign]  # in this process alone
         trainer.train(out, checkpoint_steps=2)
 
     return two_processes(work)

@@ -1,19 +1,17 @@
-"""InfoNCE with its mask, by hand and against the definition; and batches embedded in parts of similar length."""
+"""InfoNCE with its mask, by hand and against the definition."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.nn import functional
 
 from medlink.training.biolord.contrastive import InfoNceLoss
-from medlink.training.common.losses import embed, info_nce, preprocess_texts
+from medlink.training.common.losses import info_nce
 
 
 def unit_info_nce(names: Tensor, texts: Tensor, same: Tensor, temperature: float) -> Tensor:
@@ -68,53 +66,3 @@ def test_both_ways() -> None:
     same = torch.tensor([0, 1, 0, 2, 3, 4])[:, None] == torch.tensor([0, 1, 0, 2, 3, 4])
     halves = info_nce(one, other, same, 0.1) + info_nce(other, one, same, 0.1)
     torch.testing.assert_close(info_nce(one, other, same, 0.1, both_ways=True), halves / 2)
-
-
-class ShapeRecorder(torch.nn.Module):
-    """A model that records the shapes of its inputs; the embedding of a text is its first token and its length."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shapes: list[tuple[int, ...]] = []
-
-    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        self.shapes.append(tuple(features["input_ids"].shape))
-        lengths = features["attention_mask"].sum(dim=1) if "attention_mask" in features else torch.ones(1).long()
-        return {"sentence_embedding": torch.stack([features["input_ids"][:, 0], lengths.expand(self.shapes[-1][0])], 1)}
-
-
-def features(lengths: list[int], width: int, *, left: bool = False) -> dict[str, Tensor]:
-    """Rows that begin with their number."""
-    mask = torch.arange(width) < torch.tensor(lengths)[:, None]
-    if left:
-        mask = mask.flip(1)
-    return {"input_ids": torch.arange(len(lengths))[:, None].expand(-1, width), "attention_mask": mask.long()}
-
-
-def test_short_rows_are_not_padded_to_the_longest() -> None:
-    lengths = [30, *[2] * 16, *[5] * 15]
-    model = ShapeRecorder()
-    found = embed(model, features(lengths, width=30))
-    assert model.shapes == [(31, 5), (1, 30)]
-    assert found.tolist() == [[i, n] for i, n in enumerate(lengths)]
-
-
-def test_the_tokens_of_a_part_are_limited() -> None:
-    model = ShapeRecorder()
-    found = embed(model, features([*[200] * 3, *[100] * 6, 600], width=600))
-    assert found[:, 0].tolist() == list(range(10))
-    assert model.shapes == [(5, 100), (2, 200), (2, 200), (1, 600)]
-
-
-def test_padding_before_a_text_stays() -> None:
-    model = ShapeRecorder()
-    embed(model, features([1, 4, 2], width=6, left=True))
-    assert model.shapes == [(3, 6)]
-
-
-def test_embeddings_are_those_of_the_whole_batch(still_bert: Path) -> None:
-    model = SentenceTransformer(str(still_bert), device="cpu")
-    read = preprocess_texts(model, ["b" * (1 + (7 * i) % 19) for i in range(40)])
-    with torch.no_grad():
-        expected = model(dict(read))["sentence_embedding"]
-        torch.testing.assert_close(embed(model, read), expected, rtol=1e-5, atol=1e-6)

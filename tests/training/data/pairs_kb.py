@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.training.data.pairs import KnowledgeBasePairs
 from tests.kb.writers import conso, rel, write_lines
 
 WORDS = ["renal", "hepatic", "acute", "chronic", "Pain", "stone", "Fever", "left", "right", "minor"]
@@ -46,3 +48,28 @@ def random_kb(folder: Path, concepts: int = 300, seed: int = 0) -> KnowledgeBase
     definitions = [(cui, f"A state that has the number {number % 97}.") for number, cui in enumerate(ids[::2])]
     types = [(cui, str(rng.choice(["Disease or Syndrome", "Finding"]))) for cui in ids[::3]]
     return build(folder, names=names, relations=relations, definitions=definitions, types=types)
+
+
+class Pair(NamedTuple):
+    """What the numbers of a pair stand for."""
+
+    concept_id: str
+    name: str
+    text: str
+    kind: str
+
+
+def read_batches(source: KnowledgeBasePairs, epoch: int, size: int, start: int = 0) -> list[list[Pair]]:
+    """The batches of an epoch in words."""
+    sources, batches = source.texts, []
+    texts, owners = list(sources), sources.names.owners()
+    for batch in source.batches(size).epoch(epoch, start):
+        pairs = []
+        for name, parts in zip(*(column.tolist() for column in batch.columns), strict=True):
+            of_text = [texts[part] for part in parts if part >= 0]
+            kind = "definition" if sources.first_definition <= parts[0] < sources.first_type else "name"
+            kind = "description" if len(of_text) == 3 else kind
+            [concept] = sources.view.concept_ids(owners[name : name + 1])
+            pairs.append(Pair(concept, texts[name], "".join(of_text), kind))
+        batches.append(pairs)
+    return batches

@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from medlink.language.text import normalise
 from medlink.training.data.batches import cycle_order
-from medlink.training.data.pairs import PairSources, cumulative_count, draw_ancestors
-from medlink.training.data.relations import relation_phrase
-from medlink.training.data.view import Ragged, TrainingView
+from medlink.training.data.pair_sources import PairSources
+from medlink.training.data.pairs import cumulative_count, draw_ancestors
+from medlink.training.data.ragged import Ragged, write_ragged
+from medlink.training.data.relations import clause, relation_phrase
+from medlink.training.data.view import TrainingView
 
 from .pairs_kb import build, random_kb
 
@@ -43,8 +46,29 @@ def test_ragged_against_lists(seed: int) -> None:
         assert (group.values[position] if given else -1) == value
     assert group.sizes(chosen).tolist() == [len(values[owner]) for owner in chosen]
     assert group.owners().tolist() == [i for i, row in enumerate(values) for _ in row]
+    chosen[::7] = -1
+    gathered, lengths = group.gather(chosen)
+    assert lengths.tolist() == [0 if owner < 0 else len(values[owner]) for owner in chosen]
+    assert gathered.tolist() == [value for owner in chosen if owner >= 0 for value in values[owner]]
     even = group.where(group.values % 2 == 0)
     assert [values_of(even, i) for i in range(50)] == [[v for v in row if v % 2 == 0] for row in values]
+
+
+def test_groups_in_files(tmp_path: Path) -> None:
+    values = [[1, 2], [], [3], [4, 5, 6]]
+    first, second = ragged(values), ragged([[], [], [], []])
+    parts = [
+        [(group.values[a:b], np.diff(group.offsets)[c:d]) for group, a, b in ((first, *at), (second, 0, 0))]
+        for at, c, d in (((0, 2), 0, 2), ((2, 6), 2, 4))
+    ]
+    write_ragged(tmp_path, parts)
+    for group, expected in zip(Ragged.open(tmp_path, 2), (first, second), strict=True):
+        assert group.offsets.tolist() == expected.offsets.tolist()
+        assert group.values.tolist() == expected.values.tolist()
+    with (tmp_path / "0.values").open("r+b") as file:
+        file.truncate(8)
+    with pytest.raises(ValueError, match="shorter than it was"):
+        Ragged.open(tmp_path, 2)
 
 
 def test_ancestors_by_hand() -> None:
@@ -102,7 +126,7 @@ def test_sources_against_records(tmp_path: Path, seed: int, languages: list[str]
     by_form = defaultdict(set)
     for number in range(view.concepts):
         for row in values_of(view.names, number):
-            by_form[forms[row][1]].add(number)
+            by_form[normalise(forms[row])].add(number)
     english = {name.concept_id for name in names if name.language == "en"}
     named = {name.concept_id for name in names}
     relations = sorted((r.head, r.type, r.tail) for r in kb.iter_relations() if r.tail in english)
@@ -120,7 +144,8 @@ def test_sources_against_records(tmp_path: Path, seed: int, languages: list[str]
     for a in range(view.concepts):
         for b in range(a):
             assert bool(shared[a] & shared[b]) == any({a, b} <= found for found in by_form.values())
-    assert sources.phrases == tuple(relation_phrase(name) for name in view.types)
+    for name, number in zip(view.types, sources.type_clauses, strict=True):
+        assert sources.clauses[number] == clause(relation_phrase(name) or "")
     assert [name for name, up in zip(view.types, sources.is_hierarchy, strict=True) if up] == ["isa"]
 
 
@@ -128,7 +153,11 @@ def test_names_of_descriptions_are_english(tmp_path: Path) -> None:
     names = [("C1", "cold", "ENG"), ("C1", "Erkältung", "GER"), ("C2", "Husten", "GER"), ("C3", "fever", "ENG")]
     view = TrainingView(build(tmp_path, names=names, relations=[("C1", "due_to", "C2"), ("C1", "due_to", "C3")]))
     sources = PairSources(view)
-    texts = view.name_texts(view.names.values)
-    assert [texts[row][0] for row in sources.english_names.values] == ["cold", "fever"]
+    texts = list(sources)
+    assert [texts[number] for number in sources.english_names.values] == ["cold", "fever"]
     assert values_of(sources.related, 0) == [2]
+    # as the end of a description
+    assert [texts[number] for number in sources.continuation(sources.english_names.values[1:])] == [" fever"]
+    assert texts[sources.first_clause :] == [" which is due to", "something"]
+    assert sources.take(np.arange(len(sources))[::-1]) == texts[::-1]
     assert sources.defined.tolist() == sources.with_synonyms.tolist()[1:] == []

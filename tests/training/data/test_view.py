@@ -9,6 +9,7 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
+from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data.view import TrainingView
 from tests.kb.writers import conso, rel, write_lines
@@ -16,8 +17,8 @@ from tests.kb.writers import conso, rel, write_lines
 from .test_draws import values_of as of
 
 
-def facts(view: TrainingView) -> dict[str, tuple[list[tuple[str, str]], list[str], list[str], list[str]]]:
-    """Names with their forms, definitions, parents and semantic types, by id."""
+def facts(view: TrainingView) -> dict[str, tuple[list[str], list[str], list[str], list[str]]]:
+    """Names, definitions, parents and semantic types, by id."""
     found = {}
     ids = view.concept_ids(np.arange(view.concepts, dtype=np.int32))
     names, texts = view.name_texts(view.names[1]), view.definition_texts(view.definitions[1])
@@ -47,7 +48,7 @@ def assert_same(view: TrainingView, kb: KnowledgeBase) -> None:
     assert list(found) == [concept.concept_id for concept in kb.iter_concepts()]
     for concept, (names, *rest) in found.items():
         wanted, *other = expected(kb, concept)
-        assert {text for text, _ in names} == wanted
+        assert set(names) == wanted
         assert rest == other
 
 
@@ -86,10 +87,10 @@ def test_each_form_of_a_language_occurs_once(tmp_path: Path) -> None:
     build_kb(tmp_path / "kb.sqlite", [Input("table", write_lines(tmp_path / "t.tsv", ["id\tname\tlanguage", *rows]))])
     view = TrainingView(KnowledgeBase(tmp_path / "kb.sqlite"))
     texts = view.name_texts(view.names[1])
-    names = [(texts[row][0], view.languages[tag]) for row, tag in zip(view.names[1], view.name_languages, strict=True)]
+    names = [(texts[row], view.languages[tag]) for row, tag in zip(view.names[1], view.name_languages, strict=True)]
     assert sorted(names) == [("Seizure", "de"), ("Seizure", "en"), ("fit", "en"), ("fit", "en"), ("other", "en")]
     # names of one form have one number, whatever their language and concept
-    by_form = {texts[row][1]: form for row, form in zip(view.names[1], view.name_forms, strict=True)}
+    by_form = {normalise(texts[row]): form for row, form in zip(view.names[1], view.name_forms, strict=True)}
     assert len(set(by_form.values())) == len(by_form) == len(set(view.name_forms.tolist())) == 3
 
 
@@ -97,8 +98,8 @@ def test_languages(kb: KnowledgeBase) -> None:
     view = TrainingView(kb, languages=["de"])
     found = facts(view)
     # regions belong to a language; names without one belong to every language
-    assert [text for text, _ in found["H:2"][0]] == ["Fraisen", "Krampfanfälle"]
-    assert [text for text, _ in found["H:6"][0]] == ["alfa"]
+    assert found["H:2"][0] == ["Fraisen", "Krampfanfälle"]
+    assert found["H:6"][0] == ["alfa"]
     assert found["H:1"][1] == ["Ein Zustand, der schadet."]
     assert found["H:2"][1] == []
     assert TrainingView(kb, languages="en,ger").digest != view.digest != TrainingView(kb).digest
@@ -137,6 +138,13 @@ def test_added_definitions(kb: KnowledgeBase, more: list[Definition]) -> None:
     assert found["H:3"][1] == ["A seizure with fever.", "Ein Krampf bei Fieber."]
     assert found["H:1"][1] == ["A state that harms.", "Another one.", "Ein Zustand, der schadet."]
     assert view.unknown == 1
+    numbers = view.form_numbers(["alfa", "ein KRAMPF bei Fieber", "nobody's"])
+    assert (numbers < 0).tolist() == [False, False, True]
+    assert numbers[0] in view.name_forms
+    assert numbers[1] in view.definition_forms
+    assert view.forms == len({*view.name_forms.tolist(), *view.definition_forms.tolist()})
+    empty = TrainingView(kb, definitions=[*more, Definition("H:3", "...", "en")])
+    assert facts(empty) == found
     assert facts(TrainingView(kb, definitions=more, languages=["en"]))["H:3"][1] == ["A seizure with fever."]
     changed = [Definition("H:3", "Another text.", "en"), *more[1:]]
     assert len({TrainingView(kb, definitions=given).digest for given in (more, changed, [], more)}) == 3

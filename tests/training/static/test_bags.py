@@ -24,15 +24,24 @@ def encoder() -> StaticEncoder:
 def test_bags_embed_as_the_encoder_does(encoder: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medlink.training.static.bags._TEXTS", 2)
     monkeypatch.setattr("medlink.training.static.bags._EMBEDDED", 3)
-    bags, module = Bags(TEXTS, CONFIG), StaticEmbedding.of(encoder, dropout=0.5)
+    bags, module = Bags.of(TEXTS, CONFIG), StaticEmbedding.of(encoder, dropout=0.5)
     module.train()
     assert len(bags) == 5
     np.testing.assert_allclose(bags.embed(module), encoder.encode(TEXTS), atol=1e-6)
     assert module.training
 
 
+def test_bags_of_parts() -> None:
+    parts, whole = Bags.of(TEXTS, CONFIG), Bags.of(["kidney stone 2b x", "Nierenstein"], CONFIG)
+    for joined, expected in zip(parts.take(np.array([[3, 4, -1], [2, 1, -1]])), whole.take(np.arange(2)), strict=True):
+        assert joined.offsets.tolist() == expected.offsets.tolist()
+        ends = joined.offsets[1:-1]
+        for mine, theirs in zip(np.split(joined.values, ends), np.split(expected.values, ends), strict=True):
+            assert sorted(mine.tolist()) == sorted(theirs.tolist())
+
+
 def test_only_used_rows_have_a_gradient(encoder: StaticEncoder) -> None:
-    module, bags = StaticEmbedding.of(encoder, 0.0), Bags(TEXTS, CONFIG)
+    module, bags = StaticEmbedding.of(encoder, 0.0), Bags.of(TEXTS, CONFIG)
     features = bags(np.array([0, 2]))
     torch.autograd.backward(module(features)["sentence_embedding"][:, 0].sum())
     grad = module.table.weight.grad
@@ -44,7 +53,7 @@ def test_only_used_rows_have_a_gradient(encoder: StaticEncoder) -> None:
 
 
 def test_dropout_of_whole_n_grams_in_training_only(encoder: StaticEncoder) -> None:
-    bags = Bags(["kidney"], CONFIG)
+    bags = Bags.of(["kidney"], CONFIG)
     module = StaticEmbedding.of(encoder, 0.5)
     plain = StaticEmbedding.of(encoder, 0.0)
     expected = plain(bags(np.array([0])))["sentence_embedding"]
@@ -64,7 +73,7 @@ def test_dropout_of_whole_n_grams_in_training_only(encoder: StaticEncoder) -> No
 
 
 def test_markers_drop_out_half_as_often(encoder: StaticEncoder) -> None:
-    bags, module = Bags(["grade 7"] * 4000, CONFIG), StaticEmbedding.of(encoder, 0.6)
+    bags, module = Bags.of(["grade 7"] * 4000, CONFIG), StaticEmbedding.of(encoder, 0.6)
     module.train()
     torch.manual_seed(0)
     features = bags(np.arange(4000))

@@ -53,7 +53,7 @@ def test_spellings_of_a_name_are_one_name() -> None:
 def test_the_split_has_every_name(tmp_path: Path) -> None:
     split = HeldOutSplit(lambda: NAMES, 5, seed=1)
     store = TextStore.build(tmp_path / "t", split.entries())
-    ((texts, rows, _),) = store.batches(np.arange(len(store)), len(store))
+    ((texts, rows),) = store.parts(len(store))
     assert rows.tolist() == list(range(len(store)))
     assert sorted([*texts, *split.texts]) == sorted(s.text for some in iter_synonyms(NAMES) for s in some)
     ids = sorted({name.concept_id for name in NAMES})

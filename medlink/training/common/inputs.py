@@ -1,0 +1,233 @@
+"""Inputs of a model for texts by number: computed once into mapped files, gathered and padded a batch at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+from torch import Tensor
+
+from medlink.errors import EncoderError
+from medlink.files.folders import atomic_folder
+from medlink.models.ngrams import rules_digest
+from medlink.models.static.module import StaticEmbedding
+from medlink.models.transformer import tokenizer_settings
+from medlink.training.common.checkpoints import read_errors, write_errors
+from medlink.training.data.batches import Texts, chunked
+from medlink.training.data.ragged import Ragged, write_ragged
+from medlink.training.static.bags import KINDS, Bags, compute_bags
+
+Features = dict[str, Tensor]
+"""Inputs of a model for n texts: tensors of n rows, with an ``attention_mask`` if rows were padded to one length."""
+_KEY = "key"
+_TEXTS = 4096  # tokenised at a time
+_SPECIAL = 2  # groups of tokens that come before those of the texts
+_FIRST_LINE, _NEXT_LINE = 1.0, 5.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class InputParts:
+    """Inputs for n texts, shortest first, in ``parts`` of similar length.
+
+    ``positions`` ``(n,)`` is the place of each text among those of all parts, ``None`` if they are in order.
+    """
+
+    parts: list[Features]
+    positions: Tensor | None = None
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> InputParts:
+        """Return the parts with changed tensors."""
+        parts = [{name: change(tensor) for name, tensor in part.items()} for part in self.parts]
+        return InputParts(parts, None if self.positions is None else change(self.positions))
+
+
+class Inputs(Protocol):
+    """Inputs of a model for texts by number; ``len`` is the number of texts."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
+        """Return inputs for texts ``(n,)``, or for texts of several parts ``(n, p)``, -1 for none.
+
+        ``most`` limits the padded tokens of a part; without it there is one part.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RowInputs:
+    """Inputs of a model that takes ``count`` numbers instead of texts."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
+        return InputParts([{"input_ids": torch.from_numpy(texts.reshape(-1).astype(np.int64))}])
+
+
+@dataclass(frozen=True, slots=True)
+class BagInputs:
+    """Inputs of a static encoder, which needs no padding."""
+
+    bags: Bags
+
+    def __len__(self) -> int:
+        return len(self.bags)
+
+    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
+        return InputParts([self.bags(texts)])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInputs:
+    """Inputs of a transformer.
+
+    ``tokens`` are the special tokens before a text, those after it, and then the tokens of each text between them.
+    ``longest`` is the most tokens of a text with the special ones. ``padding`` is the number of the padding token,
+    which comes before a text if ``is_left``.
+    """
+
+    tokens: Ragged
+    longest: int
+    padding: int
+    is_left: bool
+
+    def __len__(self) -> int:
+        return len(self.tokens) - _SPECIAL
+
+    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
+        n = len(texts)
+        groups = np.zeros((n, texts.size // n + 2), np.int64)
+        groups[:, -1] = 1
+        groups[:, 1:-1] = np.where(texts < 0, -1, texts + _SPECIAL).reshape(n, -1)
+        sizes = np.minimum(self.tokens.sizes(groups).sum(axis=1), self.longest)
+        order = np.argsort(sizes, kind="stable")
+        sizes = sizes[order]
+        values = self._cut(*self.tokens.gather(groups[order].reshape(-1)), n)
+        ends = np.append(0, np.cumsum(sizes)).tolist()
+        parts, start = list[Features](), 0
+        while start < n:
+            padded = sizes[start:] * np.arange(1, n - start + 1)
+            stop = n if most is None else start + max(1, int(np.searchsorted(padded, most, "right")))
+            parts.append(self._pad(values[ends[start] : ends[stop]], sizes[start:stop]))
+            start = stop
+        positions = np.empty(n, np.int64)
+        positions[order] = np.arange(n)
+        return InputParts(parts, torch.from_numpy(positions))
+
+    def _cut(self, values: NDArray[np.int32], lengths: NDArray[np.int64], n: int) -> NDArray[np.int32]:
+        """Cut tokens of n texts that are longer than ``longest``, but not the special ones after them."""
+        sizes = lengths.reshape(n, -1).sum(axis=1)
+        if sizes.max() <= self.longest:
+            return values
+        place = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        tail = int(lengths[-1])
+        return np.asarray(values[(place < self.longest - tail) | (place >= np.repeat(sizes - tail, sizes))])
+
+    def _pad(self, values: NDArray[np.int32], sizes: NDArray[np.int64]) -> Features:
+        """Pad texts of ascending ``sizes`` to one length."""
+        width = sizes[-1]
+        at = np.arange(width)
+        mask = at >= (width - sizes)[:, None] if self.is_left else at < sizes[:, None]
+        ids = np.full(mask.shape, self.padding, np.int64)
+        ids[mask] = values
+        return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+
+
+def write_inputs(model: SentenceTransformer, texts: Texts, folder: Path, log: Callable[[str], None]) -> None:
+    """Compute the inputs of a model for all texts, unless ``folder`` holds them.
+
+    EncoderError: the model reads no tokens, or the disk is full.
+    """
+    module, say = model[0], paced(log)
+
+    def counted() -> Iterator[str]:
+        for number, text in enumerate(texts):
+            if not number % _TEXTS:
+                say(f"{number:,} texts read")
+            yield text
+
+    if isinstance(module, StaticEmbedding):
+        settings: list[Any] = [module.shape.to_dict(), rules_digest(), module.forms and module.forms.digest]
+        parts = compute_bags(counted(), module.shape, module.forms)
+    else:
+        settings, parts = tokenizer_settings(model), _tokenise(model, counted())
+    key = hashlib.sha256(f"{texts.digest} {json.dumps(settings, sort_keys=True)}".encode()).hexdigest()
+    if _has_key(folder, key):
+        return
+    with atomic_folder(folder, "the inputs") as draft, write_errors(folder, "the inputs"):
+        write_ragged(draft, parts)
+        (draft / _KEY).write_text(key, "utf-8")
+
+
+def open_inputs(model: SentenceTransformer, folder: Path) -> Inputs:
+    """Map what :func:`write_inputs` wrote; EncoderError: a file is damaged."""
+    is_static = isinstance(model[0], StaticEmbedding)
+    with read_errors(folder):
+        groups = Ragged.open(folder, KINDS if is_static else 1)
+    if is_static:
+        return BagInputs(Bags(groups))
+    longest, tokenizer = model.max_seq_length or np.iinfo(np.int32).max, model.tokenizer
+    is_left = getattr(tokenizer, "padding_side", "right") == "left"
+    return TokenInputs(groups[0], longest, tokenizer.pad_token_id or 0, is_left)
+
+
+def _has_key(folder: Path, key: str) -> bool:
+    try:
+        return (folder / _KEY).read_text("utf-8") == key
+    except OSError:
+        return False
+
+
+def _special_tokens(model: SentenceTransformer) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer puts before and after a text."""
+    encoded = model.tokenizer("a", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+    first = special.index(0)
+    return ids[:first], ids[len(ids) - special[::-1].index(0) :]
+
+
+def _tokenise(
+    model: SentenceTransformer, texts: Iterator[str]
+) -> Iterator[list[tuple[NDArray[Any], NDArray[np.int64]]]]:
+    """Yield the special tokens around a text, and then the tokens of texts, each with their numbers."""
+    if not isinstance(model[0], Transformer):
+        raise EncoderError("the encoder reads no tokens", remedy="start from a transformer or a static encoder")
+    special = _special_tokens(model)
+    yield [(np.concatenate(special), np.array([len(tokens) for tokens in special]))]
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    for part in chunked(texts, _TEXTS):
+        if backend is None:
+            tokens = model.tokenizer(part, add_special_tokens=False)["input_ids"]
+        else:
+            # without the lists that transformers makes, in a quarter of the time
+            backend.no_padding()
+            backend.no_truncation()
+            tokens = [encoding.ids for encoding in backend.encode_batch_fast(part, add_special_tokens=False)]
+        sizes = np.array([len(row) for row in tokens], np.int64)
+        yield [(np.fromiter(chain.from_iterable(tokens), np.int32, int(sizes.sum())), sizes)]
+
+
+def paced(log: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that logs a line if a second has passed by now, or five since the last line."""
+    due = time.monotonic() + _FIRST_LINE
+
+    def say(line: str) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            log(line)
+            due = time.monotonic() + _NEXT_LINE
+
+    return say
