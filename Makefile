@@ -21,7 +21,7 @@ quick: $(VENV)/ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not faults and not browser and not gpu" tests
 
 test: $(VENV)/ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not faults"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "not faults"
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .

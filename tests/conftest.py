@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -56,15 +57,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files begin first, as one that begins last leaves the other cores idle; reading the lexicon is slow."""
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
-    group_of = {name: group for group, names in GROUPS.items() for name in names}
     for item in items:
         if "lexicon" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
-        if config.pluginmanager.has_plugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.name, "/".join(item.path.parts[-2:]))))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One process runs the tests of a file, or of a group of files."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    group_of = {name: group for group, names in GROUPS.items() for name in names}
+
+    class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return group_of.get(path.rpartition("/")[2], path)
+
+    return GroupScheduling(config, log)
 
 
 gc.disable()  # until all is imported
