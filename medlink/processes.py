@@ -134,18 +134,22 @@ def map_in_two(work: Callable[[_P], _R], parts: Sequence[_P], *, wanted: bool = 
     if not wanted or current_process().daemon or _processors() < 2:
         yield from map(work, parts)
         return
-    with forked_pool(work, 1) as submit:
+    # the function is inherited: it need not be picklable, and may hold much memory
+    pool = ProcessPoolExecutor(1, get_context("fork"), _begin, (work,))
+    try:
         others, ahead = iter(parts[1::2]), deque[tuple[_P, Future[_R] | None]]()
         for part in parts[::2]:
-            ahead.extend((other, _submit(submit, other)) for other in islice(others, _AHEAD - len(ahead)))
+            ahead.extend((other, _submit(pool, other)) for other in islice(others, _AHEAD - len(ahead)))
             yield work(part)
             for other, future in [ahead.popleft()] if ahead else ():
                 yield _result(future, work, other)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _submit(submit: Callable[[_P], Future[_R]], part: _P) -> Future[_R] | None:
+def _submit(pool: ProcessPoolExecutor, part: Any) -> Future[Any] | None:
     with suppress(BrokenProcessPool):
-        return submit(part)
+        return pool.submit(_call, part)
     return None
 
 
@@ -156,21 +160,7 @@ def _result(future: Future[_R] | None, work: Callable[[_P], _R], part: _P) -> _R
     return work(part)
 
 
-_works: list[Callable[..., Any]] = []  # of a forked process, the last one; inherited, as it may hold much memory
-
-
-@contextmanager
-def forked_pool(work: Callable[..., _R], workers: int) -> Iterator[Callable[..., Future[_R]]]:
-    """Start forked processes that end with this one, for a function that need not be picklable.
-
-    Yields:
-        A function that submits a call of ``work``; raises BrokenProcessPool if the system killed a process.
-    """
-    pool = ProcessPoolExecutor(workers, get_context("fork"), _begin, (work,))
-    try:
-        yield lambda *task: pool.submit(_call, *task)
-    finally:
-        pool.shutdown(cancel_futures=True)
+_works: list[Callable[..., Any]] = []  # of a forked process, the last one
 
 
 def _begin(work: Callable[..., Any]) -> None:
@@ -178,8 +168,8 @@ def _begin(work: Callable[..., Any]) -> None:
     exit_with_parent()
 
 
-def _call(*task: Any) -> Any:
-    return _works[-1](*task)
+def _call(part: Any) -> Any:
+    return _works[-1](part)
 
 
 def _send(work: Callable[[], object], sender: Connection) -> None:
