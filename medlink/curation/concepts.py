@@ -51,7 +51,8 @@ def search_concepts(linker: Linker, text: str, language: str, limit: int = MAX_H
         return []
     link = linker.link([Mention(text, tag)], k=limit)[0]
     linked = {candidate.concept_id: candidate.to_dict() for candidate in link.candidates}
-    named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, limit)]
+    # the linker splits compounds, and a search at each key must not read all words of the names
+    named = [text] * (text in kb) + [name.concept_id for name in kb.search(text, limit, inside=False)]
     ids = dict.fromkeys([*named, *linked])
     names = kb.preferred_names(ids, tag)
     empty: dict[str, Any] = {"score": None, "source": "", "name": "", "language": "", "route": "", "same_as": []}

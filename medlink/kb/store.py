@@ -229,11 +229,14 @@ class KnowledgeBase:
         under: Sequence[str] = (),
         not_under: Sequence[str] = (),
         among: Collection[str] | None = None,
+        *,
+        inside: bool = True,
     ) -> list[Name]:
         """Search as you type: return names with all words of ``text``; the last word may be a prefix.
 
         Names equal to the text come first, then names that begin with it, then the others; shorter before longer. If
         these are fewer than ``limit``, names follow whose words contain those of the text (*infarkt*: *Herzinfarkt*).
+        That reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
 
         Args:
             text: the words; no character has a special meaning.
@@ -241,6 +244,7 @@ class KnowledgeBase:
             language: filter of the names.
             under, not_under: only concepts in or below ``under``, and not in or below ``not_under``.
             among: only these concepts.
+            inside: whether to search inside words.
 
         Raises:
             ConfigError: unknown language or concept.
@@ -251,16 +255,20 @@ class KnowledgeBase:
         plain = normalise(text)
         if not plain or limit < 1:
             return []
-
         tag = resolve_language(language)
         statement = queries.SEARCH_WITHIN if under or not_under or among is not None else queries.SEARCH
         bounds = {"plain": plain, "end": plain + "\U0010ffff", "language": tag, "limit": limit}
         bounds |= {"under": json.dumps(under), "not_under": json.dumps(not_under)}
         bounds["among"] = json.dumps(None if among is None else list(among))
         forms, found = list(dict.fromkeys(variants(text, tag or None))), dict[Name, None]()
-        for build in (queries.fts_query, lambda form: queries.fts_query_inside(form, self._reader)):
-            query = " OR ".join(f"({one})" for form in forms if (one := build(form)))
-            if not query or len(found) >= limit:
+        for is_inside in (False, True)[: 1 + inside]:
+            if len(found) >= limit:
+                break
+            queries_of = [
+                queries.fts_query_inside(f, self._reader) if is_inside else queries.fts_query(f) for f in forms
+            ]
+            query = " OR ".join(f"({one})" for one in queries_of if one)
+            if not query:
                 break
             found |= dict.fromkeys(starmap(Name, self._reader.rows(statement, query=query, **bounds)))
         return list(found)[:limit]

@@ -22,7 +22,7 @@ class InputChecks:
 
     def __init__(self, encoding: str, language: str | None) -> None:
         self._encoding = None if encoding.startswith("utf") else encoding
-        self._language, self._words = base(language or ""), _function_words()
+        self._language, self._words = base(language or ""), _function_words() if language else {}
         self._seen, self._beyond, self._utf8, self._others = 0, 0, 0, Counter[str]()
 
     def add(self, text: str) -> None:

@@ -85,8 +85,8 @@ def link_notes(
         failures: a file for the notes that could not be linked, a JSON line each: number in the run, id, place, problem
             and remedy, without text.
         processes: worker processes; they change only the speed.
-        resume: continue a killed run with the same inputs, options and bundle. An output that is newer than all of
-            these is finished, and stays as it is.
+        resume: continue a killed run with the same inputs, options and bundle. It changes nothing if the run is
+            finished, that is, if its output is complete and newer than the inputs and the bundle.
         fields: names of the JSONL fields, and of the columns of tables.
         encoding: that of all files and of standard input, such as ``latin-1``.
         progress: called with the number of notes done, and their total as estimated from the share of the input read, 0

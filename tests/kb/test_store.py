@@ -154,6 +154,7 @@ def test_search_survives_any_text(text: str, kb: KnowledgeBase) -> None:
 def test_search_limit(kb: KnowledgeBase) -> None:
     assert texts(kb.search("s", limit=1)) == ["seizure"]
     assert kb.search("s", limit=0) == []
+    assert texts(kb.search("krampf", inside=False)) == ["Krampfanfälle"]
 
 
 def test_hierarchy(kb: KnowledgeBase) -> None:
