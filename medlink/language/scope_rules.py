@@ -33,6 +33,10 @@ class ScopeRules(Rules):
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
         measured: words that may stand there only before a number ("mit 15 mm verdickt").
+        subjects: pattern of a word of which a state may be said, as it is written ("Lippen").
+        states: pattern of the last word of such a statement, which ends a list of denials ("lips cyanotic").
+        evident: words after a member of a list of denials that do not end it ("kein Infiltrat, Erguss nachweisbar").
+        results: words for the result of a test, which is that of no finding before it ("cough, troponin negative").
         head_first: whether an adjective follows its noun.
         articles: words that may stand before a drug, an act or a finding.
         doses: units, routes and times of a dose ("Ramipril 5 mg p.o. abgesetzt").
@@ -67,6 +71,10 @@ class ScopeRules(Rules):
     therapies: frozenset[str] = frozenset()
     deficits: frozenset[str] = frozenset()
     predicates: str = "(?!)"
+    subjects: str = "(?!)"
+    states: str = "(?!)"
+    evident: frozenset[str] = frozenset()
+    results: frozenset[str] = frozenset()
     head_first: bool = False
     between: frozenset[str] = frozenset()
     measured: frozenset[str] = frozenset()
@@ -74,6 +82,14 @@ class ScopeRules(Rules):
     @cached_property
     def predicate(self) -> re.Pattern[str]:
         return re.compile(self.predicates)
+
+    @cached_property
+    def subject(self) -> re.Pattern[str]:
+        return re.compile(self.subjects)
+
+    @cached_property
+    def state(self) -> re.Pattern[str]:
+        return re.compile(self.states)
 
     @cached_property
     def adverb(self) -> re.Pattern[str]:

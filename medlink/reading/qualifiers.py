@@ -141,8 +141,9 @@ class ParsedNote:
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        decided = self._decided(places)
-        for place in {self._place(*mention) for mention in acts} if acts else ():
+        done = {self._place(*mention) for mention in acts}
+        decided = self._decided(places, done)
+        for place in done:
             effect = decided[place].get("temporality")
             if effect is not None and effect.reads == "avoided":
                 denied.add(place)
@@ -159,9 +160,11 @@ class ParsedNote:
         decided = self._decided(places)
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
 
-    def _decided(self, places: Sequence[WordSpan]) -> dict[WordSpan, dict[str, CueEffect]]:
+    def _decided(
+        self, places: Sequence[WordSpan], acts: Collection[WordSpan] = ()
+    ) -> dict[WordSpan, dict[str, CueEffect]]:
         ordered = sorted(set(places))
-        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues), strict=True))
+        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues, acts), strict=True))
 
     def _qualified(self, place: WordSpan, decided: dict[str, CueEffect]) -> Qualifiers:
         section = self._sections.kind(place.start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, compress
 from typing import NamedTuple
@@ -29,6 +29,7 @@ _FIELD = {
     **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
 _OF_OBJECTS: dict[str, Reads] = {"stopped": "historical", "planned": "hypothetical", "avoided": "avoided"}
+_DENIES = ("absent", "gone")
 _TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
 _MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
@@ -70,24 +71,38 @@ def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
 
 
 def decide(
-    mentions: Sequence[WordSpan], layout: Layout, stops: bytearray, matches: Sequence[Match]
+    mentions: Sequence[WordSpan],
+    layout: Layout,
+    stops: bytearray,
+    matches: Sequence[Match],
+    acts: Collection[WordSpan] = (),
 ) -> list[dict[str, CueEffect]]:
     """Decide the effects of cues on each field of mentions, which are distinct, in order, and given by their
     words.
 
-    Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it.
+    Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it. ``acts`` are the
+    mentions of drugs and procedures.
     """
-    return _Scopes(mentions, layout, stops, matches).decided if mentions and layout.words else [{} for _ in mentions]
+    if not (mentions and layout.words):
+        return [{} for _ in mentions]
+    return _Scopes(mentions, layout, stops, matches, acts).decided
 
 
 class _Scopes:
     def __init__(
-        self, mentions: Sequence[WordSpan], layout: Layout, stops: bytearray, matches: Sequence[Match]
+        self,
+        mentions: Sequence[WordSpan],
+        layout: Layout,
+        stops: bytearray,
+        matches: Sequence[Match],
+        acts: Collection[WordSpan],
     ) -> None:
         self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
+        self._acts = acts
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
         self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
-        self._joins, self._either = layout.places_of(self._rules.joins), layout.places_of(self._rules.either)
+        self._joins = [at for at in layout.places_of(self._rules.joins) if self._plain[at] or not self._is_rate(at)]
+        self._either = layout.places_of(self._rules.either)
         self._ands = self._rules.joins - self._rules.either
         self.decided: list[dict[str, CueEffect]] = [{} for _ in mentions]
         self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
@@ -98,9 +113,10 @@ class _Scopes:
         acting = [match for match in matches if not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
-        # a denial ends behind a comma at "Z. n.": "Kein Asthma, Z. n. Pneumonie"
-        histories = [match.start for match in acting if self._words[match.start].low in self._rules.resumes]
-        self._resumes = sorted({*self._there, *(at for at in histories if at and self._words[at - 1].low == ",")})
+        # a denial ends behind a comma at "Z. n." and at a relative: "Kein Asthma, Mutter mit Gicht"
+        others = [match.start for match in acting if self._words[match.start].low in self._rules.resumes]
+        others += [match.start for match in by_reads.get("family", ())]
+        self._resumes = sorted({*self._there, *(at for at in others if at and self._words[at - 1].low == ",")})
         self._denials = [match.start for match in by_reads.get("absent", ())]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
@@ -123,7 +139,12 @@ class _Scopes:
                 if cue.reads in _OF_OBJECTS or (cue.reads == "gone" and cue.side == "both"):
                     self._act_on_object(cue._replace(reads=_OF_OBJECTS.get(cue.reads, cue.reads)), match)
                 elif cue.side:
-                    (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
+                    is_frame = len(match.parts) > 1 and cue.side != "before"
+                    (self._act_around if is_frame else self._act)(cue, match)
+
+    def _is_rate(self, slash: int) -> bool:
+        """Whether a mark follows a number: "120/min"."""
+        return slash > 0 and self._words[slash - 1].low[:1].isdecimal()
 
     @cached_property
     def _breaks(self) -> list[int]:
@@ -295,7 +316,7 @@ class _Scopes:
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
         """Mentions from a place on within the scope limit, counted in words from the place or the last mention."""
-        counted, commas, denies = self._counted, self._commas, cue.reads == "absent"
+        counted, commas, denies = self._counted, self._commas, cue.reads in _DENIES
         until = min(until, start + _MAX_SCOPE + 1)
         bracket = start < len(self._words) and self._words[start].low == "("
         anchor, comma = start, bisect_left(commas, start)
@@ -319,8 +340,19 @@ class _Scopes:
                     return  # a present finding is in between: "no erythema, +flatus, engorgement"
                 if not self._continues_list(cue, start, number, until):
                     return
-            yield number
+            if not (denies and anchor > start and self._is_attribute(number, anchor)):
+                yield number
             anchor = max(anchor, end)
+
+    def _is_attribute(self, number: int, begin: int) -> bool:
+        """Whether a mention is an attribute of the one before, which is of another kind.
+
+        That is a drug or an act beside a finding, or the reverse: "no bleeding on warfarin", "no warfarin because of
+        bleeding".
+        """
+        before, mention = self._mentions[number - 1], self._mentions[number]
+        another = number > 0 and (before in self._acts) != (mention in self._acts)
+        return another and self._attribute(mention.start, begin) is not None
 
     def _begins_head(self, start: int, end: int) -> bool:
         """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
@@ -335,9 +367,11 @@ class _Scopes:
         must stand right after the comma, have no further description ("no murmur, hernia on the left"), and other
         members must have no cues of their own ("no fever, no cough, rash").
         """
-        denies = cue.reads == "absent"
+        denies = cue.reads in _DENIES
         first, end = self._mentions[number]
         comma = self._commas[bisect_left(self._commas, first) - 1]
+        if denies and self._is_statement(comma + 1, end):
+            return False
         denial = bisect_left(self._denials, start)
         if denies and denial < len(self._denials):
             until = min(until, self._denials[denial] + 1)
@@ -356,14 +390,23 @@ class _Scopes:
         if any_within(self._joins, start, until):
             # "no fever or cough, rash": a list ends at a comma if no joining word follows that
             return any_within(self._joins, comma, until)
+        if denies and behind in self._rules.articles:
+            return False  # "no longer in pain, the cough persists"
         tight = cue.scope_limit is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
         more = end < self._over[bisect_left(self._over, end)] and self._plain[end]
+        more = more and self._words[end].low not in self._rules.evident
         # the clause has another negation
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
         each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
         return not denies or not (more or each)
+
+    def _is_statement(self, begin: int, end: int) -> bool:
+        """Whether the words up to the end of a mention name a subject and its state: "lips cyanotic", "Haut blass"."""
+        state = self._rules.state.fullmatch(self._words[end - 1].low)
+        subject = self._rules.subject
+        return state is not None and any(subject.fullmatch(word.text) for word in self._words[begin : end - 1])
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
         begin = self._from[bisect_right(self._from, end) - 1]
@@ -376,12 +419,28 @@ class _Scopes:
                 return
             joined = joined or any_within(self._joins, behind, anchor)
             if any_within(self._commas, behind, anchor):
-                whole = self._free[anchor] == self._free[begin] and cue.reads != "allergy"  # "Metformin, latex allergy"
                 # a bracket belongs to what it follows: "diabetes, gout (mother)"
-                if not (crossing if anchor == end else (joined or whole) and self._words[end].low != "("):
+                listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
+                if not (crossing if anchor == end else listed):
                     return
             self._decide(cue, number, self._between(behind, end))
             anchor = min(anchor, first)
+
+    def _is_list(self, cue: Cue, begin: int, anchor: int, end: int) -> bool:
+        """Whether all words from ``begin`` to a mention before a cue are members of its list: "fever, cough denied"."""
+        if self._free[anchor] != self._free[begin] or cue.reads == "allergy":  # "Metformin, latex allergy"
+            return False
+        if any_within(self._joins, begin, anchor):
+            return False  # "fever and cough, dyspnea denied"
+        # a result is that of one test: "chest pain, troponin negative", but "HIV, HCV negative"
+        return self._low(end) not in self._rules.results or all(
+            mention in self._acts or self._names_test(mention)
+            for mention in self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
+        )
+
+    def _names_test(self, mention: WordSpan) -> bool:
+        """Whether a word of a mention is in capitals, as the names of tests are: "HIV", "Hepatitis B"."""
+        return any(word.text.isupper() for word in self._words[mention.start : mention.end])
 
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
