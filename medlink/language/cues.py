@@ -41,17 +41,18 @@ _CHOICE = re.compile(r"\[([^\]]*)\]")
 _V = TypeVar("_V")
 _Value = Literal[
     "absent", "uncertain", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided",
-    "family", "other", "patient", "allergy", "taken",
+    "declined", "family", "other", "patient", "allergy", "taken",
 ]  # fmt: skip
 Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
 ``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act. ``avoided`` is
-*hypothetical* for its object, and *absent* too if that is a drug or an act, as in *avoid NSAIDs*. ``allergy`` marks
-what the patient is allergic to, and ``taken`` what the patient takes, even beside allergies. ``pseudo`` only looks like
-a cue, ``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means`` names a method by which
-something was found, such as *by CT*: cues of presence have no effect on a mention inside it or right after it.
+``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act; a finding
+that has stopped is gone. ``avoided`` is *hypothetical* for its object, and *absent* too if that is a drug or an act, as
+in *avoid NSAIDs*. ``declined`` is *absent* for its object if that is a drug or an act. ``allergy`` marks what the
+patient is allergic to, and ``taken`` what the patient takes, even beside allergies. ``pseudo`` only looks like a cue,
+``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means`` names a method by which something
+was found, such as *by CT*: cues of presence have no effect on a mention inside it or right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
 """Position of a cue: before the mention, after it, on either side, around it as two halves, or beside it.
@@ -185,9 +186,11 @@ class Phrases(Generic[_V]):
     def found(self, text: Text) -> list[PhraseMatch[_V]]:
         """Find all phrases in a text, ordered by first token and length."""
         words, starts, last = text.words, list[int](), len(text.words) - 1
-        numbers = filter(is_number, text.places) if "#" in self._followers else ()
+        of_number = self._followers.get("#", set())
+        numbers = set(filter(is_number, text.places)) if of_number else set()
         for low in {*(text.places.keys() & self._followers.keys()), *numbers}:
-            follow = self._followers[low if low in self._followers else "#"]
+            follow = self._followers.get(low, set())
+            follow = follow | of_number if low in numbers else follow
             starts += [
                 at
                 for at in text.places[low]

@@ -27,12 +27,13 @@ from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
 from medlink.reading.protocols import Span
-from medlink.reading.scopes import CueEffect, Match, WordSpan, by_effect, decide
+from medlink.reading.scope_structure import Match, WordSpan, by_effect
+from medlink.reading.scopes import CueEffect, decide
 from medlink.records import Qualifiers
 
 _GAP = 25  # most words between the two parts of a frame
 _YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
-_UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "e", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
+_UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
 _DATE = 6  # words before a year that are searched for one that makes it the start of a lasting condition
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
@@ -122,7 +123,7 @@ class ParsedNote:
         ]
 
     def qualify(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] = ()
+        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
     ) -> list[Qualifiers | None]:
         """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
         return [
@@ -131,22 +132,17 @@ class ParsedNote:
         ]
 
     def qualifiers(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] = ()
+        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
     ) -> list[Qualifiers]:
         """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
-        in a name, as in *Migraine without aura*, it does not. Of ``acts``, which are drugs and procedures, those to be
-        avoided are absent too.
+        in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
+        spans of these: a drug to be avoided is absent too, and a finding that has stopped is gone.
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        done = {self._place(*mention) for mention in acts}
-        decided = self._decided(places, done)
-        for place in done:
-            effect = decided[place].get("temporality")
-            if effect is not None and effect.reads == "avoided":
-                denied.add(place)
+        decided = self._decided(places, acts)
         found = {place: self._qualified(place, effects) for place, effects in decided.items()}
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
@@ -154,17 +150,17 @@ class ParsedNote:
         """Return the kind of the section of each mention, empty for none."""
         return [self._sections.kind(self._place(*mention).start) for mention in mentions]
 
-    def cues(self, mentions: Sequence[Span]) -> list[dict[str, str]]:
+    def cues(self, mentions: Sequence[Span], acts: Collection[Span] | None = None) -> list[dict[str, str]]:
         """Return for each field and mention the cue that determines the field, as written in its table."""
         places = [self._place(*mention) for mention in mentions]
-        decided = self._decided(places)
+        decided = self._decided(places, acts)
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
 
     def _decided(
-        self, places: Sequence[WordSpan], acts: Collection[WordSpan] = ()
+        self, places: Sequence[WordSpan], acts: Collection[Span] | None
     ) -> dict[WordSpan, dict[str, CueEffect]]:
-        ordered = sorted(set(places))
-        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues, acts), strict=True))
+        ordered, done = sorted(set(places)), None if acts is None else {self._place(*mention) for mention in acts}
+        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues, done), strict=True))
 
     def _qualified(self, place: WordSpan, decided: dict[str, CueEffect]) -> Qualifiers:
         section = self._sections.kind(place.start)

@@ -23,7 +23,7 @@ LANGUAGES = ("de", "en", "es")
 READERS = {language: QualifierReader(language) for language in LANGUAGES}
 HERE = Path(__file__).parent
 FIELD = {
-    **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
+    **dict.fromkeys(("absent", "uncertain", "present", "declined"), "presence"),
     **dict.fromkeys(
         ("historical", "hypothetical", "current", "past", "gone", "stopped", "planned", "avoided"), "temporality"
     ),
@@ -33,6 +33,7 @@ FIELD = {
 MEANING: dict[str, Any] = {
     **dict.fromkeys(("past", "gone", "stopped"), "historical"),
     **dict.fromkeys(("planned", "avoided"), "hypothetical"),
+    "declined": "absent",
     "allergy": True,
     "taken": False,
 }
@@ -52,11 +53,11 @@ def parsed(marked: str) -> tuple[str, list[tuple[int, int]], list[Qualifiers]]:
 
 
 def read(marked: str, language: str) -> list[Qualifiers]:
-    """The qualifiers of marked mentions; those marked ``act`` are drugs and procedures."""
+    """The qualifiers of marked mentions; if any is marked ``act``, these are the drugs and procedures."""
     text, places, _ = parsed(marked)
     marks = re.findall(r"<[^<>|]+\|?([^<>]*)>", marked)
     acts = [place for place, mark in zip(places, marks, strict=True) if "act" in mark.split(",")]
-    return READERS[language].read(text).qualifiers(places, acts=acts)
+    return READERS[language].read(text).qualifiers(places, acts=acts or None)
 
 
 def qualifiers_of(marked: str, language: str) -> list[tuple[str, str, str]]:
@@ -71,7 +72,7 @@ def test_the_examples_of_the_cues(language: str) -> None:
     for row in rows(path):
         reads, (text, places, _) = row["reads"], parsed(row["example"] or "")
         assert places or not row["example"]
-        for found in READERS[language].read(text).qualifiers(places):
+        for found in READERS[language].read(text).qualifiers(places, acts=places if reads == "declined" else None):
             if reads in FIELD:
                 assert getattr(found, FIELD[reads]) == MEANING.get(reads, reads), row["example"]
             else:

@@ -1,0 +1,299 @@
+"""Where scopes end: clauses, lists, attributes and brackets of a text, seen from its cues and mentions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from itertools import accumulate, compress
+from typing import NamedTuple
+
+from medlink.language.cues import Cue, any_within, is_number
+from medlink.reading.clauses import Layout
+
+MAX_SCOPE = 80  # words and marks
+OVER = ("historical", "past")  # these include causes, and end at a word that states a present finding
+_TIGHT = ("uncertain", *OVER)  # with a scope limit, these include a further item of a list only after a joining word
+_ITEM = 2  # most words before an item of a list without a joining word
+_ADVERBS = 10  # most words between a mention and the negation after it
+_SEPARATORS = (":", "(", "=", "→")
+_DASHES = ("-", "–", "—")
+_CLOSING = (".", ",", ";")
+FIELD = {
+    **dict.fromkeys(("absent", "uncertain", "present", "declined"), "presence"),
+    **dict.fromkeys(("historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided"), "temporality"),
+    **dict.fromkeys(("family", "other", "patient"), "experiencer"),
+    **dict.fromkeys(("allergy", "taken"), "allergy"),
+}
+DENIES = ("absent", "gone")
+_TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
+_MAX_APART = 16  # most words and marks between such a cue and its object
+_ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
+
+
+class WordSpan(NamedTuple):
+    """The first word of a span and the word after its last word."""
+
+    start: int
+    end: int
+
+
+class Match(NamedTuple):
+    """Cues with the same span in a text; a two-part cue has two spans."""
+
+    start: int
+    end: int
+    parts: tuple[WordSpan, ...]
+    cues: Sequence[Cue]
+
+
+def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
+    """Group matches by the effect of their cues."""
+    found: dict[str, list[Match]] = defaultdict(list)
+    for match in matches:
+        for reads in {cue.reads for cue in match.cues}:
+            found[reads].append(match)
+    return found
+
+
+class ScopeStructure:
+    """The structure of a text with its mentions and matches, as :func:`medlink.reading.scopes.decide` gets them."""
+
+    def __init__(
+        self,
+        mentions: Sequence[WordSpan],
+        layout: Layout,
+        stops: bytearray,
+        matches: Sequence[Match],
+        acts: Collection[WordSpan] | None,
+    ) -> None:
+        self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
+        self._acts, self._tells_acts = acts or (), acts is not None
+        self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
+        self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
+        self._colons = layout.places.get(":", [])
+        self._joins = [at for at in layout.places_of(self._rules.joins) if self._plain[at] or not self._is_rate(at)]
+        self._either = layout.places_of(self._rules.either)
+        self._ands = self._rules.joins - self._rules.either
+        self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
+        for start, end in mentions:
+            self._covered[start:end] = b"\1" * (end - start)
+            free[start:end] = bytes(end - start)
+        self._free = [0, *accumulate(free)]  # cumulative count of words outside mentions
+        self._acting = acting = [match for match in matches if not self._is_inside(match)]
+        by_reads = by_effect(acting)
+        self._there = [match.start for match in by_reads.get("present", ())]
+        # a denial ends behind a comma at "Z. n." and at a relative: "Kein Asthma, Mutter mit Gicht"
+        others = [match.start for match in acting if self._words[match.start].low in self._rules.resumes]
+        others += [match.start for match in by_reads.get("family", ())]
+        self._resumes = sorted({*self._there, *(at for at in others if at and self._words[at - 1].low == ",")})
+        self._denials = [match.start for match in by_reads.get("absent", ())]
+        self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
+        ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
+        clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(_DASHES), acting)
+        hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
+        self._over = sorted({*hard, *self._there})
+        self._until = sorted({*hard, *(start for start, _ in causes)})
+        self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
+        self._from = sorted({*self._sentences, *(end for _, end in causes)})
+        self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
+        self._bound = {
+            match.end
+            for match in acting
+            if self._words[match.start].low in self._rules.without
+            and match.start > 0
+            and self._covered[match.start - 1]
+        }
+
+    def _is_rate(self, slash: int) -> bool:
+        """Whether a mark follows a number: "120/min"."""
+        return slash > 0 and self._words[slash - 1].low[:1].isdecimal()
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        return sorted({*self._commas, *self._joins})
+
+    def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
+        """Dashes between blanks, except those beside a cue ("Fever - none")."""
+        words = self._words
+        dashes = [at for at in dashes if 0 < at < len(words) - 1]
+        dashes = [at for at in dashes if words[at - 1].end < words[at].start and words[at].end < words[at + 1].start]
+        beside = {at for match in acting if dashes for start, end in match.parts for at in (start - 1, end)}
+        return [at for at in dashes if at not in beside]
+
+    def _brackets(self, brackets: Sequence[int], clauses: Sequence[int], acting: Sequence[Match]) -> dict[int, int]:
+        """Where brackets close that contain a cue and other words, by the end of the cue."""
+        if not brackets:
+            return {}
+        own = {place for match in acting for start, end in match.parts for place in range(start, end)}
+        ends = {match.start: match.end for match in acting}
+        opened, closes, inside = list[int](), dict[int, int](), dict[int, int]()
+        clause = 0
+        for place in sorted({*brackets, *ends}):
+            if any_within(clauses, clause + 1, place + 1):
+                opened.clear()
+            clause = place
+            if place in ends and opened:
+                inside[ends[place]] = opened[-1]
+            if place in own:
+                continue
+            if self._words[place].low == "(":
+                opened.append(place)
+            elif opened:
+                closes[opened.pop()] = place
+        closing = ((end, bracket, closes[bracket]) for end, bracket in inside.items() if bracket in closes)
+        return {end: close for end, bracket, close in closing if ends.get(bracket + 1) != close}
+
+    def _is_inside(self, match: Match) -> bool:
+        """Whether a part of a cue lies inside a mention ("Migraine without aura")."""
+        return any(
+            first <= start and end <= behind and behind - first > end - start
+            for start, end in match.parts
+            for number in (bisect_right(self._starts, start),)
+            for first, behind in self._mentions[max(0, number - 2) : number]
+        )
+
+    def _apart(self, start: int, end: int) -> int:
+        """Words between two places, except articles, joining words, doses and a short attribute before the second."""
+        if end - start > _MAX_APART:
+            return end - start
+        lows, rules = [word.low for word in self._words[start:end]], self._rules
+        phrase = next((at for at, low in enumerate(lows) if low in rules.prepositions), len(lows))
+        skipped = rules.joins | rules.articles | rules.doses
+        return sum(low[:1].isalpha() and low not in skipped for low in lows[:phrase])
+
+    def _low(self, at: int) -> str:
+        return self._words[at].low if at < len(self._words) else ""
+
+    def _attribute(self, mention: int, begin: int) -> int | None:
+        """Where an attribute starts that ends with a mention, at most back to ``begin``; ``None`` if it is none."""
+        words, rules = self._words, self._rules
+        for at in range(mention - 1, max(begin, mention - _ATTRIBUTE) - 1, -1):
+            low, before = words[at].low, words[at - 1].low if at > begin else ""
+            if low in rules.prepositions:
+                return None if before in rules.therapies else at
+            if low in rules.genitives and before:
+                return at - (before in rules.prepositions)
+            joined = words[at + 1].low in rules.joins  # "bei Niereninsuffizienz und Azidose"
+            if not self._plain[at] or (not joined and (self._covered[at] or words[at].text[:1].isupper())):
+                return None
+        return None
+
+    def _is_attribute(self, number: int, begin: int) -> bool:
+        """Whether a mention is an attribute of the one before, which is of another kind.
+
+        That is a drug or an act beside a finding, or the reverse: "no bleeding on warfarin", "no warfarin because of
+        bleeding".
+        """
+        before, mention = self._mentions[number - 1], self._mentions[number]
+        another = number > 0 and (before in self._acts) != (mention in self._acts)
+        return another and self._attribute(mention.start, begin) is not None
+
+    def _turns(self, cue: Cue, match: Match) -> bool:
+        """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Pneumonia suspected")."""
+        if cue.reads not in _TURNS:
+            return False
+        at, last = match.start - 1, len(self._words)
+        behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
+        nothing = behind == last or self._stops[behind]
+        mark = self._words[at].low if at >= 0 else ""
+        answers = at >= 0 and (mark == ":" or self._covered_before(match.start - (mark == ",")))
+        return bool(answers and nothing) or self._answers(cue, match)
+
+    def _answers(self, cue: Cue, match: Match) -> bool:
+        """Whether such a cue stands between a mention and a comma ("Fieber keines, Husten")."""
+        comma = match.end < len(self._words) and self._words[match.end].low == ","
+        return cue.reads in _TURNS and comma and self._covered_before(match.start)
+
+    def _covered_before(self, place: int) -> bool:
+        """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
+        at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._rules.adverb
+        while at > least and adverb.fullmatch(self._words[at].low):
+            at -= 1
+        mention = at >= 0 and self._covered[at] and self._plain[at]
+        return bool(mention) and self._stops.find(1, at + 1, place) < 0
+
+    def _begins_head(self, start: int, end: int) -> bool:
+        """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
+        if end + 1 >= len(self._words) or self._words[end].low not in self._ands:
+            return False
+        return self._words[end + 1].low in self._rules.articles and any_within(self._either, start - 1, end)
+
+    def _continues_list(self, cue: Cue, start: int, number: int, until: int) -> bool:
+        """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.
+
+        It is a member if a joining word follows, as in "no fever, cough or rash". In a list without a joining word it
+        must stand right after the comma, have no further description ("no murmur, hernia on the left"), and other
+        members must have no cues of their own ("no fever, no cough, rash").
+        """
+        denies = cue.reads in DENIES
+        first, end = self._mentions[number]
+        comma = self._commas[bisect_left(self._commas, first) - 1]
+        denial = bisect_left(self._denials, start)
+        if denies and denial < len(self._denials):
+            until = min(until, self._denials[denial] + 1)
+        until = min(until, start + MAX_SCOPE)
+        nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
+        nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is no mention
+        if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, until):
+            return False
+        if nothing and cue.reads in ("historical", "allergy"):
+            return False  # "s/p stent, asthma and gout"
+        if start in self._bound:
+            return any_within(self._either, start, until)
+        if any_within(self._joins, start, until):
+            # "no fever or cough, rash": a list ends at a comma if no joining word follows that
+            return any_within(self._joins, comma, until)
+        tight = cue.scope_limit is not None and cue.reads in _TIGHT
+        if nothing or tight or self._between(comma, first) > _ITEM:
+            return False  # "no compresible, ascitis"
+        return not denies or not self._is_described(start, comma, end)
+
+    def _is_graded(self, start: int, comma: int, until: int) -> bool:
+        """Whether a degree or a number begins what follows a comma: "no rales, mild edema"."""
+        behind = self._words[comma + 1].low
+        is_grade = behind in self._rules.grades or is_number(behind)
+        return is_grade and not any_within(self._either, start, until)
+
+    def _is_described(self, start: int, comma: int, end: int) -> bool:
+        """Whether a mention behind a comma is no bare member of a list of denials.
+
+        It has an article ("no longer in pain, the cough persists"), further words, or the clause has other denials.
+        """
+        more = end < self._over[bisect_left(self._over, end)] and self._plain[end]
+        if more and self._words[end].low not in self._rules.evident:
+            return True
+        begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
+        each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
+        return each or self._words[comma + 1].low in self._rules.articles
+
+    def _begins_statement(self, start: int, comma: int, end: int) -> bool:
+        """Whether a new statement follows a comma, up to a mention that ends at ``end``: a subject and its state.
+
+        That is "lips cyanotic", "Haut blass", or a new head: "no conjunctivitis or keratitis, and right ptosis".
+        """
+        if self._words[comma + 1].low in self._ands and any_within(self._either, start - 1, comma):
+            return True
+        if self._rules.state.fullmatch(self._words[end - 1].low) is None:
+            return False
+        return any(self._rules.subject.fullmatch(word.text) for word in self._words[comma + 1 : end - 1])
+
+    def _is_list(self, cue: Cue, begin: int, anchor: int, end: int) -> bool:
+        """Whether all words from ``begin`` to a mention before a cue are members of its list: "fever, cough denied"."""
+        if self._free[anchor] != self._free[begin] or cue.reads == "allergy":  # "Metformin, latex allergy"
+            return False
+        if any_within(self._joins, begin, anchor):
+            return False  # "fever and cough, dyspnea denied"
+        # a result is that of one test: "chest pain, troponin negative", but "HIV, HCV negative"
+        return self._low(end) not in self._rules.results or all(
+            mention in self._acts or self._names_test(mention)
+            for mention in self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
+        )
+
+    def _names_test(self, mention: WordSpan) -> bool:
+        """Whether a word of a mention is in capitals, as the names of tests are: "HIV", "Hepatitis B"."""
+        return any(word.text.isupper() for word in self._words[mention.start : mention.end])
+
+    def _between(self, start: int, end: int) -> int:
+        return self._counted[end] - self._counted[start] if end > start else 0
