@@ -146,9 +146,9 @@ def build_segment(
 
 def _build_lookups(folder: Path, table: NameTable, main: Segment | None, forms: LexiconForms | None) -> None:
     """Write the lookups of names by form, by word and by word family."""
-    NameDictionary.build(folder, table)
     languages = [table.languages[code] for code in table.language[table.rows.offsets[:-1]].tolist()]
     forms = main.words.forms if main is not None else forms or shipped_forms()
+    NameDictionary.build(folder, table, forms)
     words = NameFeatures.build(folder, table.norms, languages, forms, None if main is None else main.words)
     Postings.build(folder, words, len(table))
     FamilyMatcher.build(folder, words, len(table))

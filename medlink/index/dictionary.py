@@ -15,6 +15,7 @@ from medlink.errors import BundleError
 from medlink.files.folders import remove
 from medlink.index.arrays import REBUILD, RaggedArray, StringArray, StringWriter, save_array
 from medlink.index.names import NameTable
+from medlink.language.lexicon.forms import SHORT, WORD, LexiconForms
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_inflection, normalise
 
@@ -48,12 +49,15 @@ class NameDictionary:
         self._tags: dict[str | None, list[str]] = {}
 
     @classmethod
-    def build(cls, folder: Path, names: NameTable) -> NameDictionary:
-        """Fill a folder from a table of names; a file holds the forms until the trie numbers them."""
+    def build(cls, folder: Path, names: NameTable, lexicon: LexiconForms) -> NameDictionary:
+        """Fill a folder from a table of names; a file holds the forms until the trie numbers them.
+
+        A clipped word is not inflected: *Thrombos* (platelets) is no form of *Thrombose*.
+        """
         (folder / _DRAFT).mkdir()
         owner = array("i")
         with StringWriter(folder / _DRAFT, "forms") as writer:
-            for row, form in _iter_keys(names):
+            for row, form in _iter_keys(names, lexicon):
                 writer.append(form)
                 owner.append(row)
         forms = StringArray(folder / _DRAFT, "forms")
@@ -118,16 +122,23 @@ class NameDictionary:
         return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
 
 
-def _iter_keys(names: NameTable) -> Iterator[tuple[int, str]]:
+def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, str]]:
     """Rows and the keys of their forms, some twice."""
     inflectors = {language: Inflector(language) for language in names.languages}
     languages = [names.languages[code] for code in names.language.tolist()]
     for row, norm in enumerate(names.norms):
         yield row, _EXACT + norm
         for number in names.rows[row]:
-            form = inflectors[languages[number]].form(names.texts[number])
-            if form:
-                yield row, f"{languages[number]}:{form} "
+            text, tag = names.texts[number], languages[number]
+            form = inflectors[tag].form(text)
+            if form and not (text.istitle() and _is_clipped(norm, tag, lexicon)):
+                yield row, f"{tag}:{form} "
+
+
+def _is_clipped(norm: str, tag: str, lexicon: LexiconForms) -> bool:
+    """Whether the lexicon has a word as an abbreviation alone."""
+    known = lexicon.find(WORD, base(tag), norm)
+    return bool(known) and all(form.marks & SHORT for form in known)
 
 
 def _open_trie(folder: Path) -> marisa_trie.Trie:

@@ -27,6 +27,7 @@ from medlink.language.tags import base
 from medlink.language.text import normalise
 
 _MIN_LETTERS = 3  # of a cut word
+_LONGEST_CUT = 10  # most letters of a word of the lexicon that may be cut before a capital letter
 _ALONE = 7  # least letters of a cut word without neighbours
 _MAX_WORDS = 4
 _MAX_WORDS_READ = 100  # words of names that begin so, beside those of the lexicon
@@ -82,7 +83,9 @@ class TruncationReader:
             return ""
         if written.casefold() in self._abbreviated or not word.entry.word.known:
             return "cut"
-        return "inside" if following == " " and text.text[word.end + 2 : word.end + 3].islower() else "end"
+        if following == " " and text.text[word.end + 2 : word.end + 3].islower():
+            return "inside"
+        return "end" if len(written) <= _LONGEST_CUT else ""  # "Mammakarzinom. Patient hat Kopfschmerzen."
 
     def _name(self, words: Sequence[ScannedWord], stops: Sequence[str]) -> tuple[str | None, bool]:
         """The name that words stand for, if any, and whether longer names have all of them."""
