@@ -41,6 +41,7 @@ class ScopeRules(Rules):
         articles: words that may stand before a drug, an act or a finding.
         doses: units, routes and times of a dose ("Ramipril 5 mg p.o. abgesetzt").
         prepositions: words before an attribute of an act or a drug ("surgery for hernia", "wegen Husten abgesetzt").
+        circumstances: those of them that name a circumstance ("no bleeding on warfarin").
         genitives: such words if they do not begin a clause ("Resektion der Metastase").
         therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
         deficits: words of absence that form a finding together with the absent function ("sweating absent").
@@ -67,6 +68,7 @@ class ScopeRules(Rules):
     articles: frozenset[str] = frozenset()
     doses: frozenset[str] = frozenset()
     prepositions: frozenset[str] = frozenset()
+    circumstances: frozenset[str] = frozenset()
     genitives: frozenset[str] = frozenset()
     therapies: frozenset[str] = frozenset()
     deficits: frozenset[str] = frozenset()

@@ -180,7 +180,9 @@ class TextReader:
                 qualifiers = list(self._qualifier.qualify(text.text, spans))
             elif spans and self._qualifier_reader is not None:
                 discontinuous = {span for span, mention in zip(spans, own, strict=True) if mention.discontinuous}
-                acts = {span for span in spans if not _finds(text, span)}
+                acts = {
+                    span for span, mention in zip(spans, own, strict=True) if not self._names_finding(text, mention)
+                }
                 note = self._qualifier_reader.read_once(text)
                 qualify = note.qualifiers if headings else note.qualify
                 qualifiers = list(qualify(spans, discontinuous, acts))
@@ -196,6 +198,13 @@ class TextReader:
                 ]
             )
         return qualified
+
+    def _names_finding(self, text: ScannedText, mention: ReadMention) -> bool:
+        """Whether a mention, or the long form of an abbreviation, may name a finding."""
+        long = mention.mention.expanded
+        return _finds(text, (mention.start, mention.end)) or (
+            long is not None and any(word.finds for word in self.scan([long])[0].words)
+        )
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)

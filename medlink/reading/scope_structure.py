@@ -180,15 +180,19 @@ class ScopeStructure:
                 return None
         return None
 
-    def _is_attribute(self, number: int, begin: int) -> bool:
-        """Whether a mention is an attribute of the one before, which is of another kind.
+    def _is_attribute(self, number: int, start: int, anchor: int) -> bool:
+        """Whether a mention is an attribute of the one before, which ends at ``anchor`` and is of another kind.
 
         That is a drug or an act beside a finding, or the reverse: "no bleeding on warfarin", "no warfarin because of
-        bleeding".
+        bleeding". What begins at ``start`` may be no mention; then only a drug or an act is such an attribute.
         """
-        before, mention = self._mentions[number - 1], self._mentions[number]
-        another = number > 0 and (before in self._acts) != (mention in self._acts)
-        return another and self._attribute(mention.start, begin) is not None
+        place, is_act = self._mentions[number].start, self._mentions[number] in self._acts
+        if anchor > start:
+            another = number > 0 and (self._mentions[number - 1] in self._acts) != is_act
+            return another and self._attribute(place, anchor) is not None
+        begin = self._attribute(place, start) if is_act else None
+        circumstance = begin is not None and self._words[begin].low in self._rules.circumstances
+        return circumstance and any(self._plain[start:begin])
 
     def _turns(self, cue: Cue, match: Match) -> bool:
         """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Pneumonia suspected")."""

@@ -164,7 +164,7 @@ class _Scopes(ScopeStructure):
                     return  # a present finding is in between: "no erythema, +flatus, engorgement"
                 if not self._continues_list(cue, start, number, until):
                     return
-            if not (cue.reads in _OF_OBSERVED and anchor > start and self._is_attribute(number, anchor)):
+            if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, start, anchor)):
                 yield number
             anchor = max(anchor, end)
 
@@ -195,7 +195,7 @@ class _Scopes(ScopeStructure):
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
                 if not (crossing if anchor == end else listed):
                     return
-            if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, begin)):
+            if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, begin, begin + 1)):
                 self._decide(cue, number, self._between(behind, end))
             anchor = min(anchor, first)
 
