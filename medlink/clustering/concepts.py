@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.clusters import Cluster
-from medlink.clustering.guards import LATERALITY, separating_kinds
+from medlink.clustering.guards import separating_kinds
 from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.text import normalise
 from medlink.records import AMBIGUOUS, Candidate, Link
@@ -110,17 +110,13 @@ def exact_concept_ids(link: Link) -> frozenset[str]:
 def is_contradicted(term: str, language: str, candidate: Candidate, reader: GuardReader | None = None) -> bool:
     """Tell whether a guard separates a term from the name of a concept: "no ataxia" is not Ataxia.
 
-    A laterality that only the term names is a detail of the concept, not another concept. A shared ``reader`` reads
-    each term once.
+    A shared ``reader`` reads each term once.
 
     >>> ataxia = Candidate("HP:1", "Ataxia", 0.8, "Ataxia", "en", "dense")
     >>> is_contradicted("no ataxia", "en", ataxia), is_contradicted("left ataxia", "en", ataxia)
-    (True, False)
+    (True, True)
     """
-    reader = reader or GuardReader()
-    kinds = separating_kinds(term, candidate.name, language, candidate.language, reader)
-    theirs = reader.read(candidate.name, candidate.language).values
-    return bool(kinds if LATERALITY in theirs else kinds - {LATERALITY})
+    return bool(separating_kinds(term, candidate.name, language, candidate.language, reader))
 
 
 class TermConcept(NamedTuple):

@@ -156,6 +156,8 @@ def test_summary() -> None:
     assert "3 terms, 3 clusters (3 of one term, the largest of 1); 0 narrower" in arms.text()
     assert arms.text().endswith("1 near pair kept apart by guards")
     assert cluster(["asthma", "allergic asthma"]).summary.maybe == 1
+    denied = cluster(["Fieber", "sin fiebre"])  # a guard reads no word of another language
+    assert (len(denied), denied.summary.maybe) == (2, 0)
     assert "1 pair of clusters may be one" in cluster(["asthma", "allergic asthma"]).text()
 
 

@@ -136,7 +136,7 @@ def test_parents() -> None:
         ("denied alcohol", "Alcohol", True),
         ("leucocitosis", "Decreased leukocytes", True),
         ("truncal ataxia", "no truncal ataxia", True),
-        ("left arm pain", "Arm pain", False),
+        ("left arm pain", "Arm pain", True),
         ("arm pain", "Left arm pain", True),
         ("left arm pain", "Right arm pain", True),
         ("left acute pain", "Chronic pain", True),
