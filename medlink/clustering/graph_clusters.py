@@ -28,9 +28,9 @@ from medlink.clustering.concepts import (
     plausible_candidates,
 )
 from medlink.clustering.graph import Graph
-from medlink.clustering.guards import KINDS, NEGATION
+from medlink.clustering.guards import KINDS
 from medlink.clustering.terms import TermForms, Terms
-from medlink.language.guard_words import GuardReader
+from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.tags import base
 from medlink.language.text import is_short
 from medlink.records import Link

@@ -157,7 +157,7 @@ def test_summary() -> None:
     assert arms.text().endswith("1 near pair kept apart by guards")
     assert cluster(["asthma", "allergic asthma"]).summary.maybe == 1
     denied = cluster(["Fieber", "sin fiebre"])  # a guard reads no word of another language
-    assert (len(denied), denied.summary.maybe) == (2, 0)
+    assert (denied.summary.clusters, denied.summary.maybe) == (2, 0)
     assert "1 pair of clusters may be one" in cluster(["asthma", "allergic asthma"]).text()
 
 
