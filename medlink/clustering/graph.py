@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.list_prior import adjust_to_list
-from medlink.clustering.pair_features import PairFeatures, shipped_model
+from medlink.clustering.pair_features import PER_TERM, PairFeatures, Pairs, shipped_model
 from medlink.index.knn_graph import exact_cosines
+from medlink.language.guard_words import NEGATION
 from medlink.processes import MIN_FORKED, forked
 
 _MIN_COSINE = 0.35
@@ -29,6 +31,7 @@ _STATED = 0.95  # probability of a pair that the list states, as "long form (ABC
 _MIN_PROBABILITY = 0.01
 _MIN_NARROWER = 0.6
 _PAIRS = 1 << 17  # in memory at a time
+_WHOLE = PER_TERM.index("whole")
 _PARTS = 32  # of the rows, whose pairs are in memory at a time
 SCALE = 1 << 20
 """Weights are summed as multiples of 1 / SCALE, so that a sum does not depend on its order."""
@@ -156,7 +159,7 @@ def _compare(
     for start in range(0, len(lower) or 1, _PAIRS):
         ends = lower[start : start + _PAIRS], higher[start : start + _PAIRS]
         pairs = features.measure(*ends, cosine[start : start + _PAIRS])
-        apart, broader = features.guards.apart(*ends), model.narrower_probability(pairs.swapped())
+        apart, broader = _guarded(ends, pairs, features.guards), model.narrower_probability(pairs.swapped())
         narrower = np.maximum(model.narrower_probability(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
@@ -168,6 +171,13 @@ def _compare(
         part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.select((part.probability >= _MIN_PROBABILITY) | (narrower != 0)))
     return _concatenate(parts)
+
+
+def _guarded(ends: tuple[NDArray[np.int64], NDArray[np.int64]], pairs: Pairs, guards: Guards) -> NDArray[np.uint8]:
+    """Return the guard of each pair ``(p,)``, also for a term that denies all words of another in any language."""
+    apart, (one, other) = guards.apart(*ends), (guards.denied[rows] for rows in ends)
+    affirmed = np.where(one, pairs.other[:, _WHOLE], pairs.one[:, _WHOLE])
+    return np.where((apart == 0) & (one != other) & (affirmed > 0), np.uint8(KINDS.index(NEGATION)), apart)
 
 
 def _concatenate(graphs: Sequence[Graph]) -> Graph:

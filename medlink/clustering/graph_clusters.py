@@ -30,7 +30,7 @@ from medlink.clustering.concepts import (
 from medlink.clustering.graph import Graph
 from medlink.clustering.guards import KINDS
 from medlink.clustering.terms import TermForms, Terms
-from medlink.language.guard_words import NEGATION, GuardReader
+from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base
 from medlink.language.text import is_short
 from medlink.records import Link
@@ -79,11 +79,7 @@ class GraphClusters(LazyClusters):
         self._rows = order[np.arange(len(order)) + offsets]
         first, second = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
         self._inside = graph.select((first == second) & (graph.apart == 0))
-        crossing = graph.select(first != second)
-        # guards compare words of one language: "sin fiebre" and "Fieber" are no doubtful pair either
-        differ = (crossing.apart == 0) & (denied[crossing.one] != denied[crossing.other])
-        apart = np.where(differ, np.uint8(KINDS.index(NEGATION)), crossing.apart)
-        self._crossing = replace(crossing, apart=apart)
+        self._crossing = graph.select(first != second)
         self._joined_to, self._joined_by = self._find_tree()
         self.broader = self._find_broader()
         self._near = self._find_near()
