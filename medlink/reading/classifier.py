@@ -44,6 +44,7 @@ from medlink.reading.features import (
 
 _SCORE_TOLERANCE = 0.05  # a longer span of the same concept must score higher by this much
 _MISSPELT = 0.8, 0.9  # share of the names with a typing error that are mentions: of one word, of several
+_ONE_MEANING = 0.95  # share of the uses of an abbreviation from which it has one meaning
 _CHUNK = 1 << 13  # rows in memory at a time
 _MAX_LOGIT = 40.0
 
@@ -163,7 +164,8 @@ class SpanClassifier:
         elif span.is_misspelt_name:
             bound = score * _MISSPELT[context[CONTENT] > 1]
         elif span.is_name and context[LISTED] and context[UPPER]:
-            bound = self.least  # a name in capitals is a mention, though its concept is often uncertain
+            # a name in capitals is a mention, though its concept is often uncertain: MS, but not COVID-19
+            bound = score * candidate.otherwise if candidate.otherwise >= _ONE_MEANING else self.least
         # a test, an organ or a drug is not the finding that is named after it
         other_kind = span.best.ranked.adds or (candidate.is_short_for_other_kind and not span.is_name)
         return min(max(probability, bound), min(MAX_SCORE_OF_OTHER_KIND, score) if other_kind else 1.0)

@@ -289,9 +289,8 @@ class CandidateGenerator:
                 yield from self._in_full(short, reading)
             if short.told and short.usual.kind not in SHORT_FOR_FINDING and not explained:
                 return
-        as_written = partial(
-            reading, expanded=sources.explained.get(place), otherwise=short.usual.weight if short else 0.0
-        )
+        usual = short.usual if short else self._with_numbers(text, place) if listed else None
+        as_written = partial(reading, expanded=sources.explained.get(place), otherwise=usual.weight if usual else 0.0)
         if listed:
             yield as_written()
             return
@@ -309,6 +308,12 @@ class CandidateGenerator:
             name = headword(text, place, self._index.forms, self._language)
             if name is not None:
                 yield reading(expanded=name, discontinuous=discontinuous, sure=self._is_name(name))
+
+    def _with_numbers(self, text: ScannedText, place: Place) -> Abbreviation | None:
+        """The usual meaning of an abbreviation of several words, such as *COVID-19*."""
+        written = text.written(place)
+        long = place[1] - place[0] > 1 and written.isupper() and self._shorthand is not None
+        return self._shorthand.abbreviation(written) if long and self._shorthand else None
 
     def _in_full(self, short: Shortened, reading: partial[CandidateSpan]) -> Iterator[CandidateSpan]:
         usual = short.usual
