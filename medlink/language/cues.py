@@ -47,12 +47,12 @@ Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
 ``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act; a finding
-that has stopped is gone. ``avoided`` is *hypothetical* for its object, and *absent* too if that is a drug or an act, as
-in *avoid NSAIDs*. ``declined`` is *absent* for its object if that is a drug or an act. ``allergy`` marks what the
-patient is allergic to, and ``taken`` what the patient takes, even beside allergies. ``pseudo`` only looks like a cue,
-``end`` ends scopes, and ``cause`` ends all scopes except temporal scopes. ``means`` names a method by which something
-was found, such as *by CT*: cues of presence have no effect on a mention inside it or right after it.
+``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act. ``avoided`` is
+*hypothetical* for its object, and *absent* too if that is a drug or an act, as in *avoid NSAIDs*. ``declined`` is
+*absent* for its object if that is a drug or an act. ``allergy`` marks what the patient is allergic to, and ``taken``
+what the patient takes, even beside allergies. ``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends
+all scopes except temporal scopes. ``means`` names a method by which something was found, such as *by CT*: cues of
+presence have no effect on a mention inside it or right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
 """Position of a cue: before the mention, after it, on either side, around it as two halves, or beside it.

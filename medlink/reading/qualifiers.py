@@ -138,7 +138,7 @@ class ParsedNote:
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
         in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
-        spans of these: a drug to be avoided is absent too, and a finding that has stopped is gone.
+        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug.
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}

@@ -12,7 +12,8 @@ from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Matc
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _GAP = 8  # most words between members of a list
-_OF_OBJECTS = ("stopped", "planned", "avoided", "declined")
+_OF_ACTS = ("stopped", "planned", "declined")
+_OF_OBJECTS = (*_OF_ACTS, "avoided")
 # these do not act on a method or a therapy beside a finding
 _OF_OBSERVED = (*DENIES, "uncertain", "hypothetical", "allergy")
 _EXPECTED = ("uncertain", "hypothetical")
@@ -204,16 +205,14 @@ class _Scopes(ScopeStructure):
         if self._mentions[number].start in self._means and FIELD[reads] == "presence":
             return
         is_act = self._mentions[number] in self._acts
-        if reads == "stopped":  # "vomiting stopped"
-            reads = "gone" if self._tells_acts and not is_act else "historical"
-        if reads == "planned":
-            if self._tells_acts and not is_act:
-                return  # "we recommend evaluation of the anemia"
-            reads = "hypothetical"
+        if reads in _OF_ACTS and self._tells_acts and not is_act:
+            return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
         if reads == "declined":
-            if is_act:  # "declined" may be said of a function as well
-                self._decide(cue._replace(reads="absent"), number, distance)
-            return
+            reads = "absent"
+        elif reads == "stopped" or (reads == "gone" and is_act):
+            reads = "historical"
+        elif reads == "planned":
+            reads = "hypothetical"
         if reads == "gone" or (reads == "avoided" and is_act):
             # a finding was there before, and is absent now
             self._decide(cue._replace(reads="absent"), number, distance)
