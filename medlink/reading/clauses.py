@@ -29,7 +29,7 @@ _FEW = 3  # least words and marks of a line that starts a new section after that
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
 _QUESTION = 8  # most words and marks of a question in a form
-_REVIEW, _EXAMINATION = "review", "examination"
+_REVIEW, _EXAMINATION, _RESULTS = "review", "examination", "results"
 
 
 class Layout(Text):
@@ -252,7 +252,9 @@ def _heading(layout: Layout, place: int, table: Phrases[str], *, needs_capitals:
     for end, kinds in table.at(words, first):
         if not any(lines[first + 1 : end]) and (not needs_capitals or _is_upper(words[first:end])):
             closed = _closed(layout, end, fills=fills)
-            found = Heading(first, closed, kinds[0]) if closed else found
+            # "- Koloskopie" is an item of a list, not the heading of its result
+            is_item = first > place and kinds[0] == _RESULTS and closed and words[closed - 1].low != ":"
+            found = Heading(first, closed, kinds[0]) if closed and not is_item else found
     return found or _unknown(layout, first, fills=fills)
 
 

@@ -41,6 +41,8 @@ from medlink.records import Attribute, Qualifiers, Value
 _CONTEXT = 200  # characters on each side
 # share of the names with a word of a finding below which concepts of the types asked for are no findings, or a bundle
 _FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
+_PROCEDURE = "procedure"
+_ACTS = frozenset(("substance", _PROCEDURE))
 _RESULTS = "results"  # kind of the sections of examinations
 _Explained = Sequence[LongForms | None] | None
 
@@ -200,11 +202,13 @@ class TextReader:
         return qualified
 
     def _names_finding(self, text: ScannedText, mention: ReadMention) -> bool:
-        """Whether a mention, or the long form of an abbreviation, may name a finding."""
+        """Whether a mention, or the long form of an abbreviation, may name a finding rather than a drug or an act."""
         long = mention.mention.expanded
-        return _finds(text, (mention.start, mention.end)) or (
-            long is not None and any(word.finds for word in self.scan([long])[0].words)
-        )
+        words = text.words[slice(*text.place(mention.start, mention.end))]
+        if long is None or any(word.finds for word in words):
+            return any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
+        words = self.scan([long])[0].words
+        return any(word.finds for word in words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)

@@ -87,7 +87,9 @@ class ScopeStructure:
         # a denial ends behind a comma at "Z. n." and at a relative: "Kein Asthma, Mutter mit Gicht"
         others = [match.start for match in acting if self._words[match.start].low in self._rules.resumes]
         others += [match.start for match in by_reads.get("family", ())]
-        self._resumes = sorted({*self._there, *(at for at in others if at and self._words[at - 1].low == ",")})
+        others = [at for at in others if at and self._words[at - 1].low == ","]
+        others += [match.start for match in by_reads.get("planned", ())]  # "no fever, the team recommends gastroscopy"
+        self._resumes = sorted({*self._there, *others})
         self._denials = [match.start for match in by_reads.get("absent", ())]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))

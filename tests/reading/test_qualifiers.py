@@ -123,6 +123,9 @@ def test_sections_and_headings() -> None:
     # headings that no table has end a section
     assert sections("FAMILY HISTORY: <Gout>\nLOREM IPSUM: <Asthma>", "en") == ["family_history", ""]
     assert sections("Familienanamnese:\n<Gicht>\nLorem ipsum:\n<Asthma>", "de") == ["family_history", ""]
+    # an examination in a list is no heading, unless its result follows
+    assert sections("Plan:\n- <Koloskopie>\n- <MRT>", "de") == ["plan", "plan"]
+    assert sections("Befunde:\n- EKG: <Vorhofflimmern>", "de") == ["results"]
     # a heading inside a sentence is none
     assert sections("the family history: <gout> and <asthma>", "en") == ["", ""]
 
