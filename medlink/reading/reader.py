@@ -205,9 +205,9 @@ class TextReader:
         """Whether a mention, or the long form of an abbreviation, may name a finding rather than a drug or an act."""
         long = mention.mention.expanded
         words = text.words[slice(*text.place(mention.start, mention.end))]
-        if long is None or any(word.finds for word in words):
+        if any(word.finds for word in words):
             return any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
-        words = self.scan([long])[0].words
+        words = [*words, *(() if long is None else self.scan([long])[0].words)]
         return any(word.finds for word in words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
