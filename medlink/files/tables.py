@@ -13,7 +13,7 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import Problems, pluralize
+from medlink.files.problems import Problems, encoding_remedy, is_utf8, pluralize
 from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.workbooks import is_workbook
@@ -102,9 +102,14 @@ class Table:
             wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
             message += f", which {_SEPARATORS[mark]} seem to separate; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
+        encoding = self.lines.encoding
         if self.lines.problems.is_undecoded(self.lines.path, 1):
-            message, remedy = f"{message}; the first line cannot be decoded", self.lines.problems.encoding_remedy
-        return self.lines.error(message, remedy, 1)
+            message = f"the first line, which names the columns, is not {encoding.upper()}"
+            remedy = self.lines.problems.encoding_remedy
+        elif encoding != "utf-8" and is_utf8("".join(self.first).encode(encoding, "ignore")):
+            message = f"read as {encoding.upper()}, but probably UTF-8"
+            remedy = encoding_remedy("utf-8", is_option=True)
+        return self.lines.error("; ".join((message, *self.lines.remarks)), remedy, 1)
 
     def _other_separator(self) -> str | None:
         if len(self.first) != 1:
@@ -159,7 +164,7 @@ def open_table(
 
     A table with a tab in its first line is TSV without quoting. Any other table is CSV, separated by ``,`` or ``;``,
     whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
-    writes it, states the separator, and the header follows.
+    writes it, states the separator, and the header follows. Rows of blank cells are skipped.
 
     A quoted cell may span several lines. If its lines look like rows, an unpaired quote has joined them, and each
     counts as a bad row. This is the case if, without regard to quotes, a middle line has as many columns as the table,
@@ -195,15 +200,17 @@ def open_table(
     else:
         lines.lines_without_row += 1
         cells = first.split(separator)
-        rows = read_rows(lines, len(cells), separator, numbered=numbered)
+        with_text = (line for line in numbered if _holds_text(lines, line[1]))
+        rows = read_rows(lines, len(cells), separator, numbered=with_text)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows, separators)
 
 
 def _holds_text(lines: LineFile, text: str) -> bool:
-    """Count an empty line above the header."""
-    lines.lines_without_row += not text.strip()
-    return bool(text.strip())
+    """Return whether a line has a cell that is not blank, and count it if it has none."""
+    is_blank = not text.strip(" ,;|\t\u00a0")
+    lines.lines_without_row += is_blank
+    return not is_blank
 
 
 def _skip_comments(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
@@ -339,13 +346,13 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             if swallowed(len(header)):
                 for line in span:
                     lines.bad_row(SWALLOWED_BY_QUOTE, line, f"the quote opens in line {span[0]}")
+            elif not any(map(str.strip, cells)):
+                lines.lines_without_row += len(span)
             elif len(cells) == len(header):
                 lines.lines_without_row += len(span) - 1
                 yield span[0], cells
-            elif cells:
-                _report_width(lines, span, len(cells), len(header))
             else:
-                lines.lines_without_row += len(span)
+                _report_width(lines, span, len(cells), len(header))
 
     return header, rows()
 

@@ -13,6 +13,7 @@ from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import TITLE, Table, describe_header, open_table, usual_titles
+from medlink.files.workbooks import QUOTED_TEXT
 from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
@@ -54,7 +55,6 @@ _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
 """Kinds of target of older versions of Usagi."""
-_EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
 _BETWEEN_IDS = re.compile(r"[;,|\s]+")
@@ -173,7 +173,7 @@ def clean_cell(text: str) -> str:
     >>> clean_cell('="007"'), clean_cell("'=1+1"), clean_cell(" Hb\\n g/dl ")
     ('007', '=1+1', 'Hb g/dl')
     """
-    quoted = _EXCEL.fullmatch(text.strip())
+    quoted = QUOTED_TEXT.fullmatch(text.strip())
     return _BLANKS.sub(" ", unescape_cell(quoted[1].replace('""', '"') if quoted else text).replace("\0", " ")).strip()
 
 

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from medlink.errors import InputError, needs_extra
 from medlink.files.json import parse_json
 from medlink.files.problems import Problems, likely_encoding
-from medlink.files.streams import LineFile, resolve_encoding, standard_input
+from medlink.files.streams import LineFile, standard_input
 from medlink.files.tables import describe_header
 from medlink.language.tags import base
 
@@ -78,7 +78,7 @@ class Fields:
 class NoteFile(LineFile):
     """Bytes and lines of one input. A bad line becomes a note with a problem, in ``unreadable``.
 
-    ``given`` is the path as the user gave it, and ``encoding`` is the encoding of the blocks.
+    ``given`` is the path as the user gave it.
     """
 
     reads_workbooks = False
@@ -87,9 +87,6 @@ class NoteFile(LineFile):
         problems = Problems(1, progress)
         super().__init__(given, problems, stream=stream, encoding=encoding, allow_empty=True, max_line_bytes=LONGEST)
         self.given, self.unreadable = given, list[Note]()
-        known = resolve_encoding(encoding)
-        # LineFile recodes wide characters to UTF-8
-        self.encoding = "utf-8" if known.startswith(("utf-16", "utf-32")) else known
 
     def bad_row(self, kind: str, line: int, detail: str = "") -> None:
         problem, remedy = _describe_decoding(self.decode_error)
