@@ -29,6 +29,7 @@ TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
 """A title of one word, which is no text of a note."""
 TITLE = re.compile(r"[^\W\d][\w .:()/-]{0,60}")
 """A title of a list of codes, which has no text of a note."""
+_COUNT = re.compile(r"(\d{1,15}|\d{1,3}(?:\.\d{3}){1,4}|\d{1,3}(?:,\d{3}){1,4})(?:[.,]0+)?")
 _MAX_NAMED = 10
 
 
@@ -140,6 +141,16 @@ def describe_header(
 def usual_titles(kind: str) -> tuple[str, ...]:
     """Return the usual titles of a column, from ``resources/columns.toml``."""
     return tuple(tomllib.loads((RESOURCES / "columns.toml").read_text("utf-8"))[kind])
+
+
+def parse_count(text: str) -> int | None:
+    """Parse a whole number from 0 on, ``None`` for other text; groups of three digits may be separated.
+
+    >>> list(map(parse_count, ("12", "12.0", "1.200", "1,234,567", "3,5", "-1", "1e3", "many")))
+    [12, 12, 1200, 1234567, None, None, None, None]
+    """
+    match = _COUNT.fullmatch(text)
+    return int(re.sub("[.,]", "", match[1])) if match else None
 
 
 def _title_key(title: str) -> str:
