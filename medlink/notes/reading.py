@@ -114,7 +114,7 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
         day = _parse_day(present.get(fields.date), is_english(language) if language else not fields.day_first)
     except ValueError as error:
         reason = error if isinstance(error, _MonthFirstError) else "is not a date"
-        remedy = "write it as 2026-11-30 or 30.11.2026, or leave date_field out"
+        remedy = "write it as 2026-11-30 or 30.11.2026, or leave it empty"
         return replace(note, problem=f"the field {fields.date!r} {reason}", remedy=remedy)
     return replace(note, text=text, language=language, date=day)
 

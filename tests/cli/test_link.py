@@ -454,7 +454,7 @@ def test_remedies_name_options(link: Link, tmp_path: Path) -> None:
         "--failures", failures, exit_code=3,
     ).stderr  # fmt: skip
     remedies = [
-        "write it as 2026-11-30 or 30.11.2026, or leave --date-field out",
+        "write it as 2026-11-30 or 30.11.2026, or leave it empty",
         "name the field of the text with --text-field",
     ]
     assert printed.splitlines()[-2:] == [f"  remedy: {remedy}" for remedy in remedies]
