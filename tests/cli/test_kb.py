@@ -113,6 +113,9 @@ def test_formats_are_detected(table: Path, umls: Path, tmp_path: Path) -> None:
     assert (report["path"], report["inputs"][0]["format"]) == (str(tmp_path / "kb" / "kb.sqlite"), "table")
     assert report["sources"][0]["names"] == {"de": 2, "en": 4}
     assert "taken for --table" in as_json.stderr
+    swapped = r"t.csv is no description of a format\. Remedy: write --format mine.toml t.csv"
+    with pytest.raises(MedlinkError, match=swapped):
+        run("build", tmp_path / "x.sqlite", "--format", "t.csv", "mine.toml")
     with pytest.raises(MedlinkError, match=r"LICENSE: its beginning matches no known format"):
         run("build", tmp_path / "kb", tmp_path / "x" / "LICENSE")
 
