@@ -67,6 +67,11 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
     if description is not None:
         if not paths:
             raise ConfigError("--format needs a file to read", remedy="name it behind OUT")
+        if description.suffix != ".toml":
+            toml = next((path for path in paths if path.suffix == ".toml"), "FORMAT.toml")
+            raise ConfigError(
+                f"{description} is no description of a format", remedy=f"write --format {toml} {description}"
+            )
         inputs = [*pop_inputs(given), *(Input(str(description), path) for path in paths)]
     else:
         inputs = pop_required_inputs(given, paths, say)

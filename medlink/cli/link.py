@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ _MAX_LISTED = 5  # problems, and endings of files left out
 @click.option("--resume", is_flag=True, help="Resume a killed run with the same options; needs --out.")
 def link(
     bundle: Path, paths: tuple[str, ...], out: str | None, sql: str | None, table: str | None, query: str | None,
-    page: Path | None, **options: Any,
+    page: Path | None, failures: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
@@ -67,7 +68,11 @@ def link(
     from medlink.index import Bundle
     from medlink.notes.database import SqlNotes
     from medlink.notes.link import link_notes
-    from medlink.notes.writers import Writer, create_writer
+    from medlink.notes.writers import Failures, Writer, create_writer
+
+    class TypedFailures(Failures):
+        def add(self, number: int, note: Note) -> None:
+            super().add(number, replace(note, remedy=note.remedy and as_typed(note.remedy)))
 
     if paths and sql:
         raise click.UsageError("PATHS and --sql cannot both be given.")
@@ -94,8 +99,10 @@ def link(
             opened = Bundle(bundle)
             title = Path(paths[0]).name if len(paths) == 1 else pluralize(len(paths), "input")
             sink = PageWriter(create_writer(out, make_settings(OutputOptions, given)), page, opened.kb, title=title)
-        report = link_notes(opened, inputs, out=sink, progress=progress, on_message=bars.say, **given)
-    print_lines(_report_lines(report, paths), err=True)
+        failed = None if failures is None else TypedFailures(failures)
+        report = link_notes(opened, inputs, out=sink, failures=failed, progress=progress, on_message=bars.say, **given)
+    if not report.finished:
+        print_lines(_report_lines(report, paths), err=True)
     if report.problems:
         click.get_current_context().exit(_EXIT_UNREAD)
 

@@ -17,7 +17,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import MAX_EXAMPLES, Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import describe_header, open_table, usual_titles
+from medlink.files.tables import describe_header, open_table, parse_count, usual_titles
 from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
@@ -194,9 +194,8 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
         )
     plain = unescape_cell if table.has_columns(("cluster", "joined_by")) else str  # medlink's own output
     for line, row in table.rows:
-        count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
-        # int() would take long for thousands of digits
-        if not count.isdecimal() or len(count) > _DIGITS:
+        count = parse_count(row[frequency].strip()) if frequency is not None else 1
+        if not count or count >= 10**_DIGITS:
             lines.bad_row(f"the frequency is no number from 1 to {_DIGITS} digits", line)
             continue
         code = row[language].strip() if language is not None else ""
@@ -204,7 +203,7 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
         if tag is None:
             lines.bad_row("the language is no BCP 47 tag", line)
             continue
-        yield line, plain(row[term]), int(count), tag, plain(row[identifier].strip()) if identifier is not None else ""
+        yield line, plain(row[term]), count, tag, plain(row[identifier].strip()) if identifier is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

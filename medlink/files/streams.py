@@ -148,6 +148,8 @@ class LineFile:
         rows: number of the last line.
         unterminated: whether the last line has no line end; set at the end of the file.
         grew: whether the file grew while it was read.
+        encoding: that of the blocks; wide characters are recoded to UTF-8.
+        remarks: on a workbook.
         decode_error: why the current bad line cannot be decoded, ``None`` if it can.
 
     Raises:
@@ -174,12 +176,14 @@ class LineFile:
         self._encoding_given = encoding is not None
         self._encoding = resolve_encoding(encoding or "utf-8")
         self._wide = self._encoding.startswith(_WIDE)
-        self._inner = "utf-8" if self._wide else self._encoding
+        self.encoding = "utf-8" if self._wide else self._encoding
+        self.remarks = list[str]()
         self.path = existing_file(path, allow_pipes=allow_pipes) if stream is None else Path(path)
         if stream is None and self.reads_workbooks and is_workbook(self.path):
-            sheet, remark = read_sheet(self.path)
-            stream, self._encoding, self._wide, self._inner = BytesIO(sheet), "utf-8", False, "utf-8"
-            problems.notes += [remark] * (bool(remark) and remark not in problems.notes)
+            sheet, self.remarks = read_sheet(self.path)
+            stream, self._encoding, self._wide, self.encoding = BytesIO(sheet), "utf-8", False, "utf-8"
+            remarks = (f"{self.path}: {remark}" for remark in self.remarks)
+            problems.notes += (remark for remark in remarks if remark not in problems.notes)
         self.problems, self.allow_empty = problems, allow_empty
         self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
         self.lines_without_row, self.rows, self.unterminated, self.grew = 0, 0, False, False
@@ -215,7 +219,7 @@ class LineFile:
         if (index := raw.find(0)) >= 0:
             raise self.error(f"is no text: byte {index + 1} is NUL", _AS_TEXT)
         try:
-            return raw.decode(self._inner).removeprefix("\ufeff")
+            return raw.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             remedy = encoding_remedy(likely_encoding(raw), is_option=self._encoding_given)
             raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
@@ -257,7 +261,7 @@ class LineFile:
     def _decoded(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for raws, ended in self._split(stream):
             try:
-                lines = b"\n".join(raws).decode(self._inner) if ended else None  # type: ignore[arg-type]  # too long: None
+                lines = b"\n".join(raws).decode(self.encoding) if ended else None  # type: ignore[arg-type]  # too long: None
             except (TypeError, UnicodeDecodeError):
                 lines = None
             if lines is None:
@@ -279,11 +283,11 @@ class LineFile:
                 kind = "cut off, the file was still being written"
             else:
                 try:
-                    good.append(_without_bom(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
+                    good.append(_without_bom(raw.decode(self.encoding).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    kind = f"not {self._inner.upper()}"
+                    kind = f"not {self.encoding.upper()}"
                     self.problems.add_undecoded(kind, raw, is_option=self._encoding_given)
-                    detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
+                    detail = f"byte {error.start + 1} of the line is not {self.encoding.upper()}"
                     self.decode_error = error
             if kind and good:
                 yield self.rows - len(good) + 1, good

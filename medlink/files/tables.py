@@ -13,7 +13,7 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import Problems, pluralize
+from medlink.files.problems import Problems, encoding_remedy, is_utf8, pluralize
 from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.workbooks import is_workbook
@@ -29,6 +29,7 @@ TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
 """A title of one word, which is no text of a note."""
 TITLE = re.compile(r"[^\W\d][\w .:()/-]{0,60}")
 """A title of a list of codes, which has no text of a note."""
+_COUNT = re.compile(r"(\d{1,15}|\d{1,3}(?:\.\d{3}){1,4}|\d{1,3}(?:,\d{3}){1,4})(?:[.,]0+)?")
 _MAX_NAMED = 10
 
 
@@ -102,9 +103,14 @@ class Table:
             wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
             message += f", which {_SEPARATORS[mark]} seem to separate; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
+        encoding = self.lines.encoding
         if self.lines.problems.is_undecoded(self.lines.path, 1):
-            message, remedy = f"{message}; the first line cannot be decoded", self.lines.problems.encoding_remedy
-        return self.lines.error(message, remedy, 1)
+            message = f"the first line, which names the columns, is not {encoding.upper()}"
+            remedy = self.lines.problems.encoding_remedy
+        elif encoding != "utf-8" and is_utf8("".join(self.first).encode(encoding, "ignore")):
+            message = f"read as {encoding.upper()}, but probably UTF-8"
+            remedy = encoding_remedy("utf-8", is_option=True)
+        return self.lines.error("; ".join((message, *self.lines.remarks)), remedy, 1)
 
     def _other_separator(self) -> str | None:
         if len(self.first) != 1:
@@ -137,6 +143,16 @@ def usual_titles(kind: str) -> tuple[str, ...]:
     return tuple(tomllib.loads((RESOURCES / "columns.toml").read_text("utf-8"))[kind])
 
 
+def parse_count(text: str) -> int | None:
+    """Parse a whole number from 0 on, ``None`` for other text; groups of three digits may be separated.
+
+    >>> list(map(parse_count, ("12", "12.0", "1.200", "1,234,567", "3,5", "-1", "1e3", "many")))
+    [12, 12, 1200, 1234567, None, None, None, None]
+    """
+    match = _COUNT.fullmatch(text)
+    return int(re.sub("[.,]", "", match[1])) if match else None
+
+
 def _title_key(title: str) -> str:
     letters = unicodedata.normalize("NFKD", title.casefold())
     return "".join(letter for letter in letters if letter.isalnum())
@@ -159,7 +175,7 @@ def open_table(
 
     A table with a tab in its first line is TSV without quoting. Any other table is CSV, separated by ``,`` or ``;``,
     whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
-    writes it, states the separator, and the header follows.
+    writes it, states the separator, and the header follows. Rows of blank cells are skipped.
 
     A quoted cell may span several lines. If its lines look like rows, an unpaired quote has joined them, and each
     counts as a bad row. This is the case if, without regard to quotes, a middle line has as many columns as the table,
@@ -195,15 +211,17 @@ def open_table(
     else:
         lines.lines_without_row += 1
         cells = first.split(separator)
-        rows = read_rows(lines, len(cells), separator, numbered=numbered)
+        with_text = (line for line in numbered if _holds_text(lines, line[1]))
+        rows = read_rows(lines, len(cells), separator, numbered=with_text)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows, separators)
 
 
 def _holds_text(lines: LineFile, text: str) -> bool:
-    """Count an empty line above the header."""
-    lines.lines_without_row += not text.strip()
-    return bool(text.strip())
+    """Return whether a line has a cell that is not blank, and count it if it has none."""
+    is_blank = not text.strip(" ,;|\t\u00a0")
+    lines.lines_without_row += is_blank
+    return not is_blank
 
 
 def _skip_comments(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
@@ -339,13 +357,13 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             if swallowed(len(header)):
                 for line in span:
                     lines.bad_row(SWALLOWED_BY_QUOTE, line, f"the quote opens in line {span[0]}")
+            elif not any(map(str.strip, cells)):
+                lines.lines_without_row += len(span)
             elif len(cells) == len(header):
                 lines.lines_without_row += len(span) - 1
                 yield span[0], cells
-            elif cells:
-                _report_width(lines, span, len(cells), len(header))
             else:
-                lines.lines_without_row += len(span)
+                _report_width(lines, span, len(cells), len(header))
 
     return header, rows()
 

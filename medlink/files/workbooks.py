@@ -17,10 +17,13 @@ from zipfile import ZipFile, ZipInfo
 from medlink.errors import ConfigError, InputError, needs_extra
 from medlink.files.atomic import atomic_text_writer, atomic_writer
 from medlink.files.escapes import escape_controls, unescape_cell
+from medlink.files.problems import pluralize
 
 ENDING = ".xlsx"
 _MAX_ROWS, _MAX_CELL = 1_048_576, 32_767  # of Excel
 _SPACES = re.compile(r"[\t\r\n\v\f\x85\u2028\u2029]+")
+QUOTED_TEXT = re.compile(r'="((?:[^"]|"")*)"')
+"""A formula that is a text in quotes, as programs write codes with leading zeros."""
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d+)?")
 _ZEROS = re.compile("0+")
 _CHANGED = re.compile(rb"(<dcterms:(created|modified)[^>]*>)[^<]*")
@@ -31,11 +34,11 @@ def is_workbook(path: str | PathLike[str]) -> bool:
     return Path(path).suffix.lower() == ENDING
 
 
-def read_sheet(path: str | PathLike[str]) -> tuple[bytes, str]:
-    """Return the first visible sheet with a value as UTF-8, a line for each row, and a remark if there are others.
+def read_sheet(path: str | PathLike[str]) -> tuple[bytes, list[str]]:
+    """Return the first visible sheet with a value as UTF-8, a line for each row, and remarks on what is not read.
 
     A line has the number of its row. Tabs and line ends in cells become blanks. A formula gives the value that Excel
-    stored, or without one its own text.
+    stored, a text in quotes (``="007"``) that text, and any other formula nothing.
 
     Raises:
         InputError: the file is no workbook, is damaged or encrypted, or has no value.
@@ -47,18 +50,19 @@ def read_sheet(path: str | PathLike[str]) -> tuple[bytes, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on styles and extensions, which are not read
-            rows, others = _rows(load_workbook(path, read_only=True))
-            if any(cell.data_type == "f" for row in rows for cell in row):
-                stored, _ = _rows(load_workbook(path, read_only=True, data_only=True))
-                pairs = zip(rows, stored, strict=True)
-                texts = [[_text(b) or _text(a) for a, b in zip(*pair, strict=True)] for pair in pairs]
-            else:
-                texts = [list(map(_text, row)) for row in rows]
+            rows, titles = _rows(load_workbook(path, read_only=True))
+            formulas = [(row, at) for row, cells in enumerate(rows) for at, c in enumerate(cells) if c.data_type == "f"]
+            stored = _rows(load_workbook(path, read_only=True, data_only=True))[0] if formulas else rows
+            texts = [list(map(_text, row)) for row in stored]
     except OSError as error:
         reason = f"cannot be read: {error.strerror or 'no workbook of Excel'}"
         raise InputError(reason, path=path, remedy=remedy) from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise InputError("is no workbook of Excel, or damaged", path=path, remedy=remedy) from error
+    for row, at in formulas:
+        if not texts[row][at] and (quoted := QUOTED_TEXT.fullmatch(rows[row][at].value)):
+            texts[row][at] = quoted[1].replace('""', '"')
+    empty = [rows[row][at].coordinate for row, at in formulas if not texts[row][at]]
     if not any(map(any, texts)):
         raise InputError("the workbook has no cell with a value", path=path, remedy="give one with a header and rows")
     while not any(texts[-1]):
@@ -67,19 +71,25 @@ def read_sheet(path: str | PathLike[str]) -> tuple[bytes, str]:
     while not any(row[width - 1] for row in texts if len(row) >= width):
         width -= 1
     lines = ("\t".join((row + [""] * width)[: max(width, _filled(row))]) if any(row) else "" for row in texts)
-    remark = f"{path}: the first sheet with a value is read, {others} more are not" if others else ""
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), remark
+    remarks = []
+    if titles[1:]:
+        others = ", ".join(map(repr, titles[1:]))
+        remarks.append(f"the sheet {titles[0]!r} is read, not {others}: the first one with a value counts")
+    if empty:
+        count = pluralize(len(empty), "formula")
+        remarks.append(f"{count} without a stored value, read as empty, the first in {empty[0]}: save it in Excel")
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), remarks
 
 
-def _rows(book: Any) -> tuple[list[tuple[Any, ...]], int]:
-    """Return the rows of the first visible sheet with a value, and the number of others."""
+def _rows(book: Any) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Return the rows of the first visible sheet with a value, and the titles of all such sheets."""
     sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
     for sheet in sheets:
         sheet.reset_dimensions()  # written by other programs, they may be wrong
     filled = [sheet for sheet in sheets if any(value is not None for row in sheet.values for value in row)]
     rows = list(filled[0].iter_rows()) if filled else []
     book.close()
-    return rows, len(filled) - 1
+    return rows, [sheet.title for sheet in filled]
 
 
 def _filled(row: Sequence[str]) -> int:

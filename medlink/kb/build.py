@@ -338,7 +338,7 @@ def _write_meta(
         remedy = "check the filters" if reasons else "give files with rows below their header"
         if NAME_WITHOUT_CONCEPT in reasons and CONCEPT_WITHOUT_NAME not in reasons:
             remedy = "add the terminology to which the names belong, such as obo=... or obograph=... for a translation"
-        why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+        why = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(reasons.items()))
         details = f"; left out: {why}" if why else ""
         empty = [str(given.path) for given, account in zip(inputs, problems, strict=True) if not account.rows]
         details += f"; without a row: {', '.join(empty)}" if empty else ""

@@ -142,10 +142,10 @@ def check_sources_kept(
     Raises:
         ConfigError: a source or a language is missing.
     """
-    kept, wanted = new.counts()["sources"], language_filter(languages)
+    before, kept, wanted = old.counts()["sources"], new.counts()["sources"], language_filter(languages)
     lost = [
         f"{source} ({tag or '-'} {count:,})"
-        for source, held in sorted(old.counts()["sources"].items())
+        for source, held in sorted(before.items())
         for tag, count in held["names"].items()
         if (wanted is None or tag in wanted)
         and not kept.get(source, {"names": {}})["names"].get(tag)
@@ -153,6 +153,9 @@ def check_sources_kept(
     ]
     if lost:
         more = ", ..." if len(lost) > _MAX_LOST else ""
+        gone, added = sorted(before.keys() - kept.keys()), sorted(kept.keys() - before.keys())
+        if gone and added:
+            more += f"; {gone[0]} is missing, and {added[0]} is another source: the name of a table names its source"
         raise ConfigError(
             f"the new release has no names of: {', '.join(lost[:_MAX_LOST])}{more}",
             path=path,

@@ -52,7 +52,9 @@ class HierarchyFilter:
         """Compute the selection after all inputs were added; raises :class:`ConfigError` for an unknown concept."""
         if self._missing:
             listed = ", ".join(sorted(self._missing))
-            raise ConfigError(f"no input has the concept {listed}", remedy="check the ids of under and not_under")
+            raise ConfigError(
+                f"no input has the concept {listed}", remedy="check the ids of under=... and not_under=..."
+            )
         if self.under:
             self._included = self._descendants(self.under)
         self._excluded = self._descendants(self.not_under)

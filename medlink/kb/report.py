@@ -82,9 +82,9 @@ class InputReport:
         yield f"{self.format} {self.path}: {pluralize(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             first = f" (the first: {self.first[reason]})" if reason in self.first else ""
-            yield f"  {'' if reason.endswith(KEPT_ONCE) else 'left out: '}{count:,} {reason}{first}"
+            yield f"  {'' if reason.endswith(KEPT_ONCE) else 'left out: '}{reason}: {count:,}{first}"
         for kind, count in self.bad.items():
-            yield f"  bad rows: {count:,} {kind}"
+            yield f"  bad rows: {kind}: {count:,}"
         for problem in self.problems:
             yield f"    {problem}"
         if self.remedy:

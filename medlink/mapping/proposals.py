@@ -104,7 +104,7 @@ class Mapper:
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
         self._allowed = self._allowed_by_code()
-        self._codes = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
+        self.code_evidence = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
         self._has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
@@ -233,7 +233,7 @@ class Mapper:
             if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
                 link = above
         assigned = map(self.targets.parse_id, code.source.assigned)
-        evidence = self._codes.find(code.source.code, code.description.codes, assigned)
+        evidence = self.code_evidence.find(code.source.code, code.description.codes, assigned)
         if evidence.exact:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:

@@ -12,7 +12,8 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import TITLE, Table, describe_header, open_table, usual_titles
+from medlink.files.tables import TITLE, Table, describe_header, open_table, parse_count, usual_titles
+from medlink.files.workbooks import QUOTED_TEXT
 from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
 from medlink.mapping.codes import (
@@ -54,9 +55,7 @@ _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
 _TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
 """Kinds of target of older versions of Usagi."""
-_EXCEL = re.compile(r'="(.*)"', re.DOTALL)
 _BLANKS = re.compile(r"\s+")
-_NUMBER = re.compile(r"(\d{1,15})(?:\.0+)?")
 _BETWEEN_IDS = re.compile(r"[;,|\s]+")
 _TWICE = "the same code and name again: frequencies are added"
 _BESIDE = "targets that nobody decided, beside a decision about their code"
@@ -173,7 +172,7 @@ def clean_cell(text: str) -> str:
     >>> clean_cell('="007"'), clean_cell("'=1+1"), clean_cell(" Hb\\n g/dl ")
     ('007', '=1+1', 'Hb g/dl')
     """
-    quoted = _EXCEL.fullmatch(text.strip())
+    quoted = QUOTED_TEXT.fullmatch(text.strip())
     return _BLANKS.sub(" ", unescape_cell(quoted[1].replace('""', '"') if quoted else text).replace("\0", " ")).strip()
 
 
@@ -192,7 +191,7 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
     taken = {code, name, frequency, unit, language, concept}
     places = [place for place in range(len(table.first)) if place not in taken]
     others = list(zip(places, _unique_titles(clean_cell(table.first[place]) for place in places), strict=True))
-    unread = Counter[str]()
+    unread = dict[str, list[int]]()
     for line, row in table.rows:
         cells = [clean_cell(text) for text in row]
         tag = language_tag(cells[language]) if language is not None and cells[language] else ""
@@ -203,16 +202,19 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
         elif len(cells[name]) > MAX_DESCRIPTION:
             table.lines.bad_row(f"a description of more than {MAX_DESCRIPTION:,} characters", line)
         else:
-            count = _parse_frequency(cells[frequency]) if frequency is not None else None
-            unread["frequencies that are no whole number"] += bool(frequency is not None and cells[frequency]) and (
-                count is None
-            )
-            unread["languages that are no BCP 47 tag"] += tag is None
+            written = cells[frequency] if frequency is not None else ""
+            count = parse_count(written)
+            if written and count is None:
+                unread.setdefault("frequencies that are no whole number from 0 on", []).append(line)
+            if tag is None:
+                unread.setdefault("languages that are no BCP 47 tag", []).append(line)
             added = tuple((title, cells[place]) for place, title in others)
             unit_of = cells[unit] if unit is not None else ""
             assigned = _split_ids(cells[concept]) if concept is not None else ()
             yield CodeMapping(SourceCode(cells[code], cells[name], count, unit_of, tag or "", added, assigned))
-    table.lines.problems.notes += [f"{what}: {count:,}" for what, count in sorted(unread.items()) if count]
+    table.lines.problems.notes += [
+        f"{what}: {len(at):,}, the first at {table.lines.path}:{at[0]}" for what, at in sorted(unread.items())
+    ]
 
 
 def _split_ids(text: str) -> tuple[str, ...]:
@@ -230,16 +232,6 @@ def _unique_titles(given: Iterable[str]) -> list[str]:
         counts[title] += 1
         titles.append(title if counts[title] == 1 else f"{title} {counts[title]}")
     return titles
-
-
-def _parse_frequency(text: str) -> int | None:
-    """Parse a whole number, ``None`` for other text.
-
-    >>> _parse_frequency("12"), _parse_frequency("12.0"), _parse_frequency("-1"), _parse_frequency("many")
-    (12, 12, None, None)
-    """
-    match = _NUMBER.fullmatch(text)
-    return int(match[1]) if match else None
 
 
 def _read_usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
@@ -268,7 +260,7 @@ def _read_usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
         source = SourceCode(
             cells["sourceCode"],
             cells["sourceName"],
-            _parse_frequency(cells.get("sourceFrequency", "")),
+            parse_count(cells.get("sourceFrequency", "")),
             others.pop("unit", ""),
             tag or "",
             tuple((title, text) for title, text in others.items() if title != "language"),

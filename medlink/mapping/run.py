@@ -160,6 +160,9 @@ def map_codes(
     earlier = None if before is None else read_codes(before, mapper.targets)
     carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
     report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
+    system = mapper.options.code_system
+    if system is not None and not mapper.code_evidence.knows(mapping.source.code for mapping in listed.maps):
+        report.notes.append(f"no code of the list is known in the system {system!r}")
     in_order = sorted(listed.maps, key=lambda mapping: -(mapping.source.frequency or 0))
     work = [_WorkItem.of(mapping, carry) for mapping in in_order]
     if contradictions := sum(item.contradicts for item in work):

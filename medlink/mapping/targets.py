@@ -137,6 +137,11 @@ class CodeEvidence:
             related.pop(concept_id, None)
         return Evidence(tuple(sorted(exact)), tuple(sorted(related)), {**related, **exact})
 
+    def knows(self, codes: Iterable[str]) -> bool:
+        """Return whether one of the codes leads to a concept in the system of the list."""
+        name = self._system or ""
+        return any(True for code in codes for _ in self._find_concepts(system_by_name(name), name, code))
+
     def _find_assigned(self, concept_id: str) -> list[str]:
         found = (
             [concept_id]

@@ -129,16 +129,14 @@ def wrap_database_errors(url: URL, what: str, *, reading: bool = False) -> Itera
         problem = f"{type(cause).__name__} {code}".strip()
         # 08: connection, 28: authorisation, 3D: database, 42: missing object or right
         not_connected = not code and url.get_backend_name() in ("postgresql", "sqlite")
-        if (
-            not_connected
-            or str(code).startswith(("08", "28", "3D", "42"))
-            or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR")
-        ):
+        is_statement = code == "SQLITE_ERROR" or str(code).startswith("42")
+        if not_connected or is_statement or code == "SQLITE_CANTOPEN" or str(code).startswith(("08", "28", "3D")):
             line = str(cause).strip().partition("\n")[0]
             problem += f": {line.replace(url.password, '***') if url.password else line}"
         if str(code).startswith("SQLITE_BUSY"):
             problem += ": another process is writing it"
-        raise kind(f"{what}: {problem}", path=redact_address(url), remedy=_CONNECTION_REMEDY) from None
+        remedy = "check the table or the query, and the rights of the user" if is_statement else _CONNECTION_REMEDY
+        raise kind(f"{what}: {problem}", path=redact_address(url), remedy=remedy) from None
     except SQLAlchemyError as error:
         raise kind(f"{what}: {type(error).__name__}", path=redact_address(url), remedy=_CONNECTION_REMEDY) from None
 
@@ -211,7 +209,7 @@ class SqlNotes:
             yield engine
 
     def _rows(self, engine: Engine, fields: Fields) -> tuple[FromClause, list[str]]:
-        from sqlalchemy import MetaData, Table, column, inspect, text
+        from sqlalchemy import column, inspect, table, text
 
         if self.query is None:
             schema, _, name = (self.table or "").rpartition(".")
@@ -222,9 +220,9 @@ class SqlNotes:
                 raise InputError(
                     message, path=self.redacted_address, remedy="name one of them, with its schema if it has one"
                 )
-            table = Table(name, MetaData(), schema=schema or None, autoload_with=engine)
-            present = {column.name for column in table.columns}
-            rows: FromClause = table
+            present = {found["name"] for found in inspector.get_columns(name, schema or None)}
+            # without types: SQLAlchemy fails on an empty text in a column of dates of SQLite
+            rows: FromClause = table(name, *map(column, sorted(present)), schema=schema or None)
         else:
             # escape colons, which SQLAlchemy reads as parameters; the line end closes a last comment
             escaped = text(re.sub(r":(?=\w)", r"\\:", self.query.strip().rstrip(";")) + "\n")

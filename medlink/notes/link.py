@@ -45,7 +45,7 @@ class Report:
     ``left_out`` counts other files of folders by suffix. ``already_done`` counts the notes of the interrupted run.
     ``duplicate_ids`` counts the notes that repeat the id of one of the first million notes; ``first_duplicate`` is the
     first of them, without text. ``languages`` counts linked notes by language, and ``codes`` counts notes with a code
-    by the system of the code.
+    by the system of the code. ``finished`` tells that there was nothing to resume.
     """
 
     notes: int = 0
@@ -58,6 +58,7 @@ class Report:
     first_duplicate: Note | None = None
     languages: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    finished: bool = False
 
 
 def link_notes(
@@ -65,7 +66,7 @@ def link_notes(
     inputs: Inputs,
     *,
     out: str | Path | Writer | None = None,
-    failures: str | Path | None = None,
+    failures: str | Path | Failures | None = None,
     processes: int = 1,
     resume: bool = False,
     fields: Fields | None = None,
@@ -82,8 +83,8 @@ def link_notes(
             query of a database (:class:`~medlink.notes.database.SqlNotes`), or notes.
         out: a file or folder, which appears when it is complete, the address of a database, a writer of your own, or
             ``None`` for standard output.
-        failures: a file for the notes that could not be linked, a JSON line each: number in the run, id, place, problem
-            and remedy, without text.
+        failures: a file, or its writer, for the notes that could not be linked, a JSON line each: number in the run,
+            id, place, problem and remedy, without text.
         processes: worker processes; they change only the speed.
         resume: continue a killed run with the same inputs, options and bundle. It changes nothing if the run is
             finished, that is, if its output is complete and newer than the inputs and the bundle.
@@ -108,12 +109,12 @@ def link_notes(
     source = NoteSource(inputs, fields or Fields(), resolve_encoding(encoding), output, options.get("language"))
     pipeline = NotePipeline(bundle, **options)
     sink = create_writer(out, output) if out is None or isinstance(out, str | Path) else out
-    failed = None if failures is None else Failures(failures)
+    failed = Failures(failures) if isinstance(failures, str | Path) else failures
     job = _job(source, pipeline, output, resume=resume, with_failures=failed is not None)
     report = Report(left_out=source.left_out)
     if finished := describe_finished(getattr(sink, "out", None), job):
         on_message(finished)
-        return report
+        return replace(report, finished=True)
 
     def commit(notes: int) -> None:
         # failures first: resuming removes those beyond the output
@@ -294,7 +295,7 @@ class NoteSource:
         for name, fallback in fallbacks.items():
             field_name = getattr(self.fields, name)
             if seen["text"] and not seen[name] and field_name != getattr(Fields(), name):
-                yield f"no note has the field {field_name!r}: {fallback}"
+                yield f"the field {field_name!r} is missing or empty in all notes read: {fallback}"
 
     @property
     def resumable(self) -> bool:

@@ -14,7 +14,7 @@ from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from medlink.errors import InputError, needs_extra
 from medlink.files.json import parse_json
 from medlink.files.problems import Problems, likely_encoding
-from medlink.files.streams import LineFile, resolve_encoding, standard_input
+from medlink.files.streams import LineFile, standard_input
 from medlink.files.tables import describe_header
 from medlink.language.tags import base
 
@@ -78,7 +78,7 @@ class Fields:
 class NoteFile(LineFile):
     """Bytes and lines of one input. A bad line becomes a note with a problem, in ``unreadable``.
 
-    ``given`` is the path as the user gave it, and ``encoding`` is the encoding of the blocks.
+    ``given`` is the path as the user gave it.
     """
 
     reads_workbooks = False
@@ -87,9 +87,6 @@ class NoteFile(LineFile):
         problems = Problems(1, progress)
         super().__init__(given, problems, stream=stream, encoding=encoding, allow_empty=True, max_line_bytes=LONGEST)
         self.given, self.unreadable = given, list[Note]()
-        known = resolve_encoding(encoding)
-        # LineFile recodes wide characters to UTF-8
-        self.encoding = "utf-8" if known.startswith(("utf-16", "utf-32")) else known
 
     def bad_row(self, kind: str, line: int, detail: str = "") -> None:
         problem, remedy = _describe_decoding(self.decode_error)
@@ -98,26 +95,28 @@ class NoteFile(LineFile):
 
 def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
     """Return the note of a row of any format, with a problem if a field is not text."""
-    text, note_id, language = row.get(fields.text), row.get(fields.note_id), row.get(fields.language)
-    if not isinstance(text, str):
-        problem = f"no field {fields.text!r} with text; found {describe_header(list(row), what='field')}"
-        return Note(location, problem=problem, remedy=_field_remedy("text"))
+    present = {name: value for name, value in row.items() if not _is_missing(value)}
+    text, note_id, language = row.get(fields.text), present.get(fields.note_id, location), present.get(fields.language)
     if isinstance(note_id, float) and math.isinf(note_id):
         problem = f"the field {fields.note_id!r} is too large a number"
         return Note(location, problem=problem, remedy="write it as text")
     if isinstance(note_id, bool | dict | list | bytes):
         problem = f"the field {fields.note_id!r} is neither text nor a number"
         return Note(location, problem=problem, remedy=_field_remedy("id"))
-    if not isinstance(language, str) and not _is_missing(language):
-        return Note(location, problem=f"the field {fields.language!r} is not text", remedy=_field_remedy("language"))
+    note = Note(str(note_id), location=location)
+    if not isinstance(text, str):
+        problem = f"no field {fields.text!r} with text; found {describe_header(list(row), what='field')}"
+        return replace(note, problem=problem, remedy=_field_remedy("text"))
+    if not isinstance(language, str | None):
+        problem = f"the field {fields.language!r} is not text"
+        return replace(note, problem=problem, remedy=_field_remedy("language"))
     try:
-        day = _parse_day(row.get(fields.date), is_english(language) if language else not fields.day_first)
+        day = _parse_day(present.get(fields.date), is_english(language) if language else not fields.day_first)
     except ValueError as error:
         reason = error if isinstance(error, _MonthFirstError) else "is not a date"
-        remedy = "write it as 2026-11-30 or 30.11.2026, or leave date_field out"
-        return Note(location, problem=f"the field {fields.date!r} {reason}", remedy=remedy)
-    name, tag = location if _is_missing(note_id) else str(note_id), None if _is_missing(language) else language
-    return Note(name, text, tag, location=location, date=day)
+        remedy = "write it as 2026-11-30 or 30.11.2026, or leave it empty"
+        return replace(note, problem=f"the field {fields.date!r} {reason}", remedy=remedy)
+    return replace(note, text=text, language=language, date=day)
 
 
 class _MonthFirstError(ValueError):
@@ -139,7 +138,7 @@ def _parse_day(value: object, may_begin_with_month: bool = True) -> datetime.dat
     >>> _parse_day("3.12.2026 10:00"), _parse_day("30/11/2026"), _parse_day("03/12/2026", may_begin_with_month=False)
     (datetime.date(2026, 12, 3), datetime.date(2026, 11, 30), datetime.date(2026, 12, 3))
     """
-    if _is_missing(value):
+    if value is None:
         return None
     if isinstance(value, datetime.date):
         return value.date() if isinstance(value, datetime.datetime) else value
@@ -159,6 +158,8 @@ def _field_remedy(option: str) -> str:
 
 
 def _is_missing(value: object) -> bool:
+    if isinstance(value, str):
+        return not value or value.isspace()
     # pandas writes NaN for a missing value
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -248,11 +249,10 @@ def _parse_cells(cells: list[str], header: list[str], location: str, fields: Fie
     if len(cells) != len(header):
         problem = f"{len(cells)} columns, {len(header)} expected"
         return Note(location, problem=problem, remedy="quote cells with separators or line ends")
-    row: dict[str, str | None] = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-    row[fields.text] = row[fields.text] or ""
+    row = dict(zip(header, cells, strict=True))
     for name in fields.by_option().values():
         try:
-            (row.get(name) or "").encode()
+            row.get(name, "").encode()
         except UnicodeEncodeError as error:
             cell = error.object.encode(encoding, "surrogateescape")
             problem, remedy = _describe_decoding(UnicodeDecodeError(encoding, cell, error.start, error.end, ""))

@@ -26,7 +26,7 @@ from medlink.language.tags import named_tag
 from medlink.linking import Mention
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline
-from medlink.notes.reading import Note
+from medlink.notes.reading import Fields, is_english, parse_row
 from medlink.notes.writers import JsonLinesWriter, TextWriter
 from medlink.notes.writers.base import note_name
 from medlink.notes.writers.fhir import FhirWriter
@@ -103,10 +103,9 @@ class Service(WebServer):
         with self._place():
             wanted = parse_request(LinkRequest, await request.body())
             bundle, state = self._bundle(wanted.bundle)
-            notes = [
-                Note(str(number if note.id is None else note.id), note.text, note.language, date=note.date)
-                for number, note in enumerate(wanted.notes, 1)
-            ]
+            language = wanted.options.get("language", self._linking.language)
+            fields = Fields(date="date", day_first=bool(language and not is_english(language)))
+            notes = [parse_row(note.model_dump(), str(number), fields) for number, note in enumerate(wanted.notes, 1)]
             pipeline = await _pipeline(bundle, state, wanted.options)
             render = {"json": _note_json, "jsonl": _lines(JsonLinesWriter), "fhir": _lines(FhirWriter)}[wanted.format]
             found: list[str] = await result_of(request, bundle.queue.submit(pipeline, notes, render))
@@ -189,7 +188,9 @@ class Service(WebServer):
 
     def _bundle(self, name: str | None) -> tuple[ServedBundle, OpenBundle]:
         if name is not None and name not in self._bundles:
-            raise Refusal(422, f"There is no bundle of this name: one of {', '.join(self._bundles)} is expected.")
+            raise Refusal(
+                422, f"There is no bundle of this name: one of {', '.join(map(repr, self._bundles))} is expected."
+            )
         bundle = next(iter(self._bundles.values())) if name is None else self._bundles[name]
         return bundle, bundle.now
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from medlink.files.tables import TITLE_WORD
 from medlink.linking.options import LinkOptions
 from medlink.records import AttributeKind, Candidate, Experiencer, Presence, Status, Temporality, Value
 from medlink.service.options import FIXED, PER_REQUEST
 from medlink.web.guard import Refusal
 
 _T = TypeVar("_T", bound="_Request")
+_REASONS = {"json_invalid": "is not JSON", "string_too_short": "is empty"}
 _OF_MENTIONS = tuple(name for name in LinkOptions.model_fields if name in PER_REQUEST)
 
 
@@ -29,13 +30,17 @@ class NoteInput(_Part):
     language: Annotated[
         str | None, Field(description="BCP 47 tag of its language; by default that of the request, else detected.")
     ] = None
-    date: Annotated[datetime.date | None, Field(description="Day on which it was written.")] = None
+    date: Annotated[str | None, Field(description="Day on which it was written, such as 2026-11-30 or 30.11.2026.")] = (
+        None
+    )
 
 
 class MentionInput(_Part):
     """A mention without its note."""
 
-    text: Annotated[str, Field(description="Words of the mention.", pattern=r"\S")]
+    text: Annotated[
+        str, StringConstraints(strip_whitespace=True), Field(description="Words of the mention.", min_length=1)
+    ]
     language: Annotated[str | None, Field(description="BCP 47 tag; by default that of the request.")] = None
     context: Annotated[str, Field(description="Text around it, which decides between concepts with the same name.")] = (
         ""
@@ -305,12 +310,13 @@ def parse_request(kind: type[_T], body: bytes) -> _T:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the body"
-        reason = "is not JSON" if first["type"] == "json_invalid" else first["msg"].partition(": ")[0]
+        reason = _REASONS.get(first["type"], first["msg"].partition(": ")[0])
         raise Refusal(422, f"{place}: {reason[:1].lower()}{reason[1:]}; see /openapi.json.") from None
     for name in request.options:
         if name in FIXED:
             raise Refusal(422, f"The option {name} is fixed when the service starts: leave it out.")
         if name not in request.option_names():
             known = (*kind.model_fields, *request.option_names())
-            raise Refusal(422, f"There is a field that is not known: one of {', '.join(known)} is expected.")
+            named = repr(name) if TITLE_WORD.fullmatch(name) else "of this name"
+            raise Refusal(422, f"There is no field {named}: one of {', '.join(known)} is expected.")
     return request

@@ -89,6 +89,9 @@ class ServicePage:
         with self._place():
             wanted = parse_request(DecisionRequest, await request.body())
             concept_id = wanted.concept_id if wanted.decision == ACCEPT else ""
+            bundle, state = self._bundle(wanted.bundle)
+            if concept_id and not await result_of(request, bundle.call(state.bundle.kb.__contains__, concept_id)):
+                raise Refusal(422, "The bundle has no concept with this id.")
             row = Decision(
                 concept_id, collapse_whitespace(wanted.name), wanted.language, False, "", wanted.decision, 0,
                 MENTION, wanted.item, wanted.start, wanted.end, wanted.section, wanted.proposed,

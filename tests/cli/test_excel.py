@@ -36,10 +36,10 @@ def values(path: Path) -> list[tuple[object, ...]]:
     ],
 )
 def test_map_reads_and_writes_excel(header: tuple[str, ...], demo_path: Path, tmp_path: Path) -> None:
-    codes = write(tmp_path / "codes.xlsx", header, ("=1+1", "Fieber", 3), (7, "Herzinfarkt", 12))
+    codes = write(tmp_path / "codes.xlsx", header, ('="=1+1"', "Fieber", 3), (7, "Herzinfarkt", 12))
     text = ",".join(header) + "\n'=1+1,Fieber,3\n7,Herzinfarkt,12\n"
     (tmp_path / "codes.csv").write_text(text, "utf-8")
-    # a formula without a stored value is its text
+    # a formula that is a text in quotes is that text
     for given, name in ((codes, "o.xlsx"), (tmp_path / "codes.csv", "o.csv")):
         run("map", demo_path, given, "-o", tmp_path / name, "--language", "de")
     with (tmp_path / "o.csv").open(encoding="utf-8", newline="") as file:

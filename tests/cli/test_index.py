@@ -54,9 +54,9 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.csv", "X:5,itch", header="id,name")
     assert run("index", "add", bundle, table, "--table", other, *TOLERANT).splitlines() == [
         f"table {table}: 4 rows",
-        f"  left out: 1 relation of a concept that is not loaded (the first: {table}:2: X:3 isa X:9; "
+        f"  left out: relation of a concept that is not loaded: 1 (the first: {table}:2: X:3 isa X:9; "
         "there is no concept X:9)",
-        "  bad rows: 1 unknown language",
+        "  bad rows: unknown language: 1",
         f"    {table}:5: unknown language ('klingon')",
         f"table {other}: 1 row",
         f"{bundle}: 4 names and 2 concepts added; the index has 6 names, 4 of them since it was built",

@@ -94,7 +94,7 @@ def test_build_from_several_formats(table: Path, umls: Path, tmp_path: Path) -> 
         "--table", table, "--table", tmp_path / "more.csv",
     )  # fmt: skip
     counts = "house: 3 concepts, names de 2, en 4, 2 definitions, 3 semantic types, 3 relations, 0 mappings"
-    for part in (f"wrote {out} in ", "left out: 1 suppressed row", "note: ", counts):
+    for part in (f"wrote {out} in ", "left out: suppressed row: 1", "note: ", counts):
         assert part in result.stdout
     assert {"plain", "seven", "eight", "cyst", "graph", "Zyste", "seizure", "more"} <= names(out)
 
@@ -113,6 +113,9 @@ def test_formats_are_detected(table: Path, umls: Path, tmp_path: Path) -> None:
     assert (report["path"], report["inputs"][0]["format"]) == (str(tmp_path / "kb" / "kb.sqlite"), "table")
     assert report["sources"][0]["names"] == {"de": 2, "en": 4}
     assert "taken for --table" in as_json.stderr
+    swapped = r"t.csv is no description of a format\. Remedy: write --format mine.toml t.csv"
+    with pytest.raises(MedlinkError, match=swapped):
+        run("build", tmp_path / "x.sqlite", "--format", "t.csv", "mine.toml")
     with pytest.raises(MedlinkError, match=r"LICENSE: its beginning matches no known format"):
         run("build", tmp_path / "kb", tmp_path / "x" / "LICENSE")
 
@@ -148,7 +151,7 @@ def test_max_bad_share(tmp_path: Path) -> None:
     with pytest.raises(MedlinkError, match="10 of 16 rows cannot be used"):
         run("build", tmp_path / "kb", "--table", table)
     result = run("build", tmp_path / "kb", "--table", table, "--max-bad-share", "0.7")
-    assert "bad rows: 10 column count" in result.stdout
+    assert "bad rows: column count: 10" in result.stdout
     assert f"{table}:8: column count (2 columns, 7 expected)" in result.stdout
 
 

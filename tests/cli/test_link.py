@@ -355,9 +355,9 @@ def test_files_left_out_are_counted_by_ending(link: Link, tmp_path: Path) -> Non
             ['{"text": "fever", "id": 1}', '{"text": "cough", "id": "2"}'],
             ["--language-field", "tongue", "--id-field", "key", "--date-field", "day"],
             [
-                "'tongue': languages were detected\n",
-                "no note has the field 'key': notes are named by file and line\n",
-                "no note has the field 'day': the dates of the notes are unknown\n",
+                "'tongue' is missing or empty in all notes read: languages were detected\n",
+                "the field 'key' is missing or empty in all notes read: notes are named by file and line\n",
+                "the field 'day' is missing or empty in all notes read: the dates of the notes are unknown\n",
             ],
             "without text",
         ),
@@ -397,7 +397,9 @@ def test_what_the_run_points_out(
 def test_a_library_run_logs_what_it_points_out(demo: Bundle, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     (tmp_path / "n.jsonl").write_text('{"text": "fever", "id": 1}\n', encoding="utf-8")
     link_notes(demo, tmp_path / "n.jsonl", fields=Fields(language="tongue"), out=os.devnull)
-    assert [one.getMessage() for one in caplog.records] == ["no note has the field 'tongue': languages were detected"]
+    assert [one.getMessage() for one in caplog.records] == [
+        "the field 'tongue' is missing or empty in all notes read: languages were detected"
+    ]
 
 
 @pytest.mark.slow
@@ -441,6 +443,22 @@ def test_exit_code_of_notes_that_cannot_be_read(
         error_of(capsys, "link", demo_path, *paths, *options, exit_code=code)
         assert [row["text"] for row in json_lines(out)] == ["fever"]
         assert [row["note"] for row in json_lines(failures)] == [str(bad)] * (bad in paths)
+
+
+def test_remedies_name_options(link: Link, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,text,day\n1,fever,autumn\n2,cough,\n", "utf-8")
+    (tmp_path / "m.csv").write_text("id,body\n1,fever\n", "utf-8")
+    failures = tmp_path / "f.jsonl"
+    printed = link(
+        tmp_path / "n.csv", tmp_path / "m.csv", "--date-field", "day", "--language", "en", "-o", tmp_path / "o.jsonl",
+        "--failures", failures, exit_code=3,
+    ).stderr  # fmt: skip
+    remedies = [
+        "write it as 2026-11-30 or 30.11.2026, or leave it empty",
+        "name the field of the text with --text-field",
+    ]
+    assert printed.splitlines()[-2:] == [f"  remedy: {remedy}" for remedy in remedies]
+    assert [row["remedy"] for row in json_lines(failures)] == remedies
 
 
 def test_outputs_that_would_lose_something(link: Link, demo_path: Path, notes: Path, tmp_path: Path) -> None:
@@ -536,7 +554,7 @@ def test_an_interrupted_run_is_resumed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
     written = out.stat().st_mtime_ns
     sentence = f"{out} is finished: nothing to resume; run without --resume to write it anew\n"
-    assert link(*words, "--resume").stderr.startswith(sentence)
+    assert link(*words, "--resume").stderr == sentence
     assert out.stat().st_mtime_ns == written
     source.touch()  # other notes, for all that is known
     assert "nothing to resume: the run begins with the first note\n" in link(*words, "--resume").stderr

@@ -40,11 +40,13 @@ def test_mixed_encodings(tmp_path: Path) -> None:
 
 def test_tables(tmp_path: Path) -> None:
     tsv = write(
-        tmp_path, "term\tcount\tid\tlanguage\nFieber\t3\tx1\tDE\nfever\t0\tx2\ten\nTos\t2\tx3\tklingon\nab\n", "t.tsv"
+        tmp_path,
+        "term\tcount\tid\tlanguage\nFieber\t1.003\tx1\tDE\nfever\t0\tx2\ten\nTos\t2\tx3\tklingon\nab\n",
+        "t.tsv",
     )
     terms = read_terms(tsv, max_bad_share=1)
     assert [(terms.texts[0], int(terms.frequency[0]), terms.ids[0], terms.languages[terms.language[0]])] == [
-        ("Fieber", 3, "x1", "de")
+        ("Fieber", 1003, "x1", "de")
     ]
     assert [note.partition(", ")[2] for note in terms.notes] == [
         "column count (line 5)",

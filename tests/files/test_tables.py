@@ -40,6 +40,30 @@ def test_quoted(tmp_path: Path) -> None:
     assert problems.bad == {"column count": 1, "broken quoting": 1}
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_blank_rows_are_no_rows(separator: str, tmp_path: Path) -> None:
+    lines = [",", "a,b", "1,x", " , ", ", ,", '"",""' if separator != "\t" else ",", "2,", ""]
+    path = write_lines(tmp_path / "x", [line.replace(",", separator) for line in lines])
+    problems = Problems(0)
+    assert list(open_table(path, problems).rows) == [(3, ["1", "x"]), (7, ["2", ""])]
+    assert problems.rows == 2
+
+
+def test_a_first_line_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("Schlüssel;Bezeichnung\nK1;Kopfschmerz\n".encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"x.csv:1: the first line, which names the columns, is not UTF-8\. Remedy: .*iconv -f CP1252"
+    ):
+        open_table(path, Problems(1)).column_indices(["id"])
+    path.write_text("Schlüssel;Bezeichnung\nK1;Kopfschmerz\n", "utf-8")
+    with pytest.raises(
+        InputError,
+        match=r'read as ISO8859-1, but probably UTF-8\. Remedy: name its encoding, probably encoding="utf-8"',
+    ):
+        open_table(LineFile(path, Problems(1), encoding="latin-1")).column_indices(["id"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

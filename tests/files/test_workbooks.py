@@ -44,11 +44,11 @@ def write(path: Path, *sheets: list[list[Any]]) -> Path:
     ],
 )  # fmt: skip
 def test_a_sheet_is_lines(rows: list[list[Any]], text: str, tmp_path: Path) -> None:
-    assert read_sheet(write(tmp_path / "x.xlsx", rows)) == (text.encode(), "")
+    assert read_sheet(write(tmp_path / "x.xlsx", rows)) == (text.encode(), [])
 
 
 def test_formats_formulas_and_other_sheets(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.xlsx", [["code", "name"], [7, "=1+1"], [8, "'=1+1"]], [["more"]])
+    path = write(tmp_path / "x.xlsx", [["code", "name"], [7, '="a"&"b"'], [8, "'=1+1"], ['="09"', "x"]], [["more"]])
     book = load_workbook(path)
     book.worksheets[0]["A2"].number_format = "000"
     book.worksheets[0]["B3"].value = "=1+1"
@@ -56,14 +56,20 @@ def test_formats_formulas_and_other_sheets(tmp_path: Path) -> None:
     book.create_sheet("hidden", 0).append(["no"])
     book.worksheets[0].sheet_state = "hidden"
     book.save(path)
-    text, remark = read_sheet(path)
-    # no program stored the value of the formula
-    assert text.decode() == "code\tname\n007\t=1+1\n8\t=1+1\n"
-    assert remark == f"{path}: the first sheet with a value is read, 1 more are not"
+    text, remarks = read_sheet(path)
+    # no program stored the values of the formulas
+    assert text.decode() == "code\tname\n007\t\n8\t=1+1\n09\tx\n"
+    assert remarks == [
+        "the sheet 'Sheet' is read, not 'Sheet1': the first one with a value counts",
+        "1 formula without a stored value, read as empty, the first in B2: save it in Excel",
+    ]
     problems = Problems()
     table = open_table(LineFile(path, problems))
-    assert (table.header, list(table.rows)) == (("code", "name"), [(2, ["007", "=1+1"]), (3, ["8", "=1+1"])])
-    assert problems.notes == [remark]
+    rows = [(2, ["007", ""]), (3, ["8", "=1+1"]), (4, ["09", "x"])]
+    assert (table.header, list(table.rows)) == (("code", "name"), rows)
+    assert problems.notes == [f"{path}: {remark}" for remark in remarks]
+    with pytest.raises(InputError, match="found 2 columns: code, name; the sheet 'Sheet' is read, not 'Sheet1'"):
+        table.column_indices(["id"])
 
 
 def test_the_row_of_an_error_is_that_of_the_sheet(tmp_path: Path) -> None:

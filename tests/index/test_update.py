@@ -194,7 +194,7 @@ def test_command(tmp_path: Path) -> None:
     words.append("--allow-loss")
     lines = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()
     assert lines[0] == f"table {new.path}: 3 rows"
-    assert "  left out: 1 name in another language" in lines
+    assert "  left out: name in another language: 1" in lines
     assert "added                  2" in lines
     assert lines[-1] == f"{tmp_path / 'house'}: 2 distinct names, 1 of them embedded"
     assert (tmp_path / "o.tsv").read_text("utf-8").count("\nadded\t") == 2

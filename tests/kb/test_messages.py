@@ -27,9 +27,9 @@ def test_the_first_that_is_left_out_is_named_with_its_line(tmp_path: Path) -> No
         ["B:1,uno,A:1", "B:2,dos,Z:9"],
     )
     assert list(one.lines())[1:] == [
-        f"  left out: 2 relation of a concept that is not loaded (the first: {one.path}:3: A:2 isa Z:9; "
+        f"  left out: relation of a concept that is not loaded: 2 (the first: {one.path}:3: A:2 isa Z:9; "
         "there is no concept Z:9)",
-        f"  left out: 2 relation of a concept with itself (the first: {one.path}:5: A:4)",
+        f"  left out: relation of a concept with itself: 2 (the first: {one.path}:5: A:4)",
     ]
     assert two.first == {
         "relation of a concept that is not loaded": f"{two.path}:3: B:2 isa Z:9; there is no concept Z:9"

@@ -58,7 +58,10 @@ def test_hierarchy_of_all_inputs(house: Path, tmp_path: Path) -> None:
 
 
 def test_unknown_concepts(house: Path, kb: KnowledgeBase, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no input has the concept H:9\. Remedy: check the id"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no input has the concept H:9\. Remedy: check the ids of under=\.\.\. and not_under=\.\.\.\.",
+    ):
         loaded(house, tmp_path / "kb", ["H:9"])
     assert not (tmp_path / "kb").exists()
     with pytest.raises(ConfigError, match="there is no concept 'H:9'"):

@@ -71,10 +71,10 @@ def test_columns_of_one_name_are_all_kept(omop: Bundle, tmp_path: Path) -> None:
 
 
 def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
-    rows = ["K1,x,1,de", "K1,x,2,de", "K1,y,many,de", "K2,x,1,deutsch!", ",x,1,de", f"K3,{'x' * 2001},1,de", "short"]
+    rows = ["K1,x,1,de", "K1,x,1.200,de", "K1,y,1e3,de", "K2,x,1,deutsch!", ",x,1,de", f"K3,{'x' * 2001},1,de", "short"]
     found = read(omop, tmp_path, "\n".join(["code,name,frequency,language", *rows, ""]), max_bad_share=0.5)
     assert [(one.source.code, one.source.name, one.source.frequency) for one in found.maps] == [
-        ("K1", "x", 3),
+        ("K1", "x", 1201),
         ("K1", "y", None),
         ("K2", "x", 1),
     ]
@@ -84,8 +84,8 @@ def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
         "1 (a description of more than 2,000 characters",
         "1 (column count",
         "1 (the same code and name again",
-        "frequencies that are no whole number: 1",
-        "languages that are no BCP 47 tag: 1",
+        f"frequencies that are no whole number from 0 on: 1, the first at {tmp_path}",
+        "languages that are no BCP 47 tag: 1, the first at",
         "codes with several descriptions: 1",
     ):
         assert part in notes

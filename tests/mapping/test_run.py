@@ -144,6 +144,15 @@ def test_a_report(omop: Bundle, tmp_path: Path) -> None:
     assert seen == [(7, 7)]
 
 
+def test_a_system_that_no_code_is_known_in_is_noted(omop: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("code,name\nK1,x\ncode3,x\n", "utf-8")
+    notes = {
+        system: map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "o.csv", code_system=system).notes
+        for system in ("ICD10GM", "XYZ")
+    }
+    assert notes == {"ICD10GM": [], "XYZ": ["no code of the list is known in the system 'XYZ'"]}
+
+
 def test_batches_are_one_list(omop: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medlink.mapping.run._BATCH", 20)
     names = ["Fieber", "Hb", "MS"]

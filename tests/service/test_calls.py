@@ -65,6 +65,13 @@ def test_language_id_and_problems_of_notes(service: Running) -> None:
     assert answer["notes"][2]["problem"] == "unknown language 'klingon'"
     lines = service.refusal(service.post("/link", notes=notes, format="fhir"))
     assert lines == (422, "the note 7 has unknown language 'klingon': give a BCP 47 tag such as de, en or es.")
+    dated = [{"text": "Pneumonia on 12/28/2002.", "date": day} for day in ("30.2.2026", "30.11.2026", "2026-11-30", "")]
+    bad, *good = service.post("/link", notes=dated).json()["notes"]
+    assert (bad["problem"], bad["remedy"]) == (
+        "the field 'date' is not a date", "write it as 2026-11-30 or 30.11.2026, or leave it empty",
+    )  # fmt: skip
+    found = [note["mentions"][0]["temporality"] for note in good]
+    assert found == ["historical", "historical", "current"]
     by_option = service.post("/link", notes=[{"text": "fever"}], language="de").json()["notes"][0]
     assert by_option["language"] == "de"
 
@@ -115,15 +122,16 @@ NOTE = [{"text": "fever"}]
         ("link", {"notes": [{"text": 5}]}, "notes.0.text: input should be a valid string; see /openapi.json."),
         ("link", {"notes": [{"note": "x"}]}, "notes.0.text: field required; see /openapi.json."),
         ("link", {"notes": NOTE, "format": "csv"}, "format: input should be 'json', 'jsonl' or 'fhir'; see"),
-        ("link", {"notes": NOTE, "treshold": 0.3}, "There is a field that is not known: one of bundle, notes, format,"),
+        ("link", {"notes": NOTE, "treshold": 0.3}, "There is no field 'treshold': one of bundle, notes, format,"),
+        ("link", {"notes": NOTE, "fever since Monday, 3": 1}, "There is no field of this name: one of bundle, notes,"),
         ("link", {"notes": NOTE, "threshold": 5}, "threshold is 5, at least 0 and at most 1 expected: leave"),
         ("link", {"notes": NOTE, "present_only": True, "qualifiers": False}, "present_only needs qualifiers, which"),
         ("link", {"notes": NOTE, "sources": ["X"]}, "no source 'X' in this index: "),
-        ("link", {"notes": NOTE, "bundle": "x"}, "There is no bundle of this name: one of bundle is expected."),
+        ("link", {"notes": NOTE, "bundle": "x"}, "There is no bundle of this name: one of 'bundle' is expected."),
         ("link", {"notes": NOTE, "ranker": "http://x"}, "The option ranker is fixed when the service starts: leave"),
         ("link", {"notes": NOTE, "learned": "/etc/passwd"}, "The option learned is fixed when the service starts:"),
-        ("mentions", {"mentions": [{"text": " "}]}, "mentions.0.text: string should match pattern"),
-        ("mentions", {"mentions": NOTE, "values": True}, "There is a field that is not known: one of bundle, mentions"),
+        ("mentions", {"mentions": [{"text": " "}]}, "mentions.0.text: is empty; see /openapi.json."),
+        ("mentions", {"mentions": NOTE, "values": True}, "There is no field 'values': one of bundle, mentions"),
         ("mentions", {"mentions": [{"text": "x", "language": "klingon"}]}, "unknown language 'klingon': give a BCP"),
     ],
 )  # fmt: skip

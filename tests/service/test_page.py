@@ -242,6 +242,8 @@ def test_decisions_without_a_table_and_damaged_ones(service: Running, running: R
     table.write_text(HEADER, "utf-8")
     assert running.refusal(running.post("/decisions", **{**row, "concept_id": "a b"}))[0] == 422
     assert running.refusal(running.post("/decisions", **{**row, "end": 0}))[0] == 422
+    unknown = running.refusal(running.post("/decisions", **{**row, "concept_id": "NOPE:1"}))
+    assert unknown == (422, "The bundle has no concept with this id.")
     assert table.read_text("utf-8") == HEADER
     assert running.post("/decisions", **row).status_code == 200
     before = table.read_text("utf-8")

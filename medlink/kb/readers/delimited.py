@@ -104,6 +104,8 @@ class _Reader:
         self.system = system_by_name(system) if system else None
         self.source = source or name or (self.system.name if self.system else self.file)
         self.language = (language_tag(language) or "") if tag is None else tag
+        if spec.get("language") and tag is None and not self.language:
+            raise InputError("its name does not tell the language", path=path, remedy=spec.get("remedy", self.remedy))
         title = title or self._text(spec, "title") or (self.system.name if self.system else self.source)
         return Source(self.source, stated if version is None else version, title)
 
@@ -146,7 +148,10 @@ class _Reader:
         listed = " and ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1])))
         described = describe_header(table.first)
         remedy = self.spec.get("remedy", f"in the first line, name the columns {listed}")
-        return table.error(f"looked for the columns {listed}; found {described}", remedy)
+        error = table.error(f"looked for the columns {listed}; found {described}", remedy)
+        if "encoding" in self.spec and error.message.startswith("read as"):
+            error.remedy = f'write encoding = "utf-8" into {self.path}'
+        return error
 
     def _open(self, layout: Layout, lines: LineFile) -> Table:
         spec = layout.spec
@@ -194,8 +199,7 @@ class _File:
         self.header = [table.header[index] if index < len(table.header) else "" for index in self.indices]
         self.table_notes = TableNotes() if self.spec.get("remarks") else None
         if self.table_notes:
-            used = {word.lower() for words in layout.words.values() for word in words}
-            self.problems.notes += unused_column_notes(self.lines.path, table.header, used)
+            self.problems.notes += unused_column_notes(self.lines.path, table.header, set(filter(None, self.header)))
         self.kinds: dict[str, str | None] = (
             {} if layout.types else {"": "synonym", **{kind: kind for kind in KNOWN_TYPES}}
         )

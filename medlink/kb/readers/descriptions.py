@@ -32,6 +32,7 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("optional", "constants", "codes", "recognised_by", "types", "layouts", "files", "parents"), list),
     **dict.fromkeys(("source", "title", "version", "language", "system", "id", "alias", "definition"), _VALUE),
     **dict.fromkeys(("columns", "encoding"), _VALUE),
+    "usual_titles": dict,
 }
 _TEXT_KEYS = frozenset({"text", "when", "unless", "pattern", "join", "upper", "squeeze", "system", "alias"})
 _ENTRY_KEYS = {
@@ -312,11 +313,17 @@ class Layout:
         for words in self.words.values():
             if sum(table.header.count(word.lower()) for word in words) > 1:
                 raise table.error(f"the column {' or '.join(words)} is there twice", "rename or delete one of them")
-        return all(any(word.lower() in table.header for word in self.words[column]) for column in self.required)
+        return all(self._find(column, table) is not None for column in self.required)
+
+    def _find(self, column: str, table: Table) -> int | None:
+        words = [word.lower() for word in self.words[column] if word.lower() in table.header]
+        if words or column not in self.spec.get("usual_titles", {}):
+            return table.header.index(words[0]) if words else None
+        return table.find_column(self.spec["usual_titles"][column])
 
     def column_indices(self, table: Table) -> list[int]:
         """Return the positions of the columns; a column that the header lacks gets the position after the last cell."""
         if not self.has_header:
             return [index for index, column in enumerate(self.columns) if column]
-        present = ([word.lower() for word in words if word.lower() in table.header] for words in self.words.values())
-        return [table.header.index(words[0]) if words else len(table.header) for words in present]
+        found = (self._find(column, table) for column in self.words)
+        return [len(table.header) if index is None else index for index in found]

@@ -30,7 +30,7 @@ _ANY = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _, _ in _SUSPIC
 # Other words for optional columns, and for columns of further names. They lead to a note only: the header of a table
 # decides how it is read.
 _COLUMN_WORDS = {
-    "language": ("lang", "lng", "sprache", "idioma", "lengua", "langue", "locale", "language_code"),
+    "language": ("lang", "lng", "langue", "locale", "language_code"),
     "type": ("typ", "tipo", "tty", "term_type", "name_type"),
     "definition": ("def", "description", "beschreibung", "definición", "descripción"),
     "parent": ("parents", "parent_id", "broader", "is_a", "isa", "oberbegriff", "padre", "superclass"),

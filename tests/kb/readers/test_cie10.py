@@ -64,6 +64,7 @@ def test_a_header_in_another_encoding(tmp_path: Path) -> None:
     """The accents of the header are what is lost first; the remedy is not to name the columns."""
     (tmp_path / "x.csv").write_bytes("Código;Descripción\nA00;Cólera\nA01;Fiebre\n".encode("latin-1"))
     with pytest.raises(
-        InputError, match=r"x\.csv:1: .*; the first line cannot be decoded\. Remedy: give the file as UTF-8"
+        InputError,
+        match=r"x\.csv:1: the first line, which names the columns, is not UTF-8\. Remedy: give the file as UTF-8",
     ):
         list(read_cie10(tmp_path / "x.csv", problems=Problems(1)))

@@ -150,6 +150,11 @@ def test_a_file_of_another_layout(tmp_path: Path) -> None:
         list(read_delimited(describe(tmp_path, 'columns = ["id", "name"]'), path))
     with pytest.raises(InputError, match="looked for the columns Nr and Text; found 3 columns: a, b, c"):
         list(read_delimited(describe(tmp_path, 'columns = { id = "Nr", name = "Text" }'), path))
+    described = describe(tmp_path, 'columns = { id = "Schlüssel", name = "Text" }\nencoding = "latin-1"')
+    with pytest.raises(
+        InputError, match=r'read as ISO8859-1, but probably UTF-8\. Remedy: write encoding = "utf-8" into'
+    ):
+        list(read_delimited(described, write_lines(tmp_path / "y.csv", ["Schlüssel;Text", "1;x"])))
     with pytest.raises(ConfigError, match="cannot be read"):
         list(read_delimited(tmp_path / "no.toml", path))
     with pytest.raises(ConfigError, match=r"unknown format 'klingon'\. Remedy: use one of .*, or a description"):

@@ -75,10 +75,25 @@ def test_tsv_and_csv(file: str, lines: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "first",
+    [
+        "Schlüssel;Bezeichnung;Sprache",
+        "KÜRZEL;Klartext;sprache",
+        "codigo;Descripción;Idioma",
+        "concept_id;Begriff;idioma",
+    ],
+)
+def test_usual_titles_in_german_and_spanish(first: str, tmp_path: Path) -> None:
+    records, problems = read_all(read_table, write_lines(tmp_path / "x.csv", [first, "1;Fieber;de"]))
+    assert records[2:] == [Name("1", "Fieber", "de", "synonym", "x")]
+    assert problems.notes == []
+
+
+@pytest.mark.parametrize(
     ("first", "found"),
     [
-        ("Code,Label", "2 columns: Code, Label. "),
-        ("ID,Bezeichnung,Sprache", "3 columns: ID, Bezeichnung, Sprache. "),
+        ("Nr,Titel", "2 columns: Nr, Titel. "),
+        ("ID,Titel,Sprache", "3 columns: ID, Titel, Sprache. "),
         (",".join(f"x{number}" * 9 for number in range(100, 200)), "100 columns: x100x100"),
         # what may be content is not shown
         ("fever,Erika Smith", "2 columns. "),
@@ -117,7 +132,7 @@ def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_p
         return text.partition(" Remedy: ")[2]
 
     for given, known in (
-        ("lang", "language"), ("LNG", "language"), ("Sprache", "language"), ("idioma", "language"),
+        ("lang", "language"), ("LNG", "language"),
         ("langauge", "language"), ("defintion", "definition"), ("descripción", "definition"), ("typ", "type"),
         ("parents", "parent"), ("Oberbegriff", "parent"), ("semantic type", "semantic_type"), ("STY", "semantic_type"),
     ):  # fmt: skip

@@ -55,8 +55,9 @@ def test_a_table_and_a_query_are_ordered_by_id(tmp_path: Path) -> None:
         base.executemany("insert into note values (?, ?)", [("b", None), (None, "fever"), ("a", "x"), ("a", "w")])
     found = list(SqlNotes(f"sqlite:///{tmp_path}/o.db", "note").notes(Fields()))
     assert [(note.note_id, note.text) for note in found] == [
-        ("note:1", "fever"), ("a", "w"), ("a", "x"), ("note:4", ""),
+        ("note:1", "fever"), ("a", "w"), ("a", "x"), ("b", ""),
     ]  # fmt: skip
+    assert found[3].location == "note:4"
     assert "no field 'text'" in str(found[3].problem)
 
 
@@ -84,21 +85,25 @@ def test_the_date_of_a_note(tmp_path: Path) -> None:
     rows = [
         '{"text": "a", "day": "2003-11-30T08:15:00Z"}',
         '{"text": "b", "day": 20031130}',
-        '{"text": "c", "day": true}',
+        '{"text": "c", "day": true, "id": "n3"}',
+        '{"text": "d", "day": " ", "id": "", "language": ""}',
     ]
     (tmp_path / "n.jsonl").write_text("\n".join(rows), "utf-8")
-    pq.write_table(pa.table({"text": ["a", "b"], "day": pa.array([day, None])}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"text": ["a", "b"], "day": pa.array([day.isoformat(), ""])}), tmp_path / "n.parquet")
     with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
         base.execute("create table note (id integer, text text, day date)")
-        base.execute("insert into note values (1, 'a', '2003-11-30')")
+        base.execute("insert into note values (1, 'a', '2003-11-30'), (2, 'b', '')")
     read = [list(read_notes([str(tmp_path / f"n.{kind}")], fields)) for kind in ("csv", "jsonl", "parquet")]
     read.append(list(SqlNotes(f"sqlite:///{tmp_path}/n.db", "note").notes(fields)))
     assert [[note.date for note in notes] for notes in read] == [
         [day, None, None],
-        [day, day, None],
+        [day, day, None, None],
         [day, None],
-        [day],
+        [day, None],
     ]
+    failed = [note.note_id.rpartition("/")[2] for notes in read for note in notes if note.problem]
+    assert failed == ["3", "n3"]
+    assert (read[1][3].note_id, read[1][3].language) == (f"{tmp_path}/n.jsonl:4", None)
     assert [note.problem for notes in read for note in notes if note.problem] == ["the field 'day' is not a date"] * 2
     assert all(note.date is None for note in read_notes([str(tmp_path / "n.csv")]))
     with pytest.raises(InputError, match="no column 'when'"):
@@ -157,7 +162,7 @@ def test_unreadable_parquet(tmp_path: Path) -> None:
     path = tmp_path / "n.parquet"
     path.write_bytes(b"PAR1 Geheimnis")
     assert "not a Parquet file, or damaged (ArrowInvalid)" in problems(path)[0][1]
-    pq.write_table(pa.table({"text": pa.array(["a", None]), "id": [[1], [2]]}), path)
+    pq.write_table(pa.table({"text": pa.array(["a", None]), "id": [[1], None]}), path)
     bad_id, no_text = problems(path)
     assert "'id' is neither text nor a number" in bad_id[1]
     assert "no field 'text'" in no_text[1]
@@ -171,7 +176,10 @@ def test_unreadable_parquet(tmp_path: Path) -> None:
     [
         ({"table": "nota"}, "no table 'nota'; the tables are: note"),
         ({"query": "select 1 as id, 'x' as body"}, "no column 'text'; the columns are: body, id"),
-        ({"query": "selec 1"}, "the notes cannot be read: OperationalError SQLITE_ERROR: near"),
+        (
+            {"query": "selec 1"},
+            "the notes cannot be read: OperationalError SQLITE_ERROR: near.*Remedy: check the table or the query",
+        ),
         ({"table": "missing.note"}, "no such table: missing"),
     ],
 )
