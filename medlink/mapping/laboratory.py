@@ -105,14 +105,15 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         return
     timed, time, hour = _split_time(description, tag)
     component, specimen = _split_specimen(timed, tag)
-    component, is_ratio, says_ratio = _split_ratio(component, tag)
+    component, has_parts, says_ratio = _split_ratio(component, tag)
     measured = _property(unit)
+    is_quotient = has_parts and (measured is None or bool(measured.ratio))  # ALAT/GPT U/l are two names
     counted = words.differential
     is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
     if specimen is None and measured is None and not (is_share or says_ratio):
         return
     of = component.partition("/")[2].strip().casefold()
-    implied = [name for begin, name in words.ratio.specimens.items() if is_ratio and re.match(begin, of)]
+    implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
     implied += [measured.specimen] if measured is not None and measured.specimen else []
     specimen = specimen or words.specimen([*implied, words.default][0])
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
@@ -120,7 +121,9 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
             yield counted.names[own].format(text), own
             continue
         names = (
-            (measured.names if measured else {}) if not is_ratio else (measured and measured.ratio) or words.ratio.names
+            (measured.names if measured else {})
+            if not is_quotient
+            else (measured and measured.ratio) or words.ratio.names
         )
         bracket = f" [{names[own]}]" if names else ""
         whole = time.components[own].format(text) if time and time.components else text
@@ -137,6 +140,32 @@ def property_number(norm: str) -> int:
     pattern, numbers = _property_numbers()
     match = pattern.search(norm)
     return -1 if match is None else numbers[match[1]]
+
+
+def component(norm: str) -> str:
+    """Return the component in the exact form of a full name, the whole of other names.
+
+    >>> component("natrium mol volumen in urin"), component("natriumchlorid")
+    ('natrium', 'natriumchlorid')
+    """
+    match = _property_numbers()[0].search(norm)
+    return norm if match is None else norm[: match.start()]
+
+
+def is_ratio(norm: str) -> bool:
+    """Return whether the property in the exact form of a full name is a ratio.
+
+    >>> is_ratio("albumin creatinine molar ratio in urine"), is_ratio("albumin mol volumen in urin")
+    (True, False)
+    """
+    match = _property_numbers()[0].search(norm)
+    return match is not None and match[1] in _ratios()
+
+
+@cache
+def _ratios() -> frozenset[str]:
+    ratios = [_words().ratio.names, *(measured.ratio for measured in _words().properties)]
+    return frozenset(normalise(text) for names in ratios for text in names.values())
 
 
 def _property_texts() -> list[Mapping[str, str]]:

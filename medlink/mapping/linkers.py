@@ -1,4 +1,5 @@
-"""Link descriptions: by a ranker of their parts, for the domain of the list, and not to whatever a filter leaves."""
+"""Link descriptions: by a ranker of their parts, for the domain of the list, not to whatever a filter leaves, and
+laboratory tests to tests."""
 
 from __future__ import annotations
 
@@ -7,18 +8,23 @@ from dataclasses import replace
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
+from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, priors_of
+from medlink.mapping.laboratory import property_number
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.targets import allowed_targets
-from medlink.records import AMBIGUOUS, LINKED, NIL, Link
+from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Link
 
 NAMED = ("exact", "inflected")
 """Routes of a description that equals a name."""
+_TESTS = frozenset({"measurement", "procedure"})
+"""Kinds of concepts that a laboratory test may mean, beside the types of concepts with a name of LOINC's form."""
 _NAMED_TYPES = 8  # semantic types in a message
 
 
@@ -113,3 +119,32 @@ class DescriptionLinker:
         scores = {candidate.concept_id: candidate.score for candidate in whole.candidates}
         beside = [replace(c, score=min(c.score, scores.get(c.concept_id, 0.0))) for c in link.candidates]
         return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
+
+
+def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
+    """Return the likeliest link of a laboratory test, with concepts of tests alone: sodium in mmol/l is no drug.
+
+    ``None`` if the bundle has no names of LOINC's form. A candidate with such a name counts if a ``full`` name found
+    it, because components are compared only then, or if it equals the ``whole`` description.
+    """
+    tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate)]
+    types = {kind for candidate in tests for kind in candidate.semantic_types}
+    sources = {candidate.source for candidate in tests if not candidate.semantic_types}
+
+    def fits(candidate: Candidate) -> bool:
+        own = candidate.semantic_types
+        return not types.isdisjoint(own) or not _TESTS.isdisjoint(kinds_of(own)) or candidate.source in sources
+
+    best: Link | None = None
+    for link in (whole, *full) if tests else ():
+        kept = tuple(
+            c for c in link.candidates if fits(c) and (link is not whole or c.route in NAMED or not _is_test(c))
+        )
+        status = link.status if kept[:1] == link.candidates[:1] else NIL
+        if best is None or (kept and (not best.candidates or kept[0].score > best.candidates[0].score)):
+            best = replace(link, candidates=kept, status=status)
+    return best
+
+
+def _is_test(candidate: Candidate) -> bool:
+    return property_number(normalise(candidate.name)) >= 0

@@ -30,8 +30,8 @@ from medlink.mapping.codes import (
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.domains import SAMPLE
-from medlink.mapping.laboratory import full_names
-from medlink.mapping.linkers import NAMED, DescriptionLinker
+from medlink.mapping.laboratory import full_names, is_full_name
+from medlink.mapping.linkers import NAMED, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding
 from medlink.mapping.routes import codes_of_route, drug_name, is_substance
@@ -67,6 +67,7 @@ class _ParsedCode:
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
     or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
+    ``is_test`` says that the unit is that of a laboratory test.
     """
 
     source: SourceCode
@@ -76,6 +77,7 @@ class _ParsedCode:
     full_names: tuple[_Key, ...] = ()
     above: str = ""
     drugs: tuple[_Key, ...] = ()
+    is_test: bool = False
 
 
 class Mapper:
@@ -183,8 +185,10 @@ class Mapper:
         wholes = ((text or description.text), language or ""), *names
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
         drugs = tuple(key for key in bare if key[0])
+        is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
+        is_test = not is_drug and any(is_full_name(name) for name, _ in names)
         above = class_above(text or description.text, language)
-        return _ParsedCode(code, description, text, value if text else None, names, above, drugs)
+        return _ParsedCode(code, description, text, value if text else None, names, above, drugs, is_test)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above)
@@ -195,8 +199,9 @@ class Mapper:
         new = [key for key in dict.fromkeys(keys) if key not in self._linked]
         mentions = [Mention(text, language or None) for text, language in new]
         linked = self.linker.link(mentions)
-        # all concepts that share the name are compared; their ranking is cached
-        shared = [at for at, link in enumerate(linked) if _shares_name(link)]
+        # all concepts that share the name, or are tests, are compared; their ranking is cached
+        of_tests = {key for code in codes if code.is_test for key in code.full_names}
+        shared = [at for at, link in enumerate(linked) if new[at] in of_tests or _shares_name(link)]
         more = self.linker.link([mentions[at] for at in shared], k=max(self.options.k, _SHARING))
         for at, link in zip(shared, more, strict=True):
             linked[at] = link
@@ -225,6 +230,9 @@ class Mapper:
                 continue
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
+        if code.is_test:
+            written = links.get((code.base or code.description.text, language), Link(""))
+            link = link_of_test(written, [links[name] for name in code.full_names]) or link
         is_broader = bool(code.above) and not (
             link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
         )

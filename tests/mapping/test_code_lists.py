@@ -43,6 +43,11 @@ ROWS = [
     ("L:4", "Aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma", "Measurement"),
     ("L:5", "Leukocytes [#/volume] in Blood", "Measurement"),
     ("L:6", "IgG [Moles/volume] in Serum or Plasma", "Measurement"),
+    ("L:7", "Urea nitrogen [Mass/volume] in Serum or Plasma", "Measurement"),
+    ("L:8", "Aspartate/Creatinine [Molar ratio] in Urine", "Measurement"),
+    ("D:1", "Natrium", "Drug"),
+    ("D:2", "Leukozyten", "Drug"),
+    ("D:3", "Cholesterol test strips", "Drug"),
     ("O:1", "Enterococcus faecalis", "Organism"),
     ("O:2", "Alcaligenes faecalis", "Organism"),
     ("O:3", "Proteus mirabilis", "Organism"),
@@ -105,6 +110,8 @@ def test_the_word_that_names_a_concept_outweighs_the_rest(lists: Bundle, name: s
         ("AST", "U/L", "es", "L:4"),
         ("Leukozyten", "/µl", "de", "L:5"),
         ("Leukocytes", "K/uL", "en", "L:5"),
+        *(("Leukozyten", unit, "de", "L:5") for unit in ("/nl", "G/l", "Tsd/µl", "10^9/l", "x10³/µl")),
+        ("GOT/ASAT", "U/l", "de", "L:4"),
     ],
 )
 def test_unit_and_specimen_decide_between_tests(
@@ -120,6 +127,20 @@ def test_another_property_is_another_test(lists: Bundle) -> None:
         for found in Mapper(lists).propose(codes):
             scores = {candidate.concept_id: candidate.score for candidate in found.candidates}
             assert scores[right] > 0.5 > 10 * scores[wrong]
+
+
+@pytest.mark.parametrize("name", ["Cholesterin", "Krea i.S.", "Kreatinin", "Harnstoff", "Laktat", "Eisen"])
+def test_another_component_is_never_proposed(lists: Bundle, name: str) -> None:
+    """Neither another substance of the same property and specimen, nor one more, nor a ratio, nor a drug."""
+    found = Mapper(lists).propose([SourceCode("1", name, unit="mg/dl", language="de")])[0]
+    assert found.link == "nil"
+    assert found.candidates
+    assert "Drug" not in {kind for candidate in found.candidates for kind in candidate.semantic_types}
+
+
+def test_a_drug_is_no_test(lists: Bundle) -> None:
+    codes = [SourceCode("1", "Natrium", unit="mg", language="de"), SourceCode("2", "Cholesterin-Teststreifen")]
+    assert [one.candidates[0].concept_id for one in Mapper(lists).propose(codes)] == ["D:1", "D:3"]
 
 
 def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
