@@ -3,7 +3,8 @@ laboratory tests to tests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from medlink.errors import ConfigError
@@ -14,8 +15,8 @@ from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
-from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, priors_of
-from medlink.mapping.laboratory import property_number
+from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, prior_of, priors_of
+from medlink.mapping.laboratory import is_full_name, property_number
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.targets import allowed_targets
@@ -53,6 +54,7 @@ class DescriptionLinker:
         self._open(self._given_priors())
 
     def _open(self, priors: Priors) -> None:
+        self._priors = priors
         self.linker, self._whole = self._linker(priors, self._among, self._options.sources), None
         if self._among is not None and (self._options.under or self._options.not_under or self._options.ecl):
             everything = self._options.replace(under=(), not_under=(), ecl=None)
@@ -90,15 +92,17 @@ class DescriptionLinker:
                 )
         return priors_of(self._options.domain, concepts)
 
-    def infer_domain(self, sample: Sequence[Mention]) -> None:
-        """Estimate from some descriptions what the list is about, and prefer such concepts from now on."""
-        priors, self.domains = estimate_priors(self.linker.link(sample), self._bundle.kb.concepts_by_type())
+    def infer_domain(self, sample: Iterable[Link]) -> None:
+        """Estimate from the links of some codes what the list is about, and prefer such concepts from now on."""
+        priors, self.domains = estimate_priors(sample, self._bundle.kb.concepts_by_type())
         if priors:
             self._open(priors)
 
     def link(self, mentions: Sequence[Mention], k: int | None = None) -> list[Link]:
         """Link n descriptions, with k candidates each; default: as many as the options say."""
         links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
+        if self._priors:
+            links = [self._weigh_named(link) for link in links]
         if self._whole is not None:
             doubtful = [
                 at
@@ -108,6 +112,19 @@ class DescriptionLinker:
             for at, whole in zip(doubtful, self._whole.link([mentions[at] for at in doubtful]), strict=True):
                 links[at] = self._doubt(links[at], whole)
         return links
+
+    def _weigh_named(self, link: Link) -> Link:
+        """Give concepts that have the description as a name their prior too, for equal names outrank all others."""
+        named = [candidate for candidate in link.candidates if candidate.route in NAMED]
+        prior = max((prior_of(self._priors, candidate.semantic_types) for candidate in named), default=0.0)
+        if not prior or is_full_name(link.mention):  # of a test, which no other list has
+            return link
+        whole = min(sum(candidate.score for candidate in named), 1.0)
+        factor = 1 / (whole + (1 - whole) * math.exp(-prior))
+        weighed = [replace(c, score=round(c.score * factor, 6)) if c.route in NAMED else c for c in link.candidates]
+        ordered = tuple(sorted(weighed, key=lambda c: -c.score))
+        is_certain = ordered[0] is weighed[0] and whole * factor >= self._options.threshold
+        return replace(link, candidates=ordered, status=link.status if is_certain else NIL)
 
     def _doubt(self, link: Link, whole: Link) -> Link:
         """Give a link the scores that it has beside a certain concept that the filter excludes, if there is one."""
