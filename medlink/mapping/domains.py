@@ -8,7 +8,7 @@ to 1. A type with few concepts counts as one with more, because one or two codes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import log
 
 import numpy as np
@@ -28,6 +28,7 @@ _SMOOTHING = 5.0  # codes that are distributed as the concepts of the bundle
 _LEAST_SHARE = 0.02  # of the concepts of the bundle that a type with fewer concepts counts as
 _LOWEST = -5.0  # log odds of a type that the list does not have
 _MAIN, _LEAST_MAIN = 0.05, 3  # share and number of the certain codes from which a type is a domain of the list
+_SETTLED = 0.85  # share of the certain codes in the domains of a list from which it is about nothing else
 
 Priors = Mapping[str, float]
 """Log odds of each semantic type, at most 0."""
@@ -39,8 +40,7 @@ def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) 
 
     ``concepts_by_type`` are the numbers of concepts of the bundle.
     """
-    firsts = [link.candidates[0] for link in links if link.status == LINKED]
-    certain = [first.semantic_types for first in firsts if first.score >= CERTAIN and first.semantic_types]
+    certain = _certain_types(links)
     if len(certain) < _LEAST or len(concepts_by_type) < 2:
         return {}, []
     counts = Counter(kind for kinds in certain for kind in kinds)
@@ -53,6 +53,17 @@ def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) 
     highest = odds[ordered[0]]
     priors = {kind: min(max(value - highest, _LOWEST), 0.0) for kind, value in odds.items()}
     return priors, [kind for kind in ordered if counts[kind] >= max(_MAIN * codes, _LEAST_MAIN)]
+
+
+def is_settled(links: Iterable[Link], domains: Collection[str]) -> bool:
+    """Return whether nearly all certain codes of a list are of its domains."""
+    inside = [not set(kinds).isdisjoint(domains) for kinds in _certain_types(links)]
+    return bool(inside) and sum(inside) >= _SETTLED * len(inside)
+
+
+def _certain_types(links: Iterable[Link]) -> list[tuple[str, ...]]:
+    firsts = [link.candidates[0] for link in links if link.status == LINKED]
+    return [first.semantic_types for first in firsts if first.score >= CERTAIN and first.semantic_types]
 
 
 def priors_of(domains: Sequence[str], concepts_by_type: Mapping[str, int]) -> Priors:

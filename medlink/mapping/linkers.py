@@ -15,7 +15,7 @@ from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
-from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, prior_of, priors_of
+from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, is_settled, prior_of, priors_of
 from medlink.mapping.laboratory import is_full_name, property_number
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
@@ -51,6 +51,7 @@ class DescriptionLinker:
         named = options.ranker
         self.reranker = None if named is None else open_reranker(named, bundle, options.ranker_cache)
         self.domains: list[str] = []
+        self._is_settled = bool(options.domain)
         self._open(self._given_priors())
 
     def _open(self, priors: Priors) -> None:
@@ -94,14 +95,16 @@ class DescriptionLinker:
 
     def infer_domain(self, sample: Iterable[Link]) -> None:
         """Estimate from the links of some codes what the list is about, and prefer such concepts from now on."""
-        priors, self.domains = estimate_priors(sample, self._bundle.kb.concepts_by_type())
+        links = list(sample)
+        priors, self.domains = estimate_priors(links, self._bundle.kb.concepts_by_type())
+        self._is_settled = is_settled(links, self.domains)
         if priors:
             self._open(priors)
 
     def link(self, mentions: Sequence[Mention], k: int | None = None) -> list[Link]:
         """Link n descriptions, with k candidates each; default: as many as the options say."""
         links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
-        if self._priors:
+        if self._priors and self._is_settled:
             links = [self._weigh_named(link) for link in links]
         if self._whole is not None:
             doubtful = [
