@@ -28,7 +28,7 @@ _SMOOTHING = 5.0  # codes that are distributed as the concepts of the bundle
 _LEAST_SHARE = 0.02  # of the concepts of the bundle that a type with fewer concepts counts as
 _LOWEST = -5.0  # log odds of a type that the list does not have
 _MAIN, _LEAST_MAIN = 0.05, 3  # share and number of the certain codes from which a type is a domain of the list
-_SETTLED = 0.85  # share of the certain codes in the domains of a list from which it is about nothing else
+_SETTLED = 0.8  # share of the certain codes in the domains of a list from which it is about nothing else
 
 Priors = Mapping[str, float]
 """Log odds of each semantic type, at most 0."""
