@@ -49,9 +49,11 @@ def nearest_parent(
     """Return the nearest parent that is certain, with its score; ``None`` for none.
 
     This is the first candidate, if it is above others, or at most two steps above it. The score is the sum of those of
-    the candidates that are the parent or below it, less that of all others. A concept without parents says too little.
+    the candidates that are the parent or below it, less that of all others. A concept without parents says too little,
+    unless it is a candidate itself.
     """
     inside, steps = defaultdict[str, float](float), dict[str, int]()
+    named = {candidate.concept_id for candidate in candidates}
     for candidate in reversed(candidates):
         steps = {candidate.concept_id: 0, **dict(kb.ancestors(candidate.concept_id, _STEPS))}
         for concept_id in steps:
@@ -59,6 +61,10 @@ def nearest_parent(
     whole = sum(candidate.score for candidate in candidates)
     for concept_id in sorted(steps, key=lambda one: (steps[one], -inside[one], one)):
         score = round(min(inside[concept_id], 1.0) - (whole - inside[concept_id]), 6)
-        if score >= threshold and (allowed is None or concept_id in allowed) and kb.parents(concept_id):
+        if (
+            score >= threshold
+            and (allowed is None or concept_id in allowed)
+            and (concept_id in named or kb.parents(concept_id))
+        ):
             return concept_id, score
     return None

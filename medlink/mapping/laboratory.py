@@ -55,7 +55,8 @@ class _Differential:
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """When a specimen is taken: a pattern in each language, and the text behind the specimen, or for the component."""
+    """When a specimen is taken, or by which method it is measured: a pattern in each language, and the text behind the
+    specimen, or for the component."""
 
     cues: Mapping[str, re.Pattern[str]]
     names: Mapping[str, str]
@@ -95,7 +96,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
 
     >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
     ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
-    >>> list(full_names("GOT", "U/l", "de"))[-1]
+    >>> list(full_names("GOT", "U/l", "de"))[-2]
     ('aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma', 'en')
     >>> list(full_names("Myokardinfarkt", "", "de"))
     []
@@ -105,27 +106,28 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         return
     timed, time, hour = _split_time(description, tag)
     component, specimen = _split_specimen(timed, tag)
-    component, is_ratio, says_ratio = _split_ratio(component, tag)
-    measured = _property(unit)
+    component, has_parts, says_ratio = _split_ratio(component, tag)
+    measured = _properties(unit)
+    ratios = [one.ratio for one in measured if one.ratio] if measured else [words.ratio.names]
+    is_quotient = has_parts and bool(ratios)  # ALAT/GPT U/l are two names
+    properties = ratios if is_quotient else [one.names for one in measured] or [{}]
     counted = words.differential
     is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
-    if specimen is None and measured is None and not (is_share or says_ratio):
+    if specimen is None and not measured and not (is_share or says_ratio):
         return
     of = component.partition("/")[2].strip().casefold()
-    implied = [name for begin, name in words.ratio.specimens.items() if is_ratio and re.match(begin, of)]
-    implied += [measured.specimen] if measured is not None and measured.specimen else []
+    implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
+    implied += [one.specimen for one in measured if one.specimen]
     specimen = specimen or words.specimen([*implied, words.default][0])
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
         if is_share:
             yield counted.names[own].format(text), own
             continue
-        names = (
-            (measured.names if measured else {}) if not is_ratio else (measured and measured.ratio) or words.ratio.names
-        )
-        bracket = f" [{names[own]}]" if names else ""
         whole = time.components[own].format(text) if time and time.components else text
-        when = f" --{time.names[own].format(hour)}" if time and time.names else ""
-        yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
+        when = f" {time.names[own].format(hour)}" if time and time.names else ""
+        for names in properties:
+            bracket = f" [{names[own]}]" if names else ""
+            yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
 
 
 def property_number(norm: str) -> int:
@@ -137,6 +139,32 @@ def property_number(norm: str) -> int:
     pattern, numbers = _property_numbers()
     match = pattern.search(norm)
     return -1 if match is None else numbers[match[1]]
+
+
+def component(norm: str) -> str:
+    """Return the component in the exact form of a full name, the whole of other names.
+
+    >>> component("natrium mol volumen in urin"), component("natriumchlorid")
+    ('natrium', 'natriumchlorid')
+    """
+    match = _property_numbers()[0].search(norm)
+    return norm if match is None else norm[: match.start()]
+
+
+def is_ratio(norm: str) -> bool:
+    """Return whether the property in the exact form of a full name is a ratio.
+
+    >>> is_ratio("albumin creatinine molar ratio in urine"), is_ratio("albumin mol volumen in urin")
+    (True, False)
+    """
+    match = _property_numbers()[0].search(norm)
+    return match is not None and match[1] in _ratios()
+
+
+@cache
+def _ratios() -> frozenset[str]:
+    ratios = [_words().ratio.names, *(measured.ratio for measured in _words().properties)]
+    return frozenset(normalise(text) for names in ratios for text in names.values())
 
 
 def _property_texts() -> list[Mapping[str, str]]:
@@ -208,16 +236,13 @@ def _any_specimen(language: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-def _property(unit: str) -> _Property | None:
-    """Return the property that a unit implies."""
+def _properties(unit: str) -> list[_Property]:
+    """Return the properties that a unit may imply: units are those of an enzyme, or arbitrary."""
     code = (ucum_code(unit) if unit else None) or ""
     numerator, _, denominator = code.partition("/")
     over = _dimension(denominator)
     dimension = "1" if denominator and _NUMBER.fullmatch(numerator) else _dimension(numerator)
-    for measured in _words().properties:
-        if dimension in measured.numerators and over in measured.denominators:
-            return measured
-    return None
+    return [one for one in _words().properties if dimension in one.numerators and over in one.denominators]
 
 
 def _dimension(code: str) -> str:

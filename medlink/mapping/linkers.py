@@ -1,24 +1,31 @@
-"""Link descriptions: by a ranker of their parts, for the domain of the list, and not to whatever a filter leaves."""
+"""Link descriptions: by a ranker of their parts, for the domain of the list, not to whatever a filter leaves, and
+laboratory tests to tests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.linker import open_reranker
+from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
-from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, priors_of
+from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, is_settled, prior_of, priors_of
+from medlink.mapping.laboratory import is_full_name, property_number
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.targets import allowed_targets
-from medlink.records import AMBIGUOUS, LINKED, NIL, Link
+from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Link
 
 NAMED = ("exact", "inflected")
 """Routes of a description that equals a name."""
+_TESTS = frozenset({"measurement", "procedure"})
+"""Kinds of concepts that a laboratory test may mean, beside the types of concepts with a name of LOINC's form."""
 _NAMED_TYPES = 8  # semantic types in a message
 
 
@@ -44,9 +51,11 @@ class DescriptionLinker:
         named = options.ranker
         self.reranker = None if named is None else open_reranker(named, bundle, options.ranker_cache)
         self.domains: list[str] = []
+        self._is_settled = bool(options.domain)
         self._open(self._given_priors())
 
     def _open(self, priors: Priors) -> None:
+        self._priors = priors
         self.linker, self._whole = self._linker(priors, self._among, self._options.sources), None
         if self._among is not None and (self._options.under or self._options.not_under or self._options.ecl):
             everything = self._options.replace(under=(), not_under=(), ecl=None)
@@ -84,15 +93,19 @@ class DescriptionLinker:
                 )
         return priors_of(self._options.domain, concepts)
 
-    def infer_domain(self, sample: Sequence[Mention]) -> None:
-        """Estimate from some descriptions what the list is about, and prefer such concepts from now on."""
-        priors, self.domains = estimate_priors(self.linker.link(sample), self._bundle.kb.concepts_by_type())
+    def infer_domain(self, sample: Iterable[Link]) -> None:
+        """Estimate from the links of some codes what the list is about, and prefer such concepts from now on."""
+        links = list(sample)
+        priors, self.domains = estimate_priors(links, self._bundle.kb.concepts_by_type())
+        self._is_settled = is_settled(links, self.domains)
         if priors:
             self._open(priors)
 
     def link(self, mentions: Sequence[Mention], k: int | None = None) -> list[Link]:
         """Link n descriptions, with k candidates each; default: as many as the options say."""
         links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
+        if self._priors and self._is_settled:
+            links = [self._weigh_named(link) for link in links]
         if self._whole is not None:
             doubtful = [
                 at
@@ -102,6 +115,19 @@ class DescriptionLinker:
             for at, whole in zip(doubtful, self._whole.link([mentions[at] for at in doubtful]), strict=True):
                 links[at] = self._doubt(links[at], whole)
         return links
+
+    def _weigh_named(self, link: Link) -> Link:
+        """Give concepts that have the description as a name their prior too, for equal names outrank all others."""
+        named = [candidate for candidate in link.candidates if candidate.route in NAMED]
+        prior = max((prior_of(self._priors, candidate.semantic_types) for candidate in named), default=0.0)
+        if not prior or is_full_name(link.mention):  # of a test, which no other list has
+            return link
+        whole = min(sum(candidate.score for candidate in named), 1.0)
+        factor = 1 / (whole + (1 - whole) * math.exp(-prior))
+        weighed = [replace(c, score=round(c.score * factor, 6)) if c.route in NAMED else c for c in link.candidates]
+        ordered = tuple(sorted(weighed, key=lambda c: -c.score))
+        is_certain = ordered[0] is weighed[0] and whole * factor >= self._options.threshold
+        return replace(link, candidates=ordered, status=link.status if is_certain else NIL)
 
     def _doubt(self, link: Link, whole: Link) -> Link:
         """Give a link the scores that it has beside a certain concept that the filter excludes, if there is one."""
@@ -113,3 +139,32 @@ class DescriptionLinker:
         scores = {candidate.concept_id: candidate.score for candidate in whole.candidates}
         beside = [replace(c, score=min(c.score, scores.get(c.concept_id, 0.0))) for c in link.candidates]
         return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
+
+
+def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
+    """Return the likeliest link of a laboratory test, with concepts of tests alone: sodium in mmol/l is no drug.
+
+    ``None`` if the bundle has no names of LOINC's form. A candidate with such a name counts if a ``full`` name found
+    it, because components are compared only then, or if it equals the ``whole`` description.
+    """
+    tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate)]
+    types = {kind for candidate in tests for kind in candidate.semantic_types}
+    sources = {candidate.source for candidate in tests if not candidate.semantic_types}
+
+    def fits(candidate: Candidate) -> bool:
+        own = candidate.semantic_types
+        return not types.isdisjoint(own) or not _TESTS.isdisjoint(kinds_of(own)) or candidate.source in sources
+
+    best: Link | None = None
+    for link in (whole, *full) if tests else ():
+        kept = tuple(
+            c for c in link.candidates if fits(c) and (link is not whole or c.route in NAMED or not _is_test(c))
+        )
+        status = link.status if kept[:1] == link.candidates[:1] else NIL
+        if best is None or (kept and (not best.candidates or kept[0].score > best.candidates[0].score)):
+            best = replace(link, candidates=kept, status=status)
+    return best
+
+
+def _is_test(candidate: Candidate) -> bool:
+    return property_number(normalise(candidate.name)) >= 0

@@ -30,10 +30,10 @@ from medlink.mapping.codes import (
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.domains import SAMPLE
-from medlink.mapping.laboratory import full_names
-from medlink.mapping.linkers import NAMED, DescriptionLinker
+from medlink.mapping.laboratory import full_names, is_full_name
+from medlink.mapping.linkers import NAMED, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
-from medlink.mapping.qualifiers import describe_finding
+from medlink.mapping.qualifiers import describe_finding, without_suspicion
 from medlink.mapping.routes import codes_of_route, drug_name, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
@@ -67,6 +67,7 @@ class _ParsedCode:
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
     or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
+    ``is_test`` says that the unit is that of a laboratory test; ``finding`` is what a description suspects.
     """
 
     source: SourceCode
@@ -76,6 +77,8 @@ class _ParsedCode:
     full_names: tuple[_Key, ...] = ()
     above: str = ""
     drugs: tuple[_Key, ...] = ()
+    is_test: bool = False
+    finding: str = ""
 
 
 class Mapper:
@@ -128,10 +131,12 @@ class Mapper:
         for code in codes:
             parsed = self._parsed[code] = self._parse(code)
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=())))
+            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=(), finding="")))
         if self.options.infer_domain and not self.options.domain:
-            sample = islice(self._remaining, SAMPLE)
-            self.linker.infer_domain([Mention(text, language or None) for text, language in sample])
+            sample = list(islice({self._keys(parsed): parsed for parsed in self._parsed.values()}.values(), SAMPLE))
+            links = self._link_keys(dict.fromkeys(key for code in sample for key in self._keys(code)))
+            decided = [self._decide(code, links)[0] for code in sample]
+            self.linker.infer_domain([Link("", one.candidates, one.link) for one in decided])
         return len(descriptions)
 
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
@@ -183,25 +188,29 @@ class Mapper:
         wholes = ((text or description.text), language or ""), *names
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
         drugs = tuple(key for key in bare if key[0])
+        is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
+        is_test = not is_drug and any(is_full_name(name) for name, _ in names)
         above = class_above(text or description.text, language)
-        return _ParsedCode(code, description, text, value if text else None, names, above, drugs)
+        finding = "" if names else without_suspicion(description.text, language or "")
+        return _ParsedCode(code, description, text, value if text else None, names, above, drugs, is_test, finding)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
-        texts = (code.description.text, code.base, code.above)
+        texts = (code.description.text, code.base, code.above, code.finding)
         return *((text, code.source.language) for text in texts if text), *code.full_names, *code.drugs
+
+    def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
+        keys = list(keys)
+        mentions = [Mention(text, language or None) for text, language in keys]
+        linked = self.linker.link(mentions)
+        # all concepts that share the name, or are tests, are compared; their ranking is cached
+        more = [at for at, link in enumerate(linked) if _shares_name(link) or is_full_name(keys[at][0])]
+        links = self.linker.link([mentions[at] for at in more], k=max(self.options.k, _SHARING))
+        return dict(zip(keys, linked, strict=True)) | {keys[at]: link for at, link in zip(more, links, strict=True)}
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
-        new = [key for key in dict.fromkeys(keys) if key not in self._linked]
-        mentions = [Mention(text, language or None) for text, language in new]
-        linked = self.linker.link(mentions)
-        # all concepts that share the name are compared; their ranking is cached
-        shared = [at for at, link in enumerate(linked) if _shares_name(link)]
-        more = self.linker.link([mentions[at] for at in shared], k=max(self.options.k, _SHARING))
-        for at, link in zip(shared, more, strict=True):
-            linked[at] = link
-        link_by_key = dict(zip(new, linked, strict=True))
-        link_by_key.update((key, self._linked[key]) for key in dict.fromkeys(keys) if key in self._linked)
+        known = {key: self._linked[key] for key in dict.fromkeys(keys) if key in self._linked}
+        link_by_key = known | self._link_keys(key for key in dict.fromkeys(keys) if key not in known)
         self._remaining.subtract(keys)
         for key in dict.fromkeys(keys):
             if self._remaining[key] > 0:
@@ -219,12 +228,16 @@ class Mapper:
             whole = link.candidates[0] if link.candidates else None
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
-        for name in (*code.full_names, *code.drugs):
+        finding = [(code.finding, language)] if code.finding else []
+        for name in (*finding, *code.full_names, *code.drugs):
             full = links[name]
             if name in code.drugs and not (full.candidates and is_substance(full.candidates[0].concept_id)):
                 continue
             if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
                 link = full
+        if code.is_test:
+            written = links.get((code.base or code.description.text, language), Link(""))
+            link = link_of_test(written, [links[name] for name in code.full_names]) or link
         is_broader = bool(code.above) and not (
             link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
         )

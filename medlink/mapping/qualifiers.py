@@ -53,6 +53,24 @@ def _readers_for(language: str, text: Text) -> list[QualifierReader]:
     ]
 
 
+def without_suspicion(text: str, language: str) -> str:
+    """Return a description without the cue of a suspicion that it begins with; ``""`` without a cue or anything else.
+
+    >>> without_suspicion("V.a. ANV", "de"), without_suspicion("Herzinfarkt", "de")
+    ('ANV', '')
+    """
+    found = words(text)
+    ends = [
+        match.end
+        for reader in _readers_for(language, Text(found))
+        for match in reader.cues.whole.found(Text(found))
+        if match.start == 0
+        and match.end < len(found)
+        and any((cue.reads, cue.side) == ("uncertain", "before") for cue in match.values)
+    ]
+    return text[found[max(ends)].start :] if ends else ""
+
+
 def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
     """Return what a description says of its finding, ``None`` for nothing unusual.
 

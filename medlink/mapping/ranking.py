@@ -27,6 +27,7 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.mapping.components import have_other_component
 from medlink.mapping.laboratory import is_full_name, property_number
 
 KINDS = {
@@ -54,8 +55,9 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_OTHER_TEST = 5.0  # log odds against the name of a test of another component or property
-_NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component is another one
+_OTHER_TEST = 5.0  # log odds against the name of a test of another property, or probably of another component
+_OTHER_COMPONENT = 50.0  # log odds against that of another component, which is never meant
+_NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
 _END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
@@ -156,8 +158,8 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        other = _have_other_component(candidates, table) | _have_other_property(candidates)
-        return np.asarray(ranks - _OTHER_TEST * other)
+        other = _share_no_component(candidates, table) | _have_other_property(candidates)
+        return np.asarray(ranks - _OTHER_TEST * other - _OTHER_COMPONENT * have_other_component(candidates))
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -186,7 +188,7 @@ def _words_cut_short(description: str) -> list[tuple[str, bool]]:
     return list(zip(map(normalise, words), may_be_cut, strict=True))
 
 
-def _have_other_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
+def _share_no_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Mark the pairs ``(p,)`` whose name shares but property and specimen with the full name of a laboratory test."""
     is_full = np.array([is_full_name(text) for text in candidates.batch.texts])[candidates.mention]
     covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.mapping import Mapper, SourceCode, map_codes
-from medlink.mapping.broader import class_above
+from medlink.mapping.broader import class_above, nearest_parent
+from medlink.records import Candidate
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -119,3 +121,17 @@ def test_broader_in_all_outputs(demo: Bundle, tmp_path: Path) -> None:
     map_codes(demo, tmp_path / "approved.csv", out=tmp_path / "again.csv", language="en")
     again = rows(tmp_path / "again.csv")
     assert [(row["equivalence"], row["mappingStatus"]) for row in again[:2]] == [("WIDER", "APPROVED")] * 2
+
+
+def test_a_parent_without_parents_is_certain_as_a_candidate(tmp_path: Path) -> None:
+    lines = ["H:1\thip replacement\ten\t", "H:2\tleft hip replacement\ten\tH:1", "H:3\tright hip replacement\ten\tH:1"]
+    table = tmp_path / "hips.tsv"
+    table.write_text("\n".join(["concept_id\tname\tlanguage\tparent", *lines]) + "\n", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    kb = KnowledgeBase(tmp_path / "kb.sqlite")
+    below = [
+        Candidate(concept, concept, score, concept, "en", "words") for concept, score in (("H:2", 0.4), ("H:3", 0.3))
+    ]
+    assert nearest_parent(kb, below, 0.5, None) is None
+    named = Candidate("H:1", "H:1", 0.2, "H:1", "en", "words")
+    assert nearest_parent(kb, [*below, named], 0.5, None) == ("H:1", pytest.approx(0.9))

@@ -43,6 +43,11 @@ ROWS = [
     ("L:4", "Aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma", "Measurement"),
     ("L:5", "Leukocytes [#/volume] in Blood", "Measurement"),
     ("L:6", "IgG [Moles/volume] in Serum or Plasma", "Measurement"),
+    ("L:7", "Urea nitrogen [Mass/volume] in Serum or Plasma", "Measurement"),
+    ("L:8", "Aspartate/Creatinine [Molar ratio] in Urine", "Measurement"),
+    ("D:1", "Natrium", "Drug"),
+    ("D:2", "Leukozyten", "Drug"),
+    ("D:3", "Cholesterol test strips", "Drug"),
     ("O:1", "Enterococcus faecalis", "Organism"),
     ("O:2", "Alcaligenes faecalis", "Organism"),
     ("O:3", "Proteus mirabilis", "Organism"),
@@ -105,6 +110,8 @@ def test_the_word_that_names_a_concept_outweighs_the_rest(lists: Bundle, name: s
         ("AST", "U/L", "es", "L:4"),
         ("Leukozyten", "/µl", "de", "L:5"),
         ("Leukocytes", "K/uL", "en", "L:5"),
+        *(("Leukozyten", unit, "de", "L:5") for unit in ("/nl", "G/l", "Tsd/µl", "10^9/l", "x10³/µl")),
+        ("GOT/ASAT", "U/l", "de", "L:4"),
     ],
 )
 def test_unit_and_specimen_decide_between_tests(
@@ -120,6 +127,20 @@ def test_another_property_is_another_test(lists: Bundle) -> None:
         for found in Mapper(lists).propose(codes):
             scores = {candidate.concept_id: candidate.score for candidate in found.candidates}
             assert scores[right] > 0.5 > 10 * scores[wrong]
+
+
+@pytest.mark.parametrize("name", ["Cholesterin", "Krea i.S.", "Kreatinin", "Harnstoff", "Laktat", "Eisen"])
+def test_another_component_is_never_proposed(lists: Bundle, name: str) -> None:
+    """Neither another substance of the same property and specimen, nor one more, nor a ratio, nor a drug."""
+    found = Mapper(lists).propose([SourceCode("1", name, unit="mg/dl", language="de")])[0]
+    assert found.link == "nil"
+    assert found.candidates
+    assert "Drug" not in {kind for candidate in found.candidates for kind in candidate.semantic_types}
+
+
+def test_a_drug_is_no_test(lists: Bundle) -> None:
+    codes = [SourceCode("1", "Natrium", unit="mg", language="de"), SourceCode("2", "Cholesterin-Teststreifen")]
+    assert [one.candidates[0].concept_id for one in Mapper(lists).propose(codes)] == ["D:1", "D:3"]
 
 
 def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
@@ -152,10 +173,20 @@ def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
         ),
         ("Vancomycin, trough", "mg/L", "en", "Vancomycin [Mass/volume] in Serum or Plasma --trough"),
         ("fP-Glukose", "mg/dl", "de", "Glukose-Nahrungskarenz [Masse/Volumen] in Serum oder Plasma"),
+        ("hsTnT", "ng/l", "de", "TnT [Masse/Volumen] in Serum oder Plasma mit Hochsensitivitätsmethode"),
+        ("CRP, hs", "mg/L", "en", "CRP [Mass/volume] in Serum or Plasma by High sensitivity method"),
+        ("TnI alta sensibilidad", "ng/L", "es", "TnI [Masa/volumen] en Suero o Plasma por método de alta sensibilidad"),
     ],
 )
 def test_full_names_of_tests(description: str, unit: str, language: str, name: str) -> None:
     assert next(full_names(description, unit, language)) == (name, language)
+
+
+def test_units_are_those_of_an_enzyme_or_arbitrary() -> None:
+    assert [name for name, _ in full_names("Zoltan", "mU/l", "de")] == [
+        "Zoltan [Enzymaktivität/Volumen] in Serum oder Plasma",
+        "Zoltan [Einheiten/Volumen] in Serum oder Plasma",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -261,6 +292,11 @@ def test_priors_by_hand() -> None:
     assert domains == ["Drug"]
     assert priors["Drug"] == 0
     assert priors["Procedure"] == pytest.approx(np.log(2.5 / 32.5))
+    # one code of a type with few concepts proves little: it counts as 2 % of the concepts
+    concepts = {"Drug": 300, "Procedure": 690, "Side": 10}
+    priors, domains = estimate_priors([*[link("Drug")] * 30, link("Side")], concepts)
+    assert domains == ["Drug"]
+    assert priors["Side"] == pytest.approx(np.log((1.1 / 0.02) / (31.5 / 0.3)))
     # too few, too uncertain
     assert estimate_priors([link("Drug")] * 19, {"Drug": 1, "Procedure": 1}) == ({}, [])
     assert estimate_priors([link("Drug", 0.7)] * 50, {"Drug": 1, "Procedure": 1}) == ({}, [])
@@ -279,6 +315,23 @@ def test_the_domain_of_a_list(lists: Bundle, tmp_path: Path) -> None:
     assert found["inferred"] == (["Drug"], True)
     with pytest.raises(ConfigError, match=r"no concept has the semantic type 'Drugs'.*most frequent are: Drug, "):
         Mapper(lists, domain=["Drugs"])
+
+
+def test_the_name_of_a_drug_is_a_test_in_a_list_of_tests(lists: Bundle) -> None:
+    code = [SourceCode("1", "Natrium", language="de")]
+    scores = [Mapper(lists, domain=[kind]).propose(code)[0].score for kind in ("Drug", "Measurement")]
+    assert scores[0] > 0.8
+    assert scores[1] < 0.3
+    names = [
+        f"{specimen}-{name}"
+        for specimen in ("S", "P", "Se", "Pl", "Ser", "U", "Ur")
+        for name in ("Natrium", "Na", "NA+")
+    ]
+    tests = [SourceCode(name, name, unit="mmol/l", language="de") for name in names]
+    mapper = Mapper(lists)
+    mapper.expect([*code, *tests])
+    assert mapper.linker.domains == ["Measurement"]
+    assert mapper.propose(code)[0].link == "nil"
 
 
 def test_a_domain_counts_with_weights_of_a_site(lists: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:

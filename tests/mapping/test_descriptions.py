@@ -61,6 +61,10 @@ def test_every_unit_of_the_table_is_read_and_has_a_source() -> None:
         ("10³/µl", "10*3/uL"),
         ("10*9/L", "10*9/L"),
         ("x10^6/l", "10*6/L"),
+        ("/nl", "1/nL"),
+        ("1000/µl", "10*3/uL"),
+        ("Gpt/l", "10*9/L"),
+        ("Zellen/µl", "1/uL"),
         ("μg/l", "ug/L"),  # Greek letter
         ("mIE/ml", "m[IU]/mL"),
         ("ml/min/1.73", None),

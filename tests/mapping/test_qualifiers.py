@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle
-from medlink.mapping import map_codes, qualifiers
+from medlink.mapping import Mapper, SourceCode, map_codes, qualifiers
 from medlink.mapping.qualifiers import describe_finding
 
 
@@ -75,3 +75,11 @@ def test_a_column_says_so(omop: Bundle, tmp_path: Path) -> None:
     map_codes(omop, tmp_path / "approved.csv", out=tmp_path / "again.csv", language="de")
     with (tmp_path / "again.csv").open(encoding="utf-8", newline="") as file:
         assert [row["ADD_INFO:medlink qualifiers"] for row in csv.DictReader(file)] == ["historical", "", "uncertain"]
+
+
+def test_a_suspicion_is_compared_without_its_cue(demo: Bundle) -> None:
+    codes = [SourceCode(name, name, language="de") for name in ("V.a. Herzinfarkt", "Herzinfarkt")]
+    suspected, plain = Mapper(demo).propose(codes)
+    assert suspected.candidates == plain.candidates
+    assert suspected.qualifiers is not None
+    assert suspected.qualifiers.presence == "uncertain"
