@@ -189,12 +189,14 @@ class ScopeStructure:
         bleeding". What begins at ``start`` may be no mention; then only a drug or an act is such an attribute.
         """
         place, is_act = self._mentions[number].start, self._mentions[number] in self._acts
-        if anchor > start:
-            another = number > 0 and (self._mentions[number - 1] in self._acts) != is_act
-            return another and self._attribute(place, anchor) is not None
-        begin = self._attribute(place, start) if is_act else None
-        circumstance = begin is not None and self._words[begin].low in self._rules.circumstances
-        return circumstance and any(self._plain[start:begin])
+        listed = anchor > start
+        if listed and (number == 0 or (self._mentions[number - 1] in self._acts) == is_act):
+            return False
+        begin = self._attribute(place, anchor if listed else start) if listed or is_act else None
+        if begin is None or not is_act:
+            return begin is not None
+        # "no allergy to penicillin" is no circumstance
+        return self._words[begin].low in self._rules.circumstances and (listed or any(self._plain[start:begin]))
 
     def _turns(self, cue: Cue, match: Match) -> bool:
         """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Pneumonia suspected")."""

@@ -397,8 +397,8 @@ def test_decide_save_apply_and_build(browser: ClusterPage, tmp_path: Path) -> No
     house.write_text("id\tname\tlanguage\nH:1\tfever\ten\nH:9\tlimb pain\ten\n")
     args = ["build", str(out), "--table", str(house), "--table", str(path)]
     output = CliRunner().invoke(kb, args, catch_exceptions=False).output
-    assert "1 row with the decision group" in output
-    assert "2 row with the decision reject" in output
+    assert "row with the decision group: 1" in output
+    assert "row with the decision reject: 2" in output
     with KnowledgeBase(out) as opened:
         assert {name.concept_id for name in opened.iter_names()} == {"H:1", "H:9", arm}
         assert opened.preferred_name(arm, "de") == "Schmerz im linken Arm"

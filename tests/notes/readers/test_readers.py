@@ -256,7 +256,7 @@ def test_days_of_german_and_spanish_tables(
     (note,) = read_notes([str(tmp_path / "n.csv")], Fields(date="day"))
     assert (note.date, note.problem) == (day, problem)
     if problem:
-        assert note.remedy == "write it as 2026-11-30 or 30.11.2026, or leave date_field out"
+        assert note.remedy == "write it as 2026-11-30 or 30.11.2026, or leave it empty"
     if problem == "the field 'day' may have the month first" and language is None:
         (note,) = read_notes([str(tmp_path / "n.csv")], Fields(date="day", day_first=True))
         assert note.date == date(2003, 12, 3)
