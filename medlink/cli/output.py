@@ -27,7 +27,7 @@ _OPTION = re.compile(r'\b([a-z][a-z_]*)=(?:\.\.\.|"([^"]*)"|(\d+))')
 def as_typed(text: str, command: click.Command | None = None) -> str:
     """Replace the calls and parameters of the library in a message by the commands and options of the command line.
 
-    ``command`` is by default the one that runs.
+    Default of ``command``: the running command.
     """
     if command is None and (context := click.get_current_context(silent=True)):
         command = context.command

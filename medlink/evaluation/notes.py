@@ -202,10 +202,8 @@ def read_status(reader: QualifierReader, text: GoldText) -> list[ReadStatus]:
     """Read the status of each finding at its annotated pieces; the first piece with a cue decides."""
     note, pieces = reader.read(text.text), [piece for finding in text.findings for piece in finding.pieces]
     # all pieces at once, since a list is recognised by its mentions
-    qualified, statuses = (
-        iter(zip(note.qualify(pieces, acts=()), note.cues(pieces, acts=()), strict=True)),
-        list[ReadStatus](),
-    )
+    qualified = iter(zip(note.qualify(pieces, acts=()), note.cues(pieces, acts=()), strict=True))
+    statuses = list[ReadStatus]()
     for finding in text.findings:
         own, read = list(islice(qualified, len(finding.pieces))), ReadStatus()
         for field in FIELDS:

@@ -33,7 +33,7 @@ class ScopeRules(Rules):
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
         between: words that may stand between subject and predicate ("was", "not", "visibly").
         measured: words that may stand there only before a number ("mit 15 mm verdickt").
-        subjects: pattern of a word of which a state may be said, as it is written ("Lippen").
+        subjects: pattern of the subject of a state, with its capitals ("Lippen").
         states: pattern of the last word of such a statement, which ends a list of denials ("lips cyanotic").
         evident: words after a member of a list of denials that do not end it ("kein Infiltrat, Erguss nachweisbar").
         results: words for the result of a test, which is that of no finding before it ("cough, troponin negative").

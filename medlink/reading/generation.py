@@ -312,8 +312,9 @@ class CandidateGenerator:
     def _with_numbers(self, text: ScannedText, place: Place) -> Abbreviation | None:
         """The usual meaning of an abbreviation of several words, such as *COVID-19*."""
         written = text.written(place)
-        long = place[1] - place[0] > 1 and written.isupper() and self._shorthand is not None
-        return self._shorthand.abbreviation(written) if long and self._shorthand else None
+        if place[1] - place[0] == 1 or not written.isupper() or self._shorthand is None:
+            return None
+        return self._shorthand.abbreviation(written)
 
     def _in_full(self, short: Shortened, reading: partial[CandidateSpan]) -> Iterator[CandidateSpan]:
         usual = short.usual

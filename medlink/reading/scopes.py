@@ -12,7 +12,7 @@ from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Matc
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _GAP = 8  # most words between members of a list
-_OF_ACTS = ("stopped", "planned", "declined")
+_OF_ACTS = {"stopped": "historical", "planned": "hypothetical", "declined": "absent"}
 _OF_OBJECTS = (*_OF_ACTS, "avoided")
 # these do not act on a method or a therapy beside a finding
 _OF_OBSERVED = (*DENIES, "uncertain", "hypothetical", "allergy")
@@ -44,20 +44,15 @@ def decide(
     """
     if not (mentions and layout.words):
         return [{} for _ in mentions]
-    return _Scopes(mentions, layout, stops, matches, acts).decided
+    return _Scopes(mentions, layout, stops, matches, acts).decide()
 
 
 class _Scopes(ScopeStructure):
-    def __init__(
-        self,
-        mentions: Sequence[WordSpan],
-        layout: Layout,
-        stops: bytearray,
-        matches: Sequence[Match],
-        acts: Collection[WordSpan] | None,
-    ) -> None:
-        super().__init__(mentions, layout, stops, matches, acts)
-        self.decided: list[dict[str, CueEffect]] = [{} for _ in mentions]
+    decided: list[dict[str, CueEffect]]
+
+    def decide(self) -> list[dict[str, CueEffect]]:
+        """Return the effects on each field of each mention."""
+        self.decided = [{} for _ in self._mentions]
         for match in self._acting:
             for cue in match.cues:
                 if cue.reads in _OF_OBJECTS or (cue.reads == "gone" and cue.side == "both"):
@@ -65,6 +60,7 @@ class _Scopes(ScopeStructure):
                 elif cue.side:
                     is_frame = len(match.parts) > 1 and cue.side != "before"
                     (self._act_around if is_frame else self._act)(cue, match)
+        return self.decided
 
     def _act_around(self, cue: Cue, match: Match) -> None:
         (_, start), (end, _) = match.parts
@@ -207,19 +203,14 @@ class _Scopes(ScopeStructure):
         is_act = self._mentions[number] in self._acts
         if reads in _OF_ACTS and self._tells_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
-        if reads == "declined":
-            reads = "absent"
-        elif reads == "stopped" or (reads == "gone" and is_act):
-            reads = "historical"
-        elif reads == "planned":
-            reads = "hypothetical"
-        if reads == "gone" or (reads == "avoided" and is_act):
+        value = "historical" if reads == "gone" and is_act else _OF_ACTS.get(reads, str(reads))
+        if value == "gone" or (value == "avoided" and is_act):
             # a finding was there before, and is absent now
             self._decide(cue._replace(reads="absent"), number, distance)
-        if reads == "past":
+        if value == "past":
             # an explicit cue takes precedence: "Z. n. Apoplex 2002 (Hemiparese)"
             distance += MAX_SCOPE
-        known = decided.get(FIELD[reads])
+        known = decided.get(FIELD[value])
         if known is None or distance <= known.distance:
-            new = CueEffect(distance, _RANK.get(reads, 2), reads, cue.name)
-            decided[FIELD[reads]] = new if known is None else min(known, new)
+            new = CueEffect(distance, _RANK.get(value, 2), value, cue.name)
+            decided[FIELD[value]] = new if known is None else min(known, new)

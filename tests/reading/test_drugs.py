@@ -44,3 +44,25 @@ def test_an_allergen_stands_apart_if_the_allergy_is_no_name(
 
     scanner = Scanner("de", shared_analyser(demo.index.forms), names.__contains__)
     assert [token.text for token in scanner.scan(word).tokens] == tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        # a name that is an abbreviation with one meaning
+        ("en", "Cough, COVID-19 negative.", {"Cough": "present", "COVID-19": "absent"}),
+        # an abbreviation of a finding is no act beside a drug, and that of a drug is one
+        ("en", "No DVT on heparin.", {"DVT": "absent", "heparin": "present"}),
+        ("es", "Evitar AINE por dolor.", {"AINE": "absent", "dolor": "present"}),
+        ("en", "She refused transfusion.", {"transfusion": "absent"}),
+        # a long word of the lexicon is not cut
+        ("de", "Mammakarzinom. Patient hat Kopfschmerzen.", {"Mammakarzinom": "present", "Kopfschmerzen": "present"}),
+        # platelets are no form of it
+        ("de", "Z. n. Thrombose 2016.", {}),
+    ],
+)
+def test_what_is_an_act_and_what_is_a_name(language: str, text: str, found: dict[str, str], demo: Any) -> None:
+    (note,) = NotePipeline(demo).link([Note("1", text, language)])
+    linked = (mention for mention in note.mentions if mention.link.concept_id)
+    assert {one.link.mention: one.qualifiers and one.qualifiers.presence for one in linked} == found
