@@ -147,7 +147,11 @@ def test_selected_words_are_added(notes: Linked, demo: Bundle, chromium: Tab, tm
         tab.run(select, " jetzt")
         press(tab, "i")
         tab.wait(lambda: tab.texts("#concept-dialog[open]") != [])
-        press(tab, Keys.ESCAPE, "a")
+        press(tab, Keys.ESCAPE)
+        # until the dialog is closed, the next key would go into its search field
+        tab.wait(lambda: tab.texts("#concept-dialog[open]") == [])
+        press(tab, "a")
+        tab.wait(lambda: tab.texts("#decided")[0].startswith("1 of"))
         saved(tab)
         tab.run(select, "Fieber")
         press(tab, "i")
