@@ -197,7 +197,9 @@ class Scanner:
         self._elided = elision(language_data(language))
         self._compounds = bool(language_data(language).forms.links)
         reactions = "|".join(language_data(language).forms.reactions)
-        self._allergy = re.compile(rf"(\w{{3,}})({reactions})", re.IGNORECASE) if reactions else None
+        # fullmatch for a word: in a text the letters before a reaction would be read from each place on
+        self._reaction = re.compile(reactions, re.IGNORECASE) if reactions else None
+        self._allergy = re.compile(rf"(\w{{3,}})({reactions})", re.IGNORECASE)
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
         self._table = WordTable(analyser.inflector(language))
         self._tags = (self._base,) if self._base in analyser.languages else None
@@ -219,7 +221,7 @@ class Scanner:
         if _HIDDEN.search(text):  # as many blanks keep the offsets
             text = _HIDDEN.sub(lambda hidden: self._replace_hidden(hidden, tags), written)
         split = parts(text)
-        if self._allergy is not None and self._allergy.search(text):
+        if self._reaction is not None and self._reaction.search(text):
             split = [piece for part in split for piece in self._allergen_apart(part, tags)]
         analysed = [known.get(part) or self._analyse(part, tags) for part in split]
         end, new = 0, tuple.__new__  # faster than the constructor of a NamedTuple
@@ -233,7 +235,7 @@ class Scanner:
 
     def _allergen_apart(self, written: str, tags: tuple[str, ...]) -> tuple[str, ...]:
         """Split a compound such as *Penicillinallergie* if its allergen is a name, and the allergy is none."""
-        compound = self._allergy and self._allergy.fullmatch(written)
+        compound = self._allergy.fullmatch(written)
         if not compound or not self._is_name(compound[1]):
             return (written,)
         meanings = self._analyser.word(normalise(written), tags).meanings
