@@ -86,9 +86,19 @@ gc.disable()  # until all is imported
 
 
 def pytest_collection_finish() -> None:
-    """A training begins by collecting garbage; what the libraries and the tests hold is not searched every time."""
+    """What the libraries and the tests hold is not searched for garbage."""
     gc.freeze()
     gc.enable()
+
+
+_files = set[Path]()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nor is what earlier files left, such as the lexicon: a training begins by collecting garbage, for seconds."""
+    if item.path not in _files:
+        _files.add(item.path)
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

@@ -1,6 +1,6 @@
 """Run ``medlink`` and Python scripts as processes that are forked from one that has imported everything.
 
-A new process spends two seconds on imports and on reading the lexicon. The documents run hundreds of commands, so their
+A new process spends seconds on imports and on reading the lexicon. The documents run hundreds of commands, so their
 shell finds a ``medlink`` of this module first in its ``PATH``: it hands its arguments, environment, folder and standard
 streams to the server, which forks a process for them and gives back its exit status. That process runs
 :func:`medlink.cli.main.main` or the script, as the installed program would.
@@ -26,9 +26,10 @@ from tempfile import TemporaryDirectory
 _CLIENT = """\
 #!{python} -SE
 import json, os, signal, socket, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: server.sendall(bytes([number])))
     job = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(job).to_bytes(8, "little")], [0, 1, 2])
     server.sendall(job)
@@ -132,10 +133,12 @@ def _run_for(client: socket.socket) -> None:
     for stream in streams:
         os.close(stream)
     watched = os.pidfd_open(job)
-    ready, _, _ = select.select([watched, client], [], [])
-    if watched not in ready:
+    while watched not in select.select([watched, client], [], [])[0]:
+        number = client.recv(1)  # none from a client that is gone
         with suppress(ProcessLookupError):
-            os.kill(job, signal.SIGTERM)
+            os.kill(job, number[0] if number else signal.SIGTERM)
+        if not number:
+            break
     _, status = os.waitpid(job, 0)
     code = os.waitstatus_to_exitcode(status)
     with suppress(OSError):

@@ -101,7 +101,7 @@ def test_long_rows_of_signs_and_relatives_take_linear_time() -> None:
     reader = qualifier_reader("en")
     assert reader is not None
     calls = []
-    for size in (2_000, 4_000):
+    for size in (500, 1_000):
         text = "Fever -, cough " + "+ " * size + "mother gout, " * size
         places = [(at, at + 4) for at in range(text.index("gout"), len(text), 13)]
         start = sys.getprofile()

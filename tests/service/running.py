@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 import medlink
+from tests.fork_server import SERVER
 
 MAIN = "from medlink.cli.main import main; main()"
 
@@ -41,9 +42,13 @@ class Running:
 
 @contextmanager
 def serving(folder: Path, *words: object, port: int = 0, end: int = signal.SIGTERM) -> Iterator[Running]:
-    """Run ``medlink serve`` in a folder; the block begins when it listens."""
+    """Run ``medlink serve`` in a folder; the block begins when it listens.
+
+    What shall be killed is a new process, all else is forked from one that has imported everything.
+    """
     log = folder / "log"
-    command = [sys.executable, "-c", MAIN, "serve", *map(str, words), "--port", str(port)]
+    program = [sys.executable, "-c", MAIN] if end == signal.SIGKILL else [str(SERVER.programs() / "medlink")]
+    command = [*program, "serve", *map(str, words), "--port", str(port)]
     environment = {**os.environ, "PYTHONPATH": str(Path(medlink.__file__).parents[1])}
     with (
         log.open("a") as errors,

@@ -23,8 +23,8 @@ from .running import Running, serving
 
 pytestmark = pytest.mark.slow
 SECRET = "4711-a-token-of-the-tests"
-LONG = [{"text": text * 12} for text in demo_notes().values()] * 4
-"""Notes that take some seconds."""
+LONG = [{"text": text * 12} for text in demo_notes().values()] * 2
+"""Notes that take two seconds."""
 
 
 def test_other_sites_and_names_are_refused(service: Running) -> None:
@@ -77,7 +77,7 @@ def test_a_token_is_needed_beyond_this_machine(demo_path: Path, tmp_path: Path) 
 
 
 def test_large_requests_and_those_beyond_the_queue(demo_path: Path, tmp_path: Path) -> None:
-    with serving(tmp_path, demo_path, "--max-bytes", 500_000, "--queue", 1, "--timeout", 20) as running:
+    with serving(tmp_path, demo_path, "--max-bytes", 500_000, "--queue", 1) as running:
         client, body = running.client, b" " * 600_000
         for content in (body, iter([body])):  # with and without a stated size
             answer = client.post("/link", content=content)

@@ -6,7 +6,6 @@ Skipped without Chromium, unless ``MEDLINK_REQUIRE_BROWSER`` is set.
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,7 +215,7 @@ def test_in_a_narrow_window_and_in_the_dark(page: ServicePage) -> None:
 @pytest.mark.browser
 def test_a_token_and_no_table(demo_path: Path, tmp_path: Path, chromium: Tab) -> None:
     (tmp_path / "token").write_text("4711-a-token-of-the-tests")
-    with serving(tmp_path, demo_path, "--token", "token", end=signal.SIGKILL) as running:
+    with serving(tmp_path, demo_path, "--token", "token") as running:
         page = ServicePage(chromium, running, tmp_path / "none.tsv")
         chromium.driver.get(running.url)
         chromium.wait(lambda: chromium.find("#token").is_displayed())
