@@ -3,12 +3,14 @@
     python benchmarks/code_lists.py --work FOLDER [--only laboratory] [--mistakes FILE]
 
 ``atc_en``, ``pathology_latin`` and ``procedures_en`` are lists that terminologists mapped to OMOP concepts (data
-folder); the others are those of ``gold/codes``. A list is mapped to all concepts of one bundle:
+folder); ``tumours_es`` are the distinct mentions of CANTEMIST's development part, compared without grades; the others
+are those of ``gold/codes``. A list is mapped to all concepts of one bundle:
 
 - ``omop``: the 12,429 concepts of ``targets.tsv``, with one English name each
 - ``loinc``: the German LOINC, and the English names of 4,176 codes
 - ``atc``: the German ATC with all its levels
 - ``organisms``: the descriptors of tree B of MeSH, with one name each
+- ``icdo``: the German ICD-O-3, morphology and topography
 
 Acc@1 and Acc@5 are over the codes that have a concept. A code without one is right if nothing is proposed; in the
 share proposed, in its precision and in the calibration error all codes count. The rivals are scikit-learn's TF-IDF over
@@ -30,7 +32,7 @@ from typing import Any
 import click
 import numpy as np
 from numpy.typing import NDArray
-from open_data import BENCHMARKS, GOLD, TERMINOLOGIES
+from open_data import BENCHMARKS, GOLD, TERMINOLOGIES, cantemist
 
 from medlink.evaluation.measures import calibration_error
 from medlink.index import Bundle, build_bundle
@@ -73,6 +75,8 @@ def lists() -> Iterator[tuple[str, str, list[Code]]]:
     for path in sorted((BENCHMARKS / "code_lists").glob("*_*.tsv")):
         rows = read_table(path)
         yield path.stem, "omop", [Code(r["code"], r["name"], "", "", frozenset({r["concept_id"]})) for r in rows]
+    tumours = enumerate(cantemist("dev"))
+    yield "tumours_es", "icdo", [Code(str(n), one.text, one.language, "", one.gold) for n, one in tumours]
     for path in sorted((GOLD / "codes").glob("*.tsv")):
         targets, prefix = TARGETS_OF[path.stem.partition("_")[0]]
         yield (
@@ -114,6 +118,8 @@ def inputs(targets: str, path: Path) -> list[Input]:
     if targets == "omop":
         rows = read_table(BENCHMARKS / "code_lists/targets.tsv")
         return [_table(path, ((r["concept_id"], r["name"], r["domain"]) for r in rows))]
+    if targets == "icdo":
+        return [Input("claml", one) for one in TERMINOLOGIES.glob("icd_de/icdo*.xml")]
     if targets == "organisms":
         return [_table(path, ((concept, name, "organism") for concept, name in organisms().items()))]
     if targets == "atc":

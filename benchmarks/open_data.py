@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from classifications import alpha_id, held_out_orpha
+from classifications import alpha_id, held_out_orpha, icd_o
 from open_sources import current, names_of_mesh, obograph, ssslm, translations
 
 if TYPE_CHECKING:
@@ -154,6 +154,23 @@ def distemist_documents() -> set[str]:
 def distemist_spans() -> Iterator[str]:
     """Every DisTEMIST mention, with a code or without (Spanish)."""
     return (row["span"] for row in distemist_rows())
+
+
+def cantemist(part: str) -> list[Query]:
+    """Distinct Spanish mentions of tumours in CANTEMIST, ``train`` or ``dev``, with codes of the German ICD-O-3.
+
+    A mention has all codes that it is annotated with and that have a German name, without the digit of the grade and
+    the mark H: 8140/33/H is 8140/3.
+    """
+    known = {concept.replace("ICDO:", "ICDO3:") for (concept, *_), _ in icd_o(TERMINOLOGIES)}
+    codes: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(BENCHMARKS.glob(f"cantemist/{part}/*.ann")):
+        # T1, kind and place, words; #1, its T, code
+        rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+        mentions = {row[0]: row[2] for row in rows}
+        for _, about, code in (row for row in rows if row[1].startswith("AnnotatorNotes ")):
+            codes[mentions[about.split()[1]]] |= known & {f"ICDO3:{code[:6]}"}
+    return [Query(text, frozenset(own), "es") for text, own in codes.items()]
 
 
 def german_terms() -> list[Query]:

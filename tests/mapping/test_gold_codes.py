@@ -12,7 +12,7 @@ from medlink.kb import KnowledgeBase, build_kb
 from medlink.mapping.descriptions import is_loinc
 from tests.scripts import benchmark
 
-code_lists = benchmark("code_lists")
+code_lists, open_data = benchmark("code_lists"), benchmark("open_data")
 PATHS = sorted((code_lists.GOLD / "codes").glob("*.tsv"))
 FORMS = {
     "loinc": r"\d{1,6}-\d",
@@ -63,6 +63,31 @@ def test_figures_of_a_small_list(demo: Bundle, tmp_path: Path) -> None:
     rivals = code_lists.Rivals(demo)
     for rank in (rivals.tfidf, rivals.fuzzy):
         assert rank(["myocardial infarction", "haemoglobin"])[0][0] == "DEMO:0016"
+
+
+def test_tumours_without_grades(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "T1\tMORFOLOGIA_NEOPLASIA 0 7\t{}\n#1\tAnnotatorNotes T1\t{}\n"
+    codes = ("8140/33", "carcinoma G3"), ("8140/6/H", "carcinoma G3"), ("9999/9", "lesión")  # of three documents
+    (tmp_path / "cantemist/dev").mkdir(parents=True)
+    for number, (code, text) in enumerate(codes):
+        (tmp_path / f"cantemist/dev/{number}.ann").write_text(lines.format(text, code), "utf-8")
+    (tmp_path / "icd_de").mkdir()
+    rubric = '<Rubric kind="preferred"><Label>x</Label></Rubric>'
+    classes = "".join(f'<Class code="{code}">{rubric}</Class>' for code in ("8140:3", "8140:6"))
+    (tmp_path / "icd_de/icdo.xml").write_text(f"<ClaML>{classes}</ClaML>", "utf-8")
+    for name in ("BENCHMARKS", "TERMINOLOGIES"):
+        monkeypatch.setattr(open_data, name, tmp_path)
+    found = {(query.text, query.language): query.gold for query in open_data.cantemist("dev")}
+    assert found == {("carcinoma G3", "es"): {"ICDO3:8140/3", "ICDO3:8140/6"}, ("lesión", "es"): set()}
+
+
+@pytest.mark.slow
+def test_tumours_have_codes_of_the_bundle(shared: Path, tmp_path: Path) -> None:
+    build_kb(tmp_path / "kb.sqlite", code_lists.inputs("icdo", tmp_path / "names.tsv"))
+    kb = KnowledgeBase(tmp_path / "kb.sqlite")
+    queries = open_data.cantemist("dev")
+    assert (len(queries), sum(not query.gold for query in queries)) == (1253, 116)
+    assert all(concept in kb for query in queries for concept in query.gold)
 
 
 @pytest.mark.slow

@@ -7,6 +7,9 @@ Conversion:
   only clear below its parent's, is then left out.
 * ``inclusion``: a name of type ``narrow``, since an inclusion is more specific than its class. ``definition`` is a
   definition; rubrics of other kinds (``exclusion``, ``note``, ``coding-hint``, ``text``) are skipped, counted by kind.
+* *Fibrosarkom o.n.A.*, the title or an inclusion of a code, is also a name *Fibrosarkom* of type ``unqualified``,
+  because the code is meant where the term has no qualifier (ICD-10, volume 2, section 3.1.4: NOS). *[obs.]* marks an
+  obsolete term, and is left out there too.
 * ``SuperClass``: ``isa``. The semantic type is the title of the top class, the chapter.
 * ``ModifiedBy``: codes that the file does not list, such as ``E10.01`` from ``E10`` with ``.0`` and ``1``. Each is a
   child of the class it modifies, named by both titles (``Diabetes mellitus, Typ 1: Mit Koma``).
@@ -38,8 +41,10 @@ _WANTED = frozenset({"Title", "Meta", "Modifier", "ModifierClass", "Class"})
 _TITLES = ("preferredLong", "preferred")
 _MAX_COMBINATIONS = 10_000  # modified codes of one class
 _NOT_AFTER = "excludeOnPrecedingModifier"
-# (Exkl.: ...) and (siehe Liste unter ...) in the text of a label
-_PARENTHESES = re.compile(r"\s*\((?:(?:Exkl|Excl|Inkl|Incl|siehe|see)\b[^()]*|\s*)\)")
+# (Exkl.: ...), (Hinw.: ... (...)) and (siehe Liste unter ...) in the text of a label
+_PARENTHESES = re.compile(r"\s*\((?:(?:Exkl|Excl|Inkl|Incl|Hinw|siehe|see)\b(?:[^()]|\([^()]*\))*|\s*)\)")
+# not otherwise specified, and obsolete
+_MARKS = re.compile(r"(?<=\S)(?:,?\s+(?:o\.\s?n\.\s?A\.?|NOS|SAI|\[obs\.\]))+$")
 _YEAR = re.compile(r"[\s_-]*(?:19|20)\d\d$")
 _BLANKS = re.compile(r"\s+")
 
@@ -173,8 +178,13 @@ class _Reader:
         self.titles[code] = titles[first_tag]
         yield from self.class_records(code, titles)
         concept_id, name = self.system.concept_id(code), self.source.name
-        for tag, text in self.labels(element, ("inclusion",)):
+        inclusions = [*self.labels(element, ("inclusion",))]
+        for tag, text in inclusions:
             yield Name(concept_id, text, tag, "narrow", name)
+        names = {*titles.items(), *inclusions} if element.get("kind") == "category" else set()
+        plain = {(tag, _MARKS.sub("", text)) for tag, text in names}
+        for tag, text in sorted(plain - names):
+            yield Name(concept_id, text, tag, "unqualified", name)
         for tag, text in self.labels(element, ("definition",)):
             yield Definition(concept_id, text, tag, name)
         for parent in element.children("SuperClass"):

@@ -130,6 +130,28 @@ def test_bad_classes(tmp_path: Path) -> None:
         list(read_claml(tmp_path / "x.xml", problems=Problems(0)))
 
 
+def test_an_unqualified_term_is_a_name_too(tmp_path: Path) -> None:
+    inclusions = ("Faserkrebs o.n.A", "Fibrom, weich, o.n.A. [obs.]", "Zelltyp (Hinw.: Alle (auch große))", "NOS")
+    titles = preferred("Fibrosarkom o.n.A.") + preferred("Sarcoma, NOS").replace('"de"', '"en"')
+    rubrics = "".join(preferred(text, "inclusion") for text in (*inclusions, "Fibrosarkom"))
+    made = f"""<Class code="881-883" kind="block">{preferred("Neoplasien o.n.A.")}</Class>
+        <Class code="8810" kind="category">{titles}{rubrics}</Class>"""
+    found = names_of(list(read_claml(write(tmp_path / "x.xml", made))))
+    assert found["ICD10GM:881-883"] == [("Neoplasien o.n.A.", "de", "preferred")]  # no code: nothing is assigned to it
+    assert found["ICD10GM:8810"] == [
+        ("Fibrosarkom o.n.A.", "de", "preferred"),
+        ("Sarcoma, NOS", "en", "preferred"),
+        ("Faserkrebs o.n.A", "de", "narrow"),
+        ("Fibrom, weich, o.n.A. [obs.]", "de", "narrow"),
+        ("Zelltyp", "de", "narrow"),
+        ("NOS", "de", "narrow"),
+        ("Fibrosarkom", "de", "narrow"),
+        ("Faserkrebs", "de", "unqualified"),
+        ("Fibrom, weich", "de", "unqualified"),
+        ("Sarcoma", "en", "unqualified"),
+    ]
+
+
 def test_several_titles(tmp_path: Path) -> None:
     """The first of a language counts, and the first of all names the codes that are made of it."""
     titles = preferred("Lang", "preferredLong") + preferred("Long", "preferredLong").replace('"de"', '"en"')
@@ -208,6 +230,7 @@ def test_oncology_of_bfarm(shared: Path) -> None:
     # every registry writes a slash
     assert Relation("ICDO3:8140/0", "isa", "ICDO3:814-838", "ICD-O-3") in records
     assert Mapping("ICDO3:8140/3", "ICD-O-3", "8140/3", "code", "ICD-O-3") in records
+    assert Name("ICDO3:8810/3", "Fibrosarkom", "de", "unqualified", "ICD-O-3") in records
     assert sum(isinstance(one, Relation) for one in records) == sum(1 for _ in tree.iter("SuperClass")) == 1_620
     inclusions = [rubric for rubric in tree.iter("Rubric") if rubric.get("kind") == "inclusion"]
     assert len(inclusions) == 2_597
