@@ -35,7 +35,7 @@ SHARED = (
     "same_words",
 )  # fmt: skip
 """Columns of :attr:`Pairs.shared`; they do not depend on the order of a pair."""
-PER_TERM = ("said", "left", "unknown", "first", "last", "words", "whole", *(f"left_{kind}" for kind in KINDS))
+PER_TERM = ("covered", "left", "unknown", "first", "last", "words", "whole", *(f"left_{kind}" for kind in KINDS))
 """Columns of :attr:`Pairs.one` and :attr:`Pairs.other`, the features of one term of a pair."""
 SAME = (*SHARED, *(f"{name}_least" for name in PER_TERM), *(f"{name}_most" for name in PER_TERM))
 """Features of :attr:`PairModel.same`."""
@@ -140,8 +140,8 @@ class PairFeatures:
 
         - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with later
           neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
-        - ``said``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all; ``first``,
-          ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
+        - ``covered``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all;
+          ``first``, ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.
         - ``alike``: share of letters in common; ``spelling``: positive only for a likely typing error; ``compact``:
           equal without spaces; ``beginning``, ``ending``: common letters at both ends.

@@ -170,8 +170,9 @@ def _lengths(pairs: CandidateFeatures) -> Sequence[Column]:
 def _words(pairs: CandidateFeatures) -> Sequence[Column]:
     """Overlap of word families (:class:`medlink.index.word_overlap.Overlap`).
 
-    ``said``, ``says``: covered shares of mention and name; ``same_words``: both are covered completely; ``more``,
-    ``fewer``: weight of the rarest uncovered word of name and mention; ``lacks``: only the mention is about a finding.
+    ``mention_covered``, ``name_covered``: covered share of each; ``same_words``: both are covered completely;
+    ``more``, ``fewer``: weight of the rarest uncovered word of name and mention; ``lacks``: only the mention is about
+    a finding.
     """
     overlap, equal = pairs.overlap, pairs.is_equal
     mention, name = (np.where(equal, np.float32(1), share) for share in (overlap.mention, overlap.name))
@@ -185,7 +186,7 @@ FEATURE_GROUPS: dict[FeatureGroup, tuple[str, ...]] = {
     _embeddings: ("cosine", "cosine_squared", "cosine_gap", "concept_cosine", "concept_cosine_squared"),
     _spelling: ("spelling",),
     _numbers: ("numbers_differ",),
-    _words: ("said", "says", "same_words", "both", "more", "fewer", "opposed", "lacks"),
+    _words: ("mention_covered", "name_covered", "same_words", "both", "more", "fewer", "opposed", "lacks"),
     _lengths: ("length", "more_words", "fewer_words"),
 }
 """Functions that compute features, and the names of their columns."""

@@ -93,7 +93,7 @@ def test_shared_features(one: str, other: str, measure: str, value: float) -> No
 @pytest.mark.parametrize(
     ("one", "other", "measure", "mine", "theirs"),
     [
-        ("renal cyst", "Nierenzyste", "said", 1, 1),
+        ("renal cyst", "Nierenzyste", "covered", 1, 1),
         ("renal cyst", "Nierenzyste", "left", 0, 0),
         ("renal cyst", "renal cyst bleeding", "whole", 1, 0),
         ("renal cyst", "renal cyst bleeding", "left", 0, None),
@@ -119,8 +119,8 @@ def test_features_of_one_term(one: str, other: str, measure: str, mine: float | 
 def test_the_rarer_word_weighs_more() -> None:
     """Many terms contain renal or cyst, only one contains bleeding."""
     _, cyst, bleeding = PAIRS["renal cyst", "renal cyst bleeding"]
-    assert 0.5 < bleeding["said"] < 2 / 3
-    assert (cyst["said"], bleeding["left"]) == (1, 1)
+    assert 0.5 < bleeding["covered"] < 2 / 3
+    assert (cyst["covered"], bleeding["left"]) == (1, 1)
     assert 0 < PAIRS["renal cyst", "hepatic cyst"][1]["left"] < 1
 
 
@@ -141,7 +141,7 @@ def test_crowding_worked_by_hand() -> None:
 
 
 def pairs(**columns: Any) -> Pairs:
-    """Pairs with these columns, such as ``one_said`` for single features; all others are 0."""
+    """Pairs with these columns, such as ``one_covered`` for single features; all others are 0."""
     count = len(next(iter(columns.values())))
     shapes = (SHARED, PER_TERM, PER_TERM)
     columns_of = (np.zeros((count, len(names)), dtype=np.float32) for names in shapes)
@@ -169,8 +169,8 @@ def test_probability_worked_by_hand() -> None:
 
 
 def test_the_same_concept_is_symmetric() -> None:
-    model = PairModel(weights(SAME, said_least=1.0, said_most=3.0), weights(NARROWER))
-    some = pairs(one_said=[0.5, 1], other_said=[1, 1])
+    model = PairModel(weights(SAME, covered_least=1.0, covered_most=3.0), weights(NARROWER))
+    some = pairs(one_covered=[0.5, 1], other_covered=[1, 1])
     assert model.same_probability(some).tolist() == model.same_probability(some.swapped()).tolist()
     assert model.same_probability(some).round(4).tolist() == [0.9707, 0.982]  # 0.5 + 3 and 1 + 3
 

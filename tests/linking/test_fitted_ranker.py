@@ -53,17 +53,19 @@ def test_features_by_hand(demo: Bundle) -> None:
 
 def test_word_features_by_hand(demo: Bundle) -> None:
     whole = features_of(demo, "Infarkt des Herzens", "de", "herzinfarkt")
-    assert [whole[name] for name in ("said", "says", "same_words", "both")] == pytest.approx([1, 1, 1, 1], abs=1e-3)
+    assert [whole[name] for name in ("mention_covered", "name_covered", "same_words", "both")] == pytest.approx(
+        [1, 1, 1, 1], abs=1e-3
+    )
     assert [whole[name] for name in ("more", "fewer", "opposed")] == pytest.approx([0, 0, 0], abs=1e-3)
     part = features_of(demo, "Infarkt des Herzens Gartenzaun", "de", "herzinfarkt")
-    assert [part[name] for name in ("says", "same_words", "more")] == pytest.approx([1, 0, 0], abs=1e-3)
+    assert [part[name] for name in ("name_covered", "same_words", "more")] == pytest.approx([1, 0, 0], abs=1e-3)
     weights = demo.index.read(["Infarkt des Herzens Gartenzaun"], ["de"]).weight.tolist()
     assert len(weights) == 3  # without the article
-    assert part["said"] == pytest.approx(sum(weights[:2]) / sum(weights), abs=1e-3)
-    assert part["both"] == pytest.approx(part["said"] * part["says"], abs=1e-6)
+    assert part["mention_covered"] == pytest.approx(sum(weights[:2]) / sum(weights), abs=1e-3)
+    assert part["both"] == pytest.approx(part["mention_covered"] * part["name_covered"], abs=1e-6)
     assert part["fewer"] == pytest.approx(weights[2] / 12, abs=1e-3)
     more = features_of(demo, "Infarkt", "de", "herzinfarkt")
-    assert more["said"] > 0.99 > more["says"] > 0
+    assert more["mention_covered"] > 0.99 > more["name_covered"] > 0
     assert more["more"] > 0 == more["fewer"] == more["same_words"]
 
 

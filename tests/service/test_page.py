@@ -57,7 +57,7 @@ class ServicePage:
 
     @property
     def failed(self) -> str:
-        return " ".join(self.tab.texts("#said.failed"))
+        return " ".join(self.tab.texts("#message.failed"))
 
     def choose(self, words: str) -> None:
         find = "[...document.querySelectorAll('.text .mention')].find((one) => one.textContent === arguments[0])"
@@ -67,9 +67,9 @@ class ServicePage:
         find = (
             "[...document.querySelectorAll('.decide button')].find((one) => one.textContent.startsWith(arguments[0]))"
         )
-        self.tab.run("document.querySelector('#said').textContent = ''")
+        self.tab.run("document.querySelector('#message').textContent = ''")
         self.tab.run(f"{find}.click()", button)
-        self.tab.wait(lambda: self.tab.texts("#said") == ["saved"])
+        self.tab.wait(lambda: self.tab.texts("#message") == ["saved"])
 
     @property
     def marks(self) -> dict[str, str]:
@@ -192,7 +192,7 @@ def test_copy_as_json(page: ServicePage) -> None:
     rights = {"origin": page.running.url.rstrip("/"), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     tab.driver.execute_cdp_cmd("Browser.grantPermissions", rights)
     tab.find("#copy").click()
-    tab.wait(lambda: tab.texts("#said") == ["copied"])
+    tab.wait(lambda: tab.texts("#message") == ["copied"])
     copied = json.loads(tab.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])"))
     item = copied["notes"][0]["note"]
     assert copied == page.running.post("/link", notes=[{"id": item, "text": TEXT}], values=True).json()

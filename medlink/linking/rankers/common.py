@@ -175,20 +175,22 @@ class RankerCache:
             raise ConfigError(message, path=folder, remedy="name a folder that can be written to") from error
         with self._connect() as file:
             # IF NOT EXISTS: two processes may start at the same time
-            file.execute("CREATE TABLE IF NOT EXISTS said (key BLOB PRIMARY KEY, numbers TEXT NOT NULL) WITHOUT ROWID")
-            file.execute("SELECT key, numbers FROM said LIMIT 1").fetchone()
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, numbers TEXT NOT NULL) WITHOUT ROWID"
+            )
+            file.execute("SELECT key, numbers FROM answers LIMIT 1").fetchone()
 
     def get(self, keys: Sequence[bytes]) -> list[list[float] | None]:
         """Return the numbers of each key, ``None`` if there are none."""
         with self._connect() as file:
-            rows = [file.execute("SELECT numbers FROM said WHERE key = ?", (key,)).fetchone() for key in keys]
+            rows = [file.execute("SELECT numbers FROM answers WHERE key = ?", (key,)).fetchone() for key in keys]
             return [None if row is None else [float(number) for number in json.loads(row[0])] for row in rows]
 
     def put(self, numbers: dict[bytes, list[float]]) -> None:
         if numbers:
             with self._connect() as file:
                 rows = [(key, json.dumps(values)) for key, values in numbers.items()]
-                file.executemany("INSERT OR REPLACE INTO said VALUES (?, ?)", rows)
+                file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", rows)
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:

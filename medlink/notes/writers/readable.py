@@ -53,11 +53,11 @@ def _marked(text: str, mentions: Sequence[LinkedMention]) -> str:
 def _finding(mention: LinkedMention) -> str:
     best = next(iter(mention.link.candidates), None)
     name, score = ("", "") if best is None else (best.preferred_name, f"{best.score:.3f}")
-    said = [] if mention.qualifiers is None else mention.qualifiers.unusual or ["present"]
+    words = [] if mention.qualifiers is None else mention.qualifiers.unusual or ["present"]
     if mention.value is not None:
         value = mention.value
-        said.append(f"{value.measure} {value.number:g} {value.unit}".rstrip() + f" ({value.reads})")
-    return _row((mention.link.mention, concept_word(mention), name, score), ", ".join(said))
+        words.append(f"{value.measure} {value.number:g} {value.unit}".rstrip() + f" ({value.reads})")
+    return _row((mention.link.mention, concept_word(mention), name, score), ", ".join(words))
 
 
 def _row(cells: Sequence[str], last: str) -> str:

@@ -174,7 +174,7 @@ def test_not_obographs(text: str, message: str, tmp_path: Path) -> None:
         list(read_obograph(tmp_path / "x.json"))
 
 
-def test_what_is_not_read_is_said(tmp_path: Path) -> None:
+def test_what_is_not_read_is_reported(tmp_path: Path) -> None:
     """A second graph, a class that is there twice, and texts that are none."""
     path = write(tmp_path / "x.json", [node("X_1", xrefs=[{"val": None}]), node("X_1"), node("X_2")])
     data = json.loads(path.read_text())

@@ -296,7 +296,7 @@ def test_a_state_that_is_none(tmp_path: Path) -> None:
     assert problems.bad == {"active is neither 0 nor 1": 1}
 
 
-def test_what_is_missing_or_empty_is_said(tmp_path: Path) -> None:
+def test_what_is_missing_or_empty_is_reported(tmp_path: Path) -> None:
     terms = edition(tmp_path) / "Terminology"
     relationships = terms / "sct2_Relationship_Snapshot_INT_20260901.txt"
     relationships.write_text(relationships.read_text().split("\n")[0] + "\n")

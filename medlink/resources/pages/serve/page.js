@@ -26,8 +26,8 @@ async function call(path, body) {
 }
 
 function say(text, failed = false) {
-  byId("said").textContent = text;
-  byId("said").classList.toggle("failed", failed);
+  byId("message").textContent = text;
+  byId("message").classList.toggle("failed", failed);
 }
 
 // Does something, and shows why it failed.
