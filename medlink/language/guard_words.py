@@ -159,6 +159,12 @@ class GuardReader:
         """Return whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
         return _exact(term).partition(" ")[0] in _deniers()
 
+    def negates_a_part(self, term: str) -> bool:
+        """Return whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
+        words, prefixes = _negators()
+        parts = _exact(term).split()
+        return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)
+
     def acts(self, term: str, language: str = "") -> Acts:
         """Return the acts of a term."""
         languages = self.languages(language)
@@ -262,6 +268,15 @@ def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[La
             if stands_out or not any(word in data.guards.letter_words for data in languages):
                 values.add((LETTER, word))
     return frozenset(values)
+
+
+@cache
+def _negators() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Words that negate, in all languages, and those of them that are also prefixes; *no* begins too many words."""
+    rules = [language_data(tag).guards.negation for tag in languages()]
+    words = frozenset(word for rule in rules for word in rule.before)
+    prefixes = words.intersection(word for rule in rules for word in rule.prefixes)
+    return words, tuple(word for word in prefixes if len(word) >= SHORTEST_REST)
 
 
 @cache

@@ -27,6 +27,7 @@ from medlink.linking.candidates import INFLECTED, LEARNED, MIN_K, ROUTES, Contex
 from medlink.linking.decision import ConceptShare, DecisionPolicy, SharedNamePolicy, Shares
 from medlink.linking.features import compute_features
 from medlink.linking.lru import BatchCache
+from medlink.linking.negation import NegatedNames
 from medlink.linking.options import LinkOptions, parse_language
 from medlink.linking.rankers.common import RankerCache, Reranker
 from medlink.linking.ranking import (
@@ -128,7 +129,7 @@ class Linker:
         if among is not None:
             concepts = frozenset(among) if concepts is None else concepts.intersection(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
-        self._learned = LearnedConcepts(self.bundle, self.selection)
+        self._learned, self._negated = LearnedConcepts(self.bundle, self.selection), NegatedNames(self.index)
         self._rankings = BatchCache[_Key, Sequence[RankedConcept]](_CACHED_RANKINGS)
         self._reranked = BatchCache[tuple[_Key, bool], Sequence[RankedConcept]](_CACHED_RANKINGS)
         self._labels: defaultdict[str | None, BatchCache[float, _ConceptLabel]] = defaultdict(
@@ -263,7 +264,9 @@ class Linker:
                     )
                 )
                 around = None if contexts is None else [contexts[position[key]] for key in batch]
-                yield from rank_concepts(candidates, self.ranker.rank(mentions, around, candidates))
+                ranked = rank_concepts(candidates, self.ranker.rank(mentions, around, candidates))
+                for key, concepts in zip(batch, ranked, strict=True):
+                    yield self._negated.mark(key.text, key.language, concepts)
 
         rankings = self._rankings.get(position, rank)
         return [rankings[key] for key in keys]

@@ -155,7 +155,7 @@ class RankedConcept(NamedTuple):
         entry: address of the entry that gives the concept the name.
         preferred: whether the name is preferred.
         route: number of the route that found the name.
-        adds: whether the name is about a finding and the mention is not.
+        adds: whether the name is about a finding and the mention is not, or it asserts what the mention negates.
         features: :data:`medlink.linking.features.FEATURES` of the first concept of a mention, ``None`` for others.
         weight: factor by which a re-ranker considers the concept likelier than others with the same name.
         moved: whether a re-ranker moved another name to the first place.
