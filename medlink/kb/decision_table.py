@@ -6,8 +6,9 @@ A table is a TSV file that a person can edit. Each row is one decision, with the
 - ``accept``: the name belongs to the concept ``id``;
 - ``group``: the terms of this ``id`` belong together, but are not yet a concept;
 - ``none``: the terminology has no concept for the name; ``id`` is empty;
-- ``reject``: the name belongs to no concept, the span is no mention, the code is not to be mapped; ``id`` is empty;
-- ``done``: the note is fully annotated, so that a span without a row is no mention; ``id`` and ``name`` are empty.
+- ``reject``: the name belongs to no concept, the span is not a mention, or the code is not to be mapped; ``id`` is
+  empty;
+- ``done``: the note is fully annotated, so that a span without a row is not a mention; ``id`` and ``name`` are empty.
 
 Six more columns locate the name: ``kind`` (``mention``, ``code`` or ``note``; empty for a term of a list), ``item``
 (the note id or the code), ``start`` and ``end`` (characters of the note), ``section`` (kind of the section around the
@@ -48,7 +49,7 @@ _OFFSET = re.compile("[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One row of a table; ``line`` is its line number, ``start`` and ``end`` are set for a mention only."""
+    """One row of a table; ``line`` is its line number, and only a mention has ``start`` and ``end``."""
 
     concept_id: str
     term: str
@@ -71,12 +72,12 @@ class Decision:
 
 
 def collapse_whitespace(term: str) -> str:
-    """Replace each run of white space, which may hold a tab, by one blank."""
+    """Replace each run of white space, including tabs, by one blank."""
     return " ".join(term.split())
 
 
 def format_cells(row: Decision) -> list[str]:
-    """Return a row as cells of all columns."""
+    """Return the cells of a row, for all columns."""
     offsets = (str(row.start), str(row.end)) if row.kind == MENTION else ("", "")
     kind = "preferred" if row.preferred else "synonym"
     decision = (row.concept_id, escape_cell(row.term), row.language, kind, row.parent, row.decision)

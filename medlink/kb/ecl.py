@@ -119,7 +119,7 @@ class _Parser:
         return token
 
     def expect(self, text: str) -> None:
-        """Consume the token ``text``, or raise; the empty text is the end."""
+        """Consume the token ``text`` (``""`` for the end), or raise."""
         token = self._take()
         if token.text != text or token.is_valid_id:
             wanted, actual = (repr(word) if word else "the end" for word in (text, token.text))

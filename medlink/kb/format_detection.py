@@ -79,8 +79,8 @@ def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
     file of a release stands for its folder. Hidden files are ignored.
 
     Raises:
-        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder holds nothing
-            known.
+        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder has no known
+            file.
     """
     top = Path(path)
     if not top.is_dir():

@@ -211,7 +211,7 @@ class Loader(RecordStager):
     def _move_several(
         self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
-        """Like :meth:`_move_one`, without the rows that are in the table or in an earlier input."""
+        """Like :meth:`_move_one`, but without rows that the table or an earlier input has."""
         staged, target = schema.staged[table.name], schema.sorted_rows[table.name]
         fresh = known
         if self.meta:
@@ -290,8 +290,8 @@ def _deduplicate(
 ) -> Iterator[Row]:
     """Yield the ``name`` rows of a concept: distinct by (language, text, source), one preferred in each language.
 
-    Count in ``renamed`` each input that prefers a further, new name, unless the preferred name is its own too and has a
-    better rank.
+    Counts in ``renamed`` each input that prefers another new name, unless it also prefers the kept name, with a better
+    rank.
     """
     for language, group in groupby(rows, itemgetter(1)):
         named = list(group)

@@ -245,7 +245,7 @@ SEARCH_WITHIN = _search(_within())
 
 
 def fts_query_inside(form: str, reader: SqliteReader) -> str:
-    """Build an FTS5 query for words that contain those of a form, ``""`` if one is short or in no word."""
+    """Build an FTS5 query for words that contain those of a form; ``""`` if a word is too short or in no name."""
     parts = form.split()
     if min(map(len, parts), default=0) < _SHORTEST_PART:
         return ""

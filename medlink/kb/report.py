@@ -11,7 +11,7 @@ from medlink.files.problems import Problem, pluralize
 from medlink.records import Source
 
 KEPT_ONCE = "repeated, kept once"
-"""End of the reasons that are no loss."""
+"""End of the reasons for skipping a record that lose nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class KnowledgeBase:
         path: a file written by :func:`~medlink.kb.build_kb`, a bundle, or a folder with a file ``kb.sqlite``.
 
     Raises:
-        KnowledgeBaseError: there is no such file, it is no knowledge base, or it has another schema version.
+        KnowledgeBaseError: there is no such file, it is not a knowledge base, or it has another schema version.
         BundleError: the knowledge base of the bundle is missing or damaged, or the folder is a part of a bundle.
     """
 
@@ -96,11 +96,11 @@ class KnowledgeBase:
 
     @property
     def has_added_facts(self) -> bool:
-        """Whether records other than names were added after the build; true if an older version did not record it."""
+        """Whether records other than names were added after the build; true if an older version recorded nothing."""
         return self.extended and self._meta.get("beside") != "0"
 
     def iter_added(self) -> Iterator[Name]:
-        """Yield the names added after the build, if the file records which they are."""
+        """Yield the names added after the build, if the file records them."""
         built = str(self._meta.get("built", ""))
         return self.iter_names(after=int(built)) if built.isdecimal() else iter(())
 
@@ -242,7 +242,7 @@ class KnowledgeBase:
             text: the words; no character has a special meaning.
             limit: maximal number of names.
             language: filter of the names.
-            under, not_under: only concepts in or below ``under``, and not in or below ``not_under``.
+            under, not_under: only concepts that are in or below ``under``, but not in or below ``not_under``.
             among: only these concepts.
             inside: whether to search inside words.
 

@@ -25,11 +25,11 @@ class System:
     """A known code system, with its prefix, URLs and other names.
 
     Attributes:
-        name: its name as a source and in mappings.
-        prefix: prefix of its concept ids, empty if they are the codes.
-        urls: its FHIR URLs; the first is written.
+        name: name as a source and in mappings.
+        prefix: prefix of its concept ids; empty if codes are concept ids.
+        urls: its FHIR URLs; exports use the first.
         aliases: other names in files.
-        prefixed_codes: whether its codes have the prefix too.
+        prefixed_codes: whether its codes also have the prefix.
         separators: what separates the parts of a code, in ClaML files and in common use (``:`` and ``/``).
     """
 

@@ -2,7 +2,7 @@
 
 Conversion:
 
-* ``Class``: a concept, chapters and blocks too.
+* ``Class``: a concept, also for chapters and blocks.
 * ``Rubric`` of kind ``preferred``: the preferred name, or ``preferredLong`` if there is one; the short title, which is
   only clear below its parent's, is then left out.
 * ``inclusion``: a name of type ``narrow``, since an inclusion is more specific than its class. ``definition`` is a

@@ -312,7 +312,7 @@ class _File:
         return self.tags[stated]
 
     def _has_new_names(self, code: str, names: list[tuple[str, str | None]], line: int) -> bool:
-        """Return whether a row has names of known types, and is no repetition in a format with one row per code."""
+        """Return whether a row has names of known types and, in a format with one row per code, is not a repetition."""
         if self.layout.names and not names:
             self.lines.bad_row(self.spec.get("bad", "empty id or name"), line)
         elif names and names[0][1] is None:
@@ -377,5 +377,5 @@ def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str
 
 
 def _split_values(cell: str) -> list[str]:
-    """Split a cell of ids or types, which bars separate."""
+    """Split a cell of ids or types at its bars."""
     return [value for part in cell.split("|") if (value := part.strip())] if "|" in cell else [cell] * (cell != "")

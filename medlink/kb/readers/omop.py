@@ -9,7 +9,7 @@ Conversion:
 
 * ``CONCEPT``: valid standard and classification concepts (``standard_concept`` S and C) are concepts. Any other adds
   its names, and its code as a mapping of type ``maps_to``, to the standard concept that it ``Maps to``; if it maps to
-  several, it is left out. Without a map it is a concept, unless it is invalid.
+  several, it is left out. Without a map, it is a concept, unless it is invalid.
 * ``CONCEPT_SYNONYM``: names in their language. Those of SNOMED CT that end in a semantic tag, ``(disorder)``, have the
   type ``fsn``.
 * ``CONCEPT_RELATIONSHIP``: ``Is a`` is ``isa``, and ``Maps to`` as above; rows with an ``invalid_reason`` are skipped.
@@ -72,7 +72,7 @@ _SEVERAL = 0  # in place of a concept id: maps to several
 def read_omop(folder: str | PathLike[str], *, problems: Problems | None = None) -> Iterator[Record]:
     """Read a download of Athena.
 
-    ``CONCEPT.csv`` is required; a note tells which of ``CONCEPT_RELATIONSHIP``, ``CONCEPT_SYNONYM``,
+    ``CONCEPT.csv`` is required; a note lists which of ``CONCEPT_RELATIONSHIP``, ``CONCEPT_SYNONYM``,
     ``CONCEPT_ANCESTOR`` and ``VOCABULARY`` are missing. Each may be compressed (``.gz``).
 
     Memory grows by 210 bytes for each concept if half of them are mapped (measured by hand on 2026-11-23 with 500,000
@@ -114,7 +114,7 @@ class _Vocabularies:
             yield table.lines, line, [cells[index].strip() for index in indices]
 
     def version(self) -> str:
-        """Return the version of the release, that of the vocabulary ``None``."""
+        """Return the version of the release, which is that of the vocabulary named ``None``."""
         release = ""
         for _, _, (vocabulary, version) in self.rows("VOCABULARY", ("vocabulary_id", "vocabulary_version")):
             release = version if vocabulary == "None" else release

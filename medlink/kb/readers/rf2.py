@@ -89,15 +89,15 @@ def read_rf2(
 ) -> Iterator[Record]:
     """Read a SNOMED CT snapshot, with any number of national extensions.
 
-    If several files have the same component, an inactive row of a later date withdraws it, and of a name the latest row
+    If several files have the same component, an inactive row with a later date withdraws it. For a name, the latest row
     counts.
 
-    Memory grows with the preferred terms (about 100 bytes each), the inactive concepts, and, for several files of a
-    kind, with their inactive rows and with the names of all but the largest; the rest is streamed.
+    Memory grows with the preferred terms (about 100 bytes each) and the inactive concepts. With several files of a
+    kind, it also grows with their inactive rows, and with the names of all files but the largest. The rest is streamed.
 
     Args:
         extensions: folders of national extensions of the same release.
-        languages: names and definitions of these languages only.
+        languages: read only names and definitions of these languages.
         language_refsets: ids of language refsets in order of trust, for a language with several preferred terms; by
             default US English, then British English, then by number.
     """
@@ -157,8 +157,8 @@ class _Snapshot:
     def newer_dates(self, kind: str) -> dict[str, str]:
         """Return by id the latest date of the rows that replace earlier ones; empty for a single file.
 
-        These are inactive rows, and of names and of what is preferred also active ones: a name that an edition prefers
-        may be only acceptable in the next one.
+        These are the inactive rows. For names and language refsets, they are also the active rows: the next edition may
+        only accept a name that this edition prefers.
         """
         dates: dict[str, str] = {}
         if len(self.files[kind]) < 2:
@@ -269,7 +269,7 @@ def _open(path: Path, problems: Problems) -> Table:
 
 
 def _states(path: Path) -> Iterator[list[str]]:
-    """Yield id, date and whether it is active of each row of a file."""
+    """Yield the id, the date and the active flag of each row of a file."""
     table = _open(path, Problems(1.0))
     indices = table.column_indices(_STATE)
     for _, cells in table.rows:
