@@ -33,7 +33,7 @@ from medlink.records import Name, SemanticType
 NEAR = 8
 """Nearest other names stored for each name."""
 SHARD = 1 << 15
-"""Names embedded at a time: a killed build loses at most as many."""
+"""Names embedded at a time; a killed build loses at most this many."""
 _BATCH = 4096
 _MEAN_BATCH = 1 << 13  # concepts whose mean vectors are computed at a time
 Progress = Callable[[str, int, int], None]
@@ -46,7 +46,7 @@ class BuildOptions(NamedTuple):
     Attributes:
         kind: ``flat`` (exact), ``hnsw`` (a graph, for many names) or ``ivfpq`` (cells, for very many); chosen by size
             when not given.
-        memory: bytes that the vectors may take; decides the kind together with the size.
+        memory: bytes that the vectors may take; together with the size, it determines the kind.
         threads: threads that build the graph or the cells; a single thread gives the same index every time. With
             several, a static encoder embeds many names in a second process.
         progress: called during the build.

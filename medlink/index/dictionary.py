@@ -52,7 +52,7 @@ class NameDictionary:
     def build(cls, folder: Path, names: NameTable, lexicon: LexiconForms) -> NameDictionary:
         """Fill a folder from a table of names; a file holds the forms until the trie numbers them.
 
-        A clipped word is not inflected: *Thrombos* (platelets) is no form of *Thrombose*.
+        A clipped word is not inflected: *Thrombos* (platelets) is not a form of *Thrombose*.
         """
         (folder / _DRAFT).mkdir()
         owner = array("i")
@@ -136,7 +136,7 @@ def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, s
 
 
 def _is_clipped(norm: str, tag: str, lexicon: LexiconForms) -> bool:
-    """Whether the lexicon has a word as an abbreviation alone."""
+    """Whether the lexicon has a word only as an abbreviation."""
     known = lexicon.find(WORD, base(tag), norm)
     return bool(known) and all(form.marks & SHORT for form in known)
 

@@ -1,6 +1,6 @@
-"""Find the names of an index in scanned text: exact or inflected, at each word the longest.
+"""Find the longest name of an index, exact or inflected, at each word of a scanned text.
 
-A search starts only at a word that begins a name, and goes on only if a name begins with it and the next word. Both
+A search starts only at a word that begins a name, and continues only if a name begins with this word and the next. Both
 checks are cached, by word and by pair of words.
 """
 

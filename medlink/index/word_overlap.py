@@ -158,8 +158,8 @@ class FeatureStore:
     def compare(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> tuple[PairWords, PairWords, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the words of both sides of p pairs, masks of the features that both sides have, and a mask of opposed
-        pairs.
+        """Return the words of both sides of p pairs, masks of their shared features, and a mask of pairs with opposite
+        words.
 
         Arguments are those of :meth:`overlap`.
         """

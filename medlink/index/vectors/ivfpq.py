@@ -1,7 +1,7 @@
 """Compressed vectors in cells (IVF; Jégou et al. 2011, section IV): for millions of names, and for little memory.
 
 Product quantisation (section II) takes four bits for two dimensions; a search scans them in registers (André et al.
-2015) in the cells nearest to the query, and compares the best of them again by their full vectors. The full vectors lie
+2015) in the cells nearest to the query, and compares the best of them again by their full vectors. The full vectors are
 in a float16 file; a process keeps few of its pages.
 """
 
