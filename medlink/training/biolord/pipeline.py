@@ -1,7 +1,7 @@
 """Run all phases of BioLORD from one TOML file, each into its own folder; a killed run resumes where it stopped.
 
-The file has a section for each phase, checked before training begins. A record states the inputs of each phase, which
-may not change once the phase is done.
+The file has a section for each phase, which is checked before training begins. A record states the inputs of each
+phase; they may not change once the phase is done.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FOLDERS = {
     "soup": "4-soup",
     "multilingual": "5-multilingual",
 }
-"""Phases in their order, and the folder of each."""
+"""Phases in order, with the folder of each."""
 RECORD = "recipe.json"
 LOCK = "lock"  # as in medlink.training.common.run, which needs torch
 Inputs = dict[str, dict[str, Any]]
@@ -79,7 +79,7 @@ class RunSection(Settings):
 
 
 class PhaseSection(PhaseRecipe):
-    """The section of a phase: its recipe, and the table of its development measure; its defaults take precedence."""
+    """The section of a phase: its recipe, whose defaults take precedence, and the table of its development measure."""
 
     dev: str | None = None
 
@@ -295,7 +295,8 @@ def _run_phase(recipe: BioLordRecipe, phase: str, start: str, before_contrastive
 def bind(recipe: BioLordRecipe) -> None:
     """Record the inputs of the phases, or raise ConfigError if those of a settled phase have changed.
 
-    A phase is settled when its folder or that of a later phase exists, the base when any folder exists.
+    A phase is settled when its folder or the folder of a later phase exists. The base is settled when any folder
+    exists.
 
     Raises:
         ConfigError: see above; or another process is running, or the folder holds no run or cannot be written.

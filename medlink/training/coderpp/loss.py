@@ -2,9 +2,9 @@
 
 Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", in the form of CODER++
 (Zeng et al. 2022, section 4.2, the unnumbered equations of N_i, P_i and L). There m is the number of terms in the
-batch, c_i the concept of a term and S_ij a cosine. We differ in one point: a term may belong to several concepts, so
-positives share a concept instead of a label. The minimum over no pair is plus infinity and the maximum minus infinity,
-so a term without a positive or without a negative in the batch has no informative pair.
+batch, c_i the concept of a term and S_ij a cosine. This module differs in one point: a term may belong to several
+concepts, so positives share a concept instead of a label. The minimum over no pairs is plus infinity, and the maximum
+is minus infinity, so a term without a positive or without a negative in the batch has no informative pair.
 """
 
 from __future__ import annotations

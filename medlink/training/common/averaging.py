@@ -1,4 +1,4 @@
-"""Average the weights of encoders trained from the same start: the mean is mostly better than each of them.
+"""Average the weights of encoders trained from the same start: the mean is usually better than each of them.
 
 Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase", on
 runs that differ in their seed. It works because the runs share their first weights.
