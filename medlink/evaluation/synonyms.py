@@ -44,7 +44,7 @@ class SynonymsTask(Sampled, SetOptions):
     ) -> tuple[Row, Sequence[Row]]:
         """Measure one kind, and return an item for each query, without its text.
 
-        A name without a synonym is no query; the paper does not mention such names.
+        A name without a synonym is not a query; the paper does not mention such names.
         """
         names = [(text, concept) for concept, texts in sets.items() for text in texts]
         rows: dict[str, list[int]] = defaultdict(list)
