@@ -149,7 +149,7 @@ class DecisionsChangedError(InputError):
 
 
 class DecisionStore:
-    """A table of decisions on disk, which need not exist yet.
+    """A table of decisions on disk, which may not exist yet.
 
     Raises:
         ConfigError: the name is that of a compressed file, or has another ending than ``.tsv``.
@@ -165,7 +165,7 @@ class DecisionStore:
         self.rows = self._parse(self.read()[0]) if self.path.exists() else []
 
     def read(self) -> tuple[bytes, str]:
-        """Return the table and its hash; only a header if the table does not exist."""
+        """Return the table, or a header if it does not exist, and its hash."""
         data = self.path.read_bytes() if self.path.exists() else HEADER.encode()
         return data, hashlib.sha256(data).hexdigest()
 
@@ -188,7 +188,7 @@ class DecisionStore:
         """Replace the decision about the location of a row; a row without a ``decision`` removes it.
 
         Raises:
-            InputError: the table cannot be read, or the row is no decision; nothing is written.
+            InputError: the table cannot be read, or the row is not a decision; nothing is written.
             ConfigError: the table cannot be written.
         """
         with self._lock:
@@ -197,7 +197,7 @@ class DecisionStore:
             self._replace((HEADER + "".join("\t".join(format_cells(one)) + "\n" for one in rows)).encode())
 
     def find(self, item: str) -> list[Decision]:
-        """Return the decisions about the mentions of a note that are on the disk now."""
+        """Return the decisions on disk about the mentions of a note."""
         return [row for row in self._parse(self.read()[0]) if row.item == item and row.kind == MENTION]
 
     def _replace(self, data: bytes) -> None:
@@ -212,7 +212,7 @@ class DecisionStore:
 
 
 def check_offsets(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
-    """Check that the words of each decision are at its offsets in ``texts``, by note id.
+    """Check that the words of each decision are at its offsets in ``texts``, which map note ids to texts.
 
     Raises:
         InputError: the words at the offsets differ.

@@ -35,7 +35,7 @@ FIELDS = {
     ],
     "neighbour": ["term", "cluster", "probability", "apart", "member"],
 }
-"""Columns of the rows of the page's data: naming them once halves a page of 50,000 clusters. ``broader`` is a
+"""Columns of the rows of the page's data; listing them once halves a page of 50,000 clusters. ``broader`` is a
 neighbour, too.
 """
 _TERM_FIELDS = ("representative", "term", "joined_to", "member")
@@ -54,10 +54,10 @@ def review_data(
 ) -> Iterator[str]:
     """Return the pieces of the data, one line for each row; memory does not grow with them.
 
-    ``fields`` names the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
+    ``fields`` lists the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
     the columns :data:`NOTE`; ``concepts``, which are read last, have the columns
-    :data:`~medlink.curation.concepts.CONCEPT`. The page starts with
-    the table ``decisions``. A ``served`` page gets concepts and decisions from its server.
+    :data:`~medlink.curation.concepts.CONCEPT`. The page starts with the table ``decisions``. A ``served`` page gets
+    concepts and decisions from its server.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
     head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
