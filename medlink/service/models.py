@@ -1,4 +1,4 @@
-"""Requests and answers of the service, as they are checked and as the OpenAPI document shows them."""
+"""Requests and answers of the service, for validation and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ class Problem(_Part):
 
 
 def parse_request(kind: type[_T], body: bytes) -> _T:
-    """Check a request; the refusal names the place of the first problem and quotes nothing."""
+    """Check a request; the refusal states the place of the first problem and quotes nothing."""
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:
