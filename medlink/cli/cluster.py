@@ -51,8 +51,8 @@ from medlink.linking.options import LinkOptions
 def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -> None:
     """Group the terms of TERMS (one a line, a TSV, CSV or .xlsx with a header, or - for standard input) into concepts.
 
-    With --bundle each term is linked by itself: terms of one known concept are one cluster, any other is NEW with its
-    nearest concepts and a proposed parent. A summary goes to standard error.
+    With --bundle, each term is also linked: terms of one known concept are one cluster; any other cluster is NEW, with
+    its nearest concepts and a proposed parent. A summary goes to standard error.
     """
     from medlink.curation import cluster_list
 

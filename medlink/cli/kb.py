@@ -55,10 +55,10 @@ def kb() -> None:
 def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any) -> None:
     """Build the knowledge base OUT from release files.
 
-    OUT is a file if its name has a suffix, such as site.sqlite, else a bundle folder, such as site, which
-    'medlink index build' then completes. Replaces an existing knowledge base when the new one is complete, and
-    leaves anything else alone. Detects the format of each FOLDER_OR_FILE; the options below name it, and --format
-    describes one of your own. If inputs disagree, the earlier of these options wins.
+    OUT is a file if its name has a suffix, such as site.sqlite. Otherwise it is a bundle folder, such as site, which
+    'medlink index build' then completes. Replaces an existing knowledge base when the new one is complete, and leaves
+    any other file alone. Detects the format of each FOLDER_OR_FILE; the options below name it, and --format describes
+    your own format. If inputs disagree, the earlier of these options wins.
     """
     from medlink.kb import Input, build_kb
 
@@ -268,7 +268,7 @@ def update(kb_path: Path, paths: tuple[Path, ...], out: Path | None, as_json: bo
     """Build the knowledge base KB again from the files of a new release, and count the changes.
 
     Detects the format of each FOLDER_OR_FILE; the options below name it. The new file replaces KB once it is complete.
-    In a bundle it waits in the folder until 'medlink index update' takes it in.
+    In a bundle, it waits in the folder until 'medlink index update' uses it.
     """
     from medlink.kb import update_kb
 

@@ -116,9 +116,9 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
 @lexicon.command()
 @click.argument("folder", type=PATH)
 def check(folder: Path) -> None:
-    """Read the tables of FOLDER, and name words that stand in several families without the mark 'amb'.
+    """Read the tables of FOLDER, and name words that are in several families without the mark 'amb'.
 
-    The exit code is 1 if there are such words, or if a row cannot be read or contradicts another one.
+    The exit code is 1 if there are such words, or if a row cannot be read or contradicts another row.
     """
     from medlink.files.tables import open_table
     from medlink.language.lexicon import Lexicon

@@ -25,14 +25,12 @@ class _NonEmptyPath(click.Path):
     """A path that is not empty: an empty path, such as an unset shell variable, would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; ConfigError if it is empty."""
+        """Return the path; raises ConfigError if it is empty."""
         _check_not_empty(value, param, "name a file or a folder")
         return super().convert(value, param, ctx)
 
 
 class _InputPath(_NonEmptyPath):
-    """A path, or ``-`` for standard input."""
-
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
         """Return the remedy for a missing argument."""
         return "Name files or folders, or - for standard input."
@@ -42,7 +40,7 @@ class _NonEmptyWord(click.types.StringParamType):
     """A word, or several separated by commas; empty words are refused, because they would select nothing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word; ConfigError if it is empty."""
+        """Return the word; raises ConfigError if it is empty."""
         _check_not_empty(str(value).strip(" ,"), param, "give a value, or leave it out")
         return super().convert(value, param, ctx)
 
@@ -79,7 +77,6 @@ class Commands(click.Group):
     """A group whose help shows the whole first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         for command in self.commands.values():
             command.short_help = command.get_short_help_str(limit=1000)
         super().format_commands(ctx, formatter)
