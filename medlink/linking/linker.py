@@ -46,8 +46,9 @@ _BATCH = 1024  # mentions that are ranked together
 _CACHED_RANKINGS = 8192  # 2 KB each
 _CACHED_CONCEPTS = 65_536
 MAX_SCORE_OF_OTHER_KIND = 0.25
-"""Highest score of a name of a finding for a mention that is no finding. Training has no such pair; of 13 linked pairs
-in notes and development sets 2 were right (*ECG* was linked to an abnormal ECG)."""
+"""Highest score of a name of a finding for a mention that is not a finding. Training has no such pair; of 13 linked
+pairs in notes and development sets, 2 were right (*ECG* was linked to an abnormal ECG).
+"""
 
 
 class BestConcept(NamedTuple):
@@ -92,7 +93,7 @@ class Linker:
         bundle: an opened bundle, or its folder.
         ranker: ranks the candidates; default: the weights of the bundle. The folder of a trained ranker, or the URL or
             description of a language model, selects a re-ranker, like the option of that name.
-        reranker: re-orders the first concepts of a mention, unless ``ranker`` selects one.
+        reranker: re-orders the first concepts of a mention, unless ``ranker`` selects a re-ranker.
         calibration: turns ranks into scores; default: that of the re-ranker or of the bundle.
         decision: shares scores and decides between linked, ambiguous and NIL; default:
             :class:`~medlink.linking.decision.SharedNamePolicy`.
@@ -101,7 +102,7 @@ class Linker:
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
-        ConfigError: an option is unknown, a value is out of range or not in the index, or ``ranker`` is no ranker.
+        ConfigError: an option is unknown, a value is out of range or not in the index, or ``ranker`` is not a ranker.
         EncoderError: the folder of the ranker is damaged.
         InputError: the description of the ranker cannot be read.
     """
@@ -166,7 +167,7 @@ class Linker:
             n links, candidates best first, ties broken by ``concept_id``.
 
         Raises:
-            ConfigError: k is out of range, a mention is no text, or the numbers of contexts and mentions differ.
+            ConfigError: k is out of range, a mention is not text, or the numbers of contexts and mentions differ.
         """
         options = self.options if k is None else self.options.replace(k=k)
         if contexts is not None and len(contexts) != len(mentions):

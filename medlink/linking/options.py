@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parse_language(language: str | None) -> str | None:
-    """Return a language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and
+    """Return a language in the form of the knowledge base (``DE``, ``de_AT`` and ``ger`` become ``de``, ``de-at`` and
     ``de``).
 
     Raises:

@@ -211,7 +211,6 @@ class ConceptProfiles:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Names of the sources that have concepts."""
         return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property

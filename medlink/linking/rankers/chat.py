@@ -2,7 +2,7 @@
 
 It sends each mention with the names of its candidates. It sends the text around the mention only if the description of
 the model says so. The model can only choose a candidate; after any other answer the order stays. Requests follow no
-redirect and use no proxy, so data go to the named machine only.
+redirects and use no proxy, so data go only to the named machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NoAnswer(Exception):
 
 
 def _check_url(url: str) -> str:
-    """Validate a URL; errors do not show it, as it may hold a password."""
+    """Validate a URL; errors do not show it, because it may contain a password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -82,7 +82,7 @@ def _check_url(url: str) -> str:
 
 
 def _check_variable(name: str | None) -> str | None:
-    """Validate the name of an environment variable; errors do not show it, as it may be the key itself."""
+    """Validate the name of an environment variable; errors do not show it, because it may be the key itself."""
     if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError("key_variable is no name of an environment variable")
     if name is not None and not _KEY.fullmatch(os.environ.get(name, "")):

@@ -55,7 +55,7 @@ def mention_text(text: str, context: str) -> str:
 def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
     """Compute the logits ``(n,)`` of the model for n candidates of one mention, higher is better.
 
-    Each mention is a batch of its own: padding to the length of others would change the rounding.
+    Each mention is a separate batch, because padding to the length of others would change the rounding.
     """
     with needs_extra("transformers", "a cross-encoder"):
         import torch
