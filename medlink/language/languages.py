@@ -189,7 +189,7 @@ def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[R
     """Read the rows of a table that must have these columns; returns no rows without a path.
 
     Raises:
-        InputError: a column is missing, the first one is not ``in_front``, or a row has too many or too few cells.
+        InputError: a column is missing, the first column is not ``in_front``, or a row has too many or too few cells.
     """
     if path is None:
         return
@@ -224,11 +224,11 @@ class Language:
         self.tag, self._folder = tag, folder
 
     def file(self, name: str) -> Path | None:
-        """Return the path of a JSON file, given without its ending; ``None`` if the folder lacks it."""
+        """Return the path of a JSON file, named without its ending; ``None`` if the folder lacks it."""
         return self._path(f"{name}.json")
 
     def table(self, name: str) -> Path | None:
-        """Return the path of a table, given without ``.tsv``; ``None`` if the folder lacks it."""
+        """Return the path of a table, named without ``.tsv``; ``None`` if the folder lacks it."""
         return self._path(f"{name}.tsv")
 
     def _path(self, name: str) -> Path | None:
@@ -341,14 +341,16 @@ def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """Return the languages whose guards apply to a term: its own if that has a folder, else all with guards."""
+    """Return the languages whose guards apply to a term: its own language if it has a folder, else all languages with
+    guards.
+    """
     every = _all_languages()
     own = every.get(base(language))
     return (own,) if own else tuple(data for data in every.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the case-folded words that alone are not a mention, from the language's folder or else from spaCy."""
+    """Return the case-folded words that alone are not a mention, from the language's folder, else from spaCy."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")
@@ -362,7 +364,7 @@ def add_folder(path: str | PathLike[str]) -> None:
     """Add a folder of language folders, for this process and the processes that it starts.
 
     Raises:
-        ConfigError: there is no such folder, or a folder in it is not that of a new language.
+        ConfigError: there is no such folder, or a folder in it does not belong to a new language.
     """
     added = os.pathsep.join(filter(None, (os.environ.get(VARIABLE, ""), str(Path(path).resolve()))))
     _find_languages(added)

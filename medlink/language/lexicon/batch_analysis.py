@@ -109,7 +109,7 @@ class BatchAnalyser:
         self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
-        """Analyse names in their languages; without a language, in those that have most of the name's words."""
+        """Analyse names in their languages; without a language, in the languages that have most of the name's words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
     def read_tokens(

@@ -33,7 +33,8 @@ TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`LexiconForms.save` writes."""
 WORD, STEM, PREFIX, SUFFIX, PHRASE, FUNCTION, SENSE, INFLECTED_SENSE = "wsflpxmi"
 """Kinds of forms: a word, a stem, a first and a last part of words, a phrase of stems, and a function word. The last
-three are for an ambiguous word: alone, and with another word beside it, in exact or in inflected form."""
+three are for ambiguous words: alone, and beside another word in exact or in inflected form.
+"""
 AMBIGUOUS, AFFIX, SHORT, OTHER, NOTHING = 1, 2, 4, 8, 16
 """Marks of a form: several meanings, affix, abbreviation, neither noun nor adjective, none of its meanings."""
 OWN = "o"
@@ -165,7 +166,7 @@ class LexiconForms:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all data that decide the meanings of a name."""
+        """Hash of all data that determine the meanings of a name."""
         digest = hashlib.sha256(self._trie.tobytes())
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
         digest.update(str(sorted(self.compositions.items())).encode() if self.compositions else b"")
@@ -193,7 +194,7 @@ class LexiconForms:
         return rests
 
     def lengths(self, kind: str, language: str, text: str) -> list[int]:
-        """Return the length of each form that a text begins with."""
+        """Return the length of each form with which a text begins."""
         head = len(kind) + len(language) + 1
         return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
@@ -216,7 +217,7 @@ class LexiconForms:
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Return whether any form has this beginning."""
+        """Return whether any form begins with this text."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:

@@ -49,7 +49,7 @@ OF_TERMS = {
 HEADWORDS = "en"
 """Language of the names that identify entries."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
-"""Place of a member in a word: *hepato-*, *-itis*, *liver*."""
+"""Position of a member in a word: *hepato-*, *-itis*, *liver*."""
 
 FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
 ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
@@ -179,7 +179,7 @@ def shortened(text: str) -> str:
 class Sense(NamedTuple):
     """The meaning of an ambiguous word next to one of the words ``beside``, or without such words its default meaning.
 
-    ``family`` is ``-`` if the word has none of its meanings there.
+    ``family`` is ``-`` if the word has no meaning there.
     """
 
     word: str
