@@ -59,7 +59,7 @@ def replace_atomically(draft: StrPath, path: StrPath, what: str = "the output", 
 
 
 def is_replaceable(path: StrPath) -> bool:
-    """Return whether ``path`` is a regular file or missing; other outputs, such as devices, are written to directly."""
+    """Return whether ``path`` is a regular file or missing; other outputs, such as devices, are written directly."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 
@@ -112,7 +112,7 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
 
 
 def redirect_to_devnull(out: TextIO) -> None:
-    """Redirect an output that failed, since flushing it at exit would fail again."""
+    """Redirect an output that failed, because flushing it at exit would fail again."""
     # suppress: an object without a file descriptor cannot be redirected
     with suppress(OSError, ValueError), open(os.devnull, "wb") as devnull:
         os.dup2(devnull.fileno(), out.fileno())
@@ -126,7 +126,7 @@ def check_output_paths(targets: Mapping[str, StrPath | None], inputs: Iterable[S
         inputs: files and folders that are read, or file descriptors.
 
     Raises:
-        ConfigError: a target is a folder, its folder does not exist, it is an input or lies in an input folder, or two
+        ConfigError: a target is a folder, its folder does not exist, it is an input or inside an input folder, or two
             targets are the same file.
     """
     read, taken = list(inputs), dict[Path, str]()

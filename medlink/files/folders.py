@@ -118,9 +118,9 @@ def locked(
     Args:
         path: the lock file.
         what: name of the protected output, for errors.
-        wait: wait for the other process, and log it; otherwise raise :class:`ConfigError`.
+        wait: if another process holds the lock, log it and wait; otherwise raise :class:`ConfigError`.
         output: the output whose draft is the lock file; errors name it instead.
-        private: make the file readable to its owner alone.
+        private: make the file readable only by its owner.
     """
     from filelock import Timeout
 

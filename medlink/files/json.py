@@ -34,8 +34,8 @@ def read_json(path: StrPath) -> Any:
 def parse_json(text: str) -> Any:
     """Parse JSON more strictly than :mod:`json`.
 
-    Raises :class:`ValueError` for invalid or too deeply nested JSON, too large a number, a repeated key in an object,
-    and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
+    Raises :class:`ValueError` for invalid or too deeply nested JSON, numbers that are too large, repeated keys in an
+    object, and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
     """
     try:
         data = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite_float)

@@ -58,7 +58,7 @@ _ASCII_SAMPLE = b'azAZ09\t,;"\r\n'
 def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Path:
     """Return ``path``, or ``path`` with ``.gz`` appended, whichever is a file.
 
-    With ``allow_pipes`` also accepts a named pipe or a device. Raises :class:`InputError` for anything else.
+    With ``allow_pipes``, also accepts a named pipe or a device. Raises :class:`InputError` for anything else.
     """
     plain = Path(path)
     # the working folder and the root have no name to extend
@@ -108,7 +108,9 @@ def resolve_encoding(encoding: str) -> str:
 
 
 def choose_encoding(path: str | PathLike[str], first: str, second: str) -> str:
-    """Return the second of two encodings if most non-ASCII lines at the beginning of a file are not in the first."""
+    """Return the first of two encodings, or the second if most non-ASCII lines at the beginning of a file are not in
+    the first.
+    """
     sample = b""
     for block in LineFile(path, Problems(1.0), allow_empty=True).iter_blocks():
         sample += block
@@ -148,8 +150,8 @@ class LineFile:
         rows: number of the last line.
         unterminated: whether the last line has no line end; set at the end of the file.
         grew: whether the file grew while it was read.
-        encoding: that of the blocks; wide characters are recoded to UTF-8.
-        remarks: on a workbook.
+        encoding: encoding of the blocks; wide characters are recoded to UTF-8.
+        remarks: remarks on a workbook.
         decode_error: why the current bad line cannot be decoded, ``None`` if it can.
 
     Raises:
@@ -191,7 +193,6 @@ class LineFile:
         self._stream, self._universal, self._require_line_end = stream, universal_newlines, require_line_end
 
     def bad_row(self, kind: str, line: int, detail: str = "") -> None:
-        """Count a bad row."""
         self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.lines_without_row)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -212,7 +213,6 @@ class LineFile:
         self.problems.check_bad_share(self.path, self.rows - self.lines_without_row)
 
     def read_text(self) -> str:
-        """Read the whole file."""
         with self._open() as stream:
             raw = b"".join(self._text_blocks(stream))
         self._check_empty(not raw.strip())
@@ -273,7 +273,7 @@ class LineFile:
             yield first, _without_bom(lines, first).replace("\r", " ").split("\n")
 
     def _decoded_singly(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
-        """Decode lines, one of them bad or the last; count a bad row after the lines before it."""
+        """Decode lines one by one: one of them is bad or the last; count a bad row after the preceding lines."""
         good: list[str] = []
         for raw in raws:
             kind, detail, self.decode_error = "", "", None

@@ -32,10 +32,10 @@ class Element:
 def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
     """Yield the children of the ``root`` element whose names are ``wanted``.
 
-    Memory grows with one element only. ``encoding`` overrides what the file declares. A document type is never fetched.
+    Memory grows with one element only. ``encoding`` overrides what the file declares. Document types are never fetched.
 
     Raises:
-        InputError: the file is no XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an
+        InputError: the file is not XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an
             element of more than ``MAX_LINE_BYTES`` bytes, or declares entities, which can expand to any size and read
             other files.
     """
