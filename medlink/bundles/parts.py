@@ -96,7 +96,6 @@ class BundleSnapshot:
                     ) from error
 
     def part(self, kind: str) -> Path:
-        """Return the folder of a part, such as ``kb``."""
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:

@@ -65,7 +65,6 @@ def _lines(done: LearnReport, out: Path) -> Iterator[str]:
 
 
 def _mention_counts(done: LearnReport) -> str:
-    """Format the counts of annotated mentions by kind; they add up to the total."""
     parts = [
         f"{number:,} {what}"
         for number, what in (

@@ -32,7 +32,6 @@ class _NonEmptyPath(click.Path):
 
 class _InputPath(_NonEmptyPath):
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
-        """Return the remedy for a missing argument."""
         return "Name files or folders, or - for standard input."
 
 
@@ -51,7 +50,6 @@ class ByteSize(click.types.StringParamType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number of bytes."""
         match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", str(value).strip(), re.ASCII | re.IGNORECASE)
         size = round(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ")) if match else 0
         if size < 1:

@@ -162,8 +162,6 @@ def check_links(
 
 
 class _NoteCounter:
-    """Count notes from links grouped by note."""
-
     def __init__(self) -> None:
         self.count, self._last = 0, ""
 

@@ -67,12 +67,10 @@ class ReviewItems:
         return {row["item"]: row["language"] for _, row in self.rows if self.kind == MENTION}
 
     def page_rows(self, kb: KnowledgeBase) -> Iterator[list[Any]]:
-        """Yield the rows of the page's data."""
         for number, (_, row) in enumerate(self.rows, 1):
             yield cluster_row(row, kb, None) if self.kind == CLUSTER else _located_row(number, row)
 
     def note_rows(self) -> Iterator[list[Any]]:
-        """Yield the notes of the page's data."""
         languages = self.languages
         for item, note in self.notes_by_id.items():
             yield [item, languages.get(item) or note.language or "", note.text, note.problem]

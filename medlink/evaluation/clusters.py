@@ -257,12 +257,10 @@ class Sweep:
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """Recall at each threshold ``(t,)``."""
         return safe_divide(self.tp, self.tp + self.fn)
 
     @property
     def f1(self) -> NDArray[np.float64]:
-        """F1 at each threshold ``(t,)``."""
         return harmonic_mean(self.precision, self.recall)
 
     @property
@@ -271,7 +269,6 @@ class Sweep:
         return int(np.argmax(self.f1))
 
     def to_dicts(self) -> list[dict[str, float | int]]:
-        """Return a row for each threshold."""
         names = ("threshold", "precision", "recall", "f1", "tp", "fp", "fn", "tn")
         columns = [getattr(self, name if name != "threshold" else "thresholds").tolist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

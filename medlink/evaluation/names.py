@@ -100,7 +100,6 @@ class Dictionary:
 
 
 def plain(text: str) -> str:
-    """Collapse white space."""
     return " ".join(text.split())
 
 

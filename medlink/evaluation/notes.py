@@ -110,7 +110,6 @@ class BestConcept(NamedTuple):
 
 
 def best_concepts(text: GoldText, note: LinkedNote) -> list[BestConcept]:
-    """Return the mentions of a note with their best concepts."""
     concepts = []
     for mention in note.mentions:
         if mention.link.candidates:

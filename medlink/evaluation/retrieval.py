@@ -279,7 +279,6 @@ class RankedTask(Sampled):
         return Report(head, table, items, run.problems)
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
-        """Look up the queries."""
         return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
 
 

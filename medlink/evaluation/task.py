@@ -68,7 +68,6 @@ class Report:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: head, tables, counts of rows left out by reason, remarks."""
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
         further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
         data = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}

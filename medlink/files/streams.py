@@ -196,7 +196,6 @@ class LineFile:
         self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.lines_without_row)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Yield line numbers, from 1, and lines."""
         for first, lines in self.iter_chunks():
             # self.rows must be right after each line
             for self.rows, text in enumerate(lines, first):
@@ -225,7 +224,6 @@ class LineFile:
             raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
     def iter_blocks(self) -> Iterator[bytes]:
-        """Yield the decompressed bytes of the file in blocks."""
         empty = True
         with self._open() as stream:
             for block in self._text_blocks(stream):
@@ -234,7 +232,6 @@ class LineFile:
         self._check_empty(empty)
 
     def error(self, message: str, remedy: str, line: int | None = None) -> InputError:
-        """Build the error to raise for this file."""
         return InputError(message, path=self.path, line=line, remedy=remedy)
 
     def report_truncated(self, detail: str = "") -> None:
@@ -377,7 +374,6 @@ def _without_bom(text: str, line: int) -> str:
 
 
 def _decompressed(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress gzip with any number of members."""
     decompressor, begun = zlib.decompressobj(wbits=31), False
     while block:
         while block := block if begun else block.lstrip(b"\0"):

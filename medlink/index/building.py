@@ -145,7 +145,6 @@ def build_segment(
 
 
 def _build_lookups(folder: Path, table: NameTable, main: Segment | None, forms: LexiconForms | None) -> None:
-    """Write the lookups of names by form, by word and by word family."""
     languages = [table.languages[code] for code in table.language[table.rows.offsets[:-1]].tolist()]
     forms = main.words.forms if main is not None else forms or shipped_forms()
     NameDictionary.build(folder, table, forms)
@@ -208,7 +207,6 @@ def embed_names(
 
 
 def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: DTypeLike) -> str:
-    """Hash everything that the embeddings depend on."""
     digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)
     for segment in known:
         # folders of an index are named by their content

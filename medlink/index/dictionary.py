@@ -123,7 +123,6 @@ class NameDictionary:
 
 
 def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, str]]:
-    """Rows and the keys of their forms, some twice."""
     inflectors = {language: Inflector(language) for language in names.languages}
     languages = [names.languages[code] for code in names.language.tolist()]
     for row, norm in enumerate(names.norms):

@@ -212,8 +212,6 @@ def _group(*columns: NDArray[np.generic]) -> Iterator[tuple[int, list[_Word]]]:
 
 
 class _FeaturePlaces:
-    """Where each feature stands in a clause."""
-
     def __init__(self, columns: FeatureColumns) -> None:
         self.owner: list[int] = columns.owner.tolist()
         self._ends: list[int] = np.searchsorted(columns.clause, np.arange(len(self.owner) + 1)).tolist()

@@ -50,7 +50,6 @@ class MergedNames:
         return self.segments[0].words.forms
 
     def __len__(self) -> int:
-        """Number of distinct names."""
         return sum(segment.rows.new for segment in self.segments)
 
     def keys(self) -> Keys:
@@ -161,7 +160,6 @@ class MergedNames:
         return texts, languages, sources
 
     def entries_of(self, name: int, selection: Selections | None = None) -> list[NameEntry]:
-        """Return the entries of one name within the selection."""
         entries = self.entries(np.array([name]), selection)
         columns = (self.concept_ids(entries.concept), *self.describe(entries.address), entries.preferred.tolist())
         return [NameEntry(*values) for values in zip(*columns, strict=True)]

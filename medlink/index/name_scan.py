@@ -123,7 +123,6 @@ class NameScanner:
         return bool(forms) and forms[0].exact in self._inflector.numeral_cues
 
     def _single(self, text: ScannedText, at: int, cache: _TableCache, numbers: list[int]) -> NamedSpan | None:
-        """The names that consist of a single word."""
         words, number = text.words, numbers[at]
         forms = cache.forms[number].forms
         if len(forms) > 1 or forms[0].numeral is not None or (at + 1 < len(words) and _is_second_part(words, at + 1)):

@@ -209,7 +209,6 @@ class PairWords(NamedTuple):
 
     @classmethod
     def of(cls, features: WordFeatures, text: NDArray[np.int64]) -> PairWords:
-        """Return the words of the text ``(p,)`` of each pair."""
         owner, word = RaggedArray.by_owner(features.text, int(text.max(initial=-1)) + 1).take(text)
         position, feature = RaggedArray.by_owner(features.word, len(features.text)).take(word)
         return cls(owner, word, position, feature, owner[position])

@@ -79,7 +79,6 @@ class ChangeReport:
     languages: dict[str, dict[str, int]]
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
         for side, releases in (("old", self.old), ("new", self.new)):
             yield f"{side}: {', '.join(releases)}"
         for kind, count in self.changes.items():
@@ -87,7 +86,6 @@ class ChangeReport:
             yield f"{kind:13} {count:>10,}{languages}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return asdict(self)
 
 

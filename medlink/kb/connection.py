@@ -106,7 +106,6 @@ class SqliteReader:
         return connection
 
     def rows(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> list[Any]:
-        """Return all rows of a statement."""
         return list(self.stream(statement, **values))
 
     def stream(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> Iterator[Any]:

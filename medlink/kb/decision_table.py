@@ -77,7 +77,6 @@ def collapse_whitespace(term: str) -> str:
 
 
 def format_cells(row: Decision) -> list[str]:
-    """Return the cells of a row, for all columns."""
     offsets = (str(row.start), str(row.end)) if row.kind == MENTION else ("", "")
     kind = "preferred" if row.preferred else "synonym"
     decision = (row.concept_id, escape_cell(row.term), row.language, kind, row.parent, row.decision)

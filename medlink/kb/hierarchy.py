@@ -40,7 +40,6 @@ class HierarchyFilter:
         self._excluded: frozenset[int] = frozenset()
 
     def add(self, records: Iterable[Record | Batch]) -> None:
-        """Collect the hierarchy of an input."""
         for record in unbatch(records):
             if isinstance(record, Concept):
                 self._missing.discard(record.concept_id)

@@ -42,7 +42,6 @@ class System:
 
     @property
     def url(self) -> str:
-        """The FHIR URL to write."""
         return self.urls[0] if self.urls else f"{UNKNOWN}{quote(self.name, safe='')}"
 
     def code(self, concept_id: str) -> str:

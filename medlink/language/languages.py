@@ -316,7 +316,6 @@ class Language:
 
 
 def languages() -> tuple[str, ...]:
-    """Return the tags of the languages with a folder, in alphabetical order."""
     return tuple(_all_languages())
 
 

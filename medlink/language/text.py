@@ -244,7 +244,6 @@ class Inflector:
         )
 
     def words(self, text: str) -> list[str]:
-        """Return the inflected form of a text, word by word."""
         return [form for _, _, form in self._read(text)]
 
     def form(self, text: str) -> str:

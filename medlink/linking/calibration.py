@@ -59,7 +59,6 @@ class Curves:
     languages: dict[str, float] = field(default_factory=dict)
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
-        """Implements :meth:`Calibration.score`."""
         slope, margin_weight, offset = (
             np.where(named, *pair) for pair in zip(astuple(self.named), astuple(self.alike), strict=True)
         )

@@ -91,7 +91,6 @@ class SharedNamePolicy:
         return AMBIGUOUS if tied or candidates[0].score < threshold else LINKED
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """Implements :meth:`DecisionPolicy.shares`."""
         grouped = self.group_concepts(ranked)
         features = self.prior_features(mentions, [concepts for concepts, _ in grouped], ranked)
         shares: list[Shares] = []

@@ -235,7 +235,6 @@ class Linker:
         return scores
 
     def _normalise(self, mention: str | Mention) -> Mention:
-        """Resolve the text and the language to link."""
         if isinstance(mention, str):
             return Mention(mention.strip(), self.options.language)
         text, language = mention.text.strip(), parse_language(mention.language) or self.options.language

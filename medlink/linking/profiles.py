@@ -185,7 +185,6 @@ class Prior:
         return len(plain) > 1 and not set.intersection(*plain)
 
     def log_odds(self, features: PriorFeatures) -> float:
-        """Return the weighted sum of the features."""
         return sum(weight * value for weight, value in zip(self.weights, features, strict=True))
 
 

@@ -154,7 +154,6 @@ def link_notes(
 
 
 def _check_read(report: Report, failed: Failures | None) -> None:
-    """Raise InputError if no note could be read."""
     if report.problems and len(report.problems) == report.notes + report.already_done:
         if failed is not None:
             failed.close()  # keep the reasons

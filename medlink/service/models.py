@@ -56,7 +56,6 @@ class _Request(BaseModel):
 
     @classmethod
     def option_names(cls) -> Collection[str]:
-        """Return the options of linking that the request may have."""
         return PER_REQUEST
 
     @property

@@ -238,7 +238,6 @@ class _Reader:
 
 
 def _valid_codes(element: Element) -> frozenset[str] | None:
-    """Return the valid codes of a modifier, ``None`` for all."""
     if element.get("all").lower() != "false":
         return None
     return frozenset(child.get("code") for child in element.children("ValidModifierClass"))

@@ -49,7 +49,6 @@ class Batch:
         return len(self.lines)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records one by one."""
         return map(self.kind, *self.columns)
 
 

@@ -303,7 +303,6 @@ class _File:
         return records
 
     def _tag(self, row: list[str], line: int) -> str | None:
-        """Return the language of a row, ``None`` for an invalid one."""
         stated = row[self.layout.language] if self.layout.language is not None else ""
         if stated not in self.tags:
             self.tags[stated] = language_tag(stated)
@@ -377,5 +376,4 @@ def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str
 
 
 def _split_values(cell: str) -> list[str]:
-    """Split a cell of ids or types at its bars."""
     return [value for part in cell.split("|") if (value := part.strip())] if "|" in cell else [cell] * (cell != "")

@@ -305,7 +305,6 @@ def _tag(data: Object, default: str) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a text field, empty for any other type."""
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -314,7 +313,6 @@ def _get(data: object, key: str) -> Any:
 
 
 def _listed(value: object) -> list[Any]:
-    """Return a list field, empty for any other type."""
     return value if isinstance(value, list) else []
 
 

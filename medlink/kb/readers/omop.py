@@ -228,7 +228,6 @@ class _Vocabularies:
 
 
 def _number(digits: str) -> int:
-    """Return a concept number, 0 if invalid."""
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
 
 

@@ -344,7 +344,6 @@ class _Compiler:
             yield _stem_key(language, map(self.stems[language], form.split()))
 
     def _find(self, text: str, language: str) -> Iterable[Form]:
-        """The forms of a word or phrase among the members."""
         form = normalise(text)
         if language not in self.stems or not form:
             return ()

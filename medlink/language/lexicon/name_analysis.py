@@ -170,7 +170,6 @@ class LexicalAnalyser:
         return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
 
     def _find_word(self, token: str, tags: tuple[str, ...]) -> AnalysedWord:
-        """Analyse a word by itself in some languages."""
         wholes = [(tag, whole) for tag in tags if (whole := self._whole(token, tag)) is not None]
         if wholes:
             return self._known_word(token, wholes)
@@ -250,7 +249,6 @@ class LexicalAnalyser:
         return None
 
     def _find_opens(self, token: str, language: str) -> bool:
-        """Whether phrases begin with a word."""
         return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, first: str, second: str, language: str) -> bool:

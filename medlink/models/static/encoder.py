@@ -119,7 +119,6 @@ def features(texts: Sequence[str], config: StaticConfig, hasher: MeaningHasher |
 
 
 def _rows(hashed: Bags, config: StaticConfig) -> Bags:
-    """Rows of the table, ``probes`` of them for each hash."""
     rows = np.stack([buckets(hashed.values, config.rows, probe) for probe in range(config.probes)], axis=1)
     return Bags(hashed.offsets * config.probes, rows.reshape(-1))
 
@@ -147,7 +146,6 @@ def gelu(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale the rows of ``(n, d)`` to length 1; a zero row stays zero."""
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12))
 
 
@@ -242,7 +240,6 @@ class StaticEncoder:
         return y
 
     def _feed_forward(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Apply the net to mean vectors ``(n, d)``, giving unit vectors."""
         normed = x - x.mean(axis=1, keepdims=True)
         normed /= np.sqrt((normed * normed).mean(axis=1, keepdims=True) + _NORM_EPSILON)
         hidden = normed @ self._up

@@ -137,6 +137,5 @@ class StaticEmbedding(Module):
 
 
 def _sums(table: Tensor, ids: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums ``(n, d)`` of the table rows of n texts."""
     offsets = (torch.cumsum(lengths, 0) - lengths).to(ids.dtype)
     return functional.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights)

@@ -159,7 +159,6 @@ class AlignmentFilter:
     high: float
 
     def __call__(self, groups: Sequence[AlignedNames]) -> list[list[AlignedPair]]:
-        """The source and weight of each target of each group."""
         return [
             list(map(AlignedPair, sources, alignment_weights(cosines, self.low, self.high).tolist()))
             for sources, cosines in nearest_sources(self.encoder, groups, groups)

@@ -179,7 +179,6 @@ class Job:
     dev: Path | None = None
 
     def train(self, trainer: BioLordTrainer | StaticStudent) -> Encoder:
-        """Train and write the encoder."""
         measure = development_measure(self.dev, self.progress)
         return trainer.train(self.out, **dict(self.options), progress=self.progress, evaluate=measure)
 

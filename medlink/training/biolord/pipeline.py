@@ -168,11 +168,9 @@ class BioLordRecipe(Settings):
         return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
 
     def tables(self, section: StsSection) -> dict[str, Path]:
-        """Return the tables of rated pairs of a phase, by name."""
         return resolve_tables(section.tables, self.path.parent)
 
     def training_data(self, progress: Progress = lambda _: None) -> TrainingData:
-        """Return the part of the knowledge base to train on."""
         data = self.data
         definitions = tuple(self.resolve(name) for name in data.definitions)
         without = self.resolve_optional(data.without)

@@ -94,7 +94,6 @@ class CoderPlusPlusLoop(ResumableTrainer):
                 remove(path)
 
     def _lists_at(self, step: int) -> int:
-        """Number of the neighbour lists in use at a step."""
         return 0 if self._recipe.refresh == "never" else step // self.round_steps
 
     def _renew(self, number: int) -> None:
@@ -128,7 +127,6 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self._logged_at = time.perf_counter()
 
     def _embed_terms(self, vectors: NDArray[np.float16], number: int) -> None:
-        """Embed the terms of this process."""
         parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
         start, stop = parts[self.args.process_index : self.args.process_index + 2]
         was_training, say = self.model.training, paced(self._log)

@@ -46,7 +46,6 @@ class Terms:
         return len(self._text)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text of each term."""
         for start in range(0, len(self), _PART):
             yield from self._text[start : start + _PART].to_pylist()
 

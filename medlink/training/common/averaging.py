@@ -124,7 +124,6 @@ def _average_folders(paths: list[Path], out: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Files of the folder and of its modules."""
     try:
         modules = sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -47,7 +47,6 @@ class InputParts:
     positions: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> InputParts:
-        """Return the parts with changed tensors."""
         parts = [{name: change(tensor) for name, tensor in part.items()} for part in self.parts]
         return InputParts(parts, None if self.positions is None else change(self.positions))
 
@@ -137,7 +136,6 @@ class TokenInputs:
         return np.asarray(values[(place < self.longest - tail) | (place >= np.repeat(sizes - tail, sizes))])
 
     def _pad(self, values: NDArray[np.int32], sizes: NDArray[np.int64]) -> Features:
-        """Pad texts of ascending ``sizes`` to one length."""
         width = sizes[-1]
         at = np.arange(width)
         mask = at >= (width - sizes)[:, None] if self.is_left else at < sizes[:, None]

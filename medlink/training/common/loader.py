@@ -63,7 +63,6 @@ class EpochLoader:
         return inputs.map(self._send) if self._device.type == "cuda" else inputs
 
     def first(self, count: int) -> InputParts:
-        """Return the inputs for the first texts."""
         return self.take(np.arange(min(count, len(self._inputs))))
 
     def _send(self, tensor: Tensor) -> Tensor:

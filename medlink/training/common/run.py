@@ -65,7 +65,6 @@ class Run:
         self.progress = progress if progress is not None and self.is_main else lambda _: None
 
     def wait(self) -> None:
-        """Wait for all processes."""
         process_state().wait_for_everyone()
 
     def bind(self, recipe: Recipe, **facts: Any) -> None:
@@ -224,7 +223,6 @@ def open_run_folder(
 
 
 def _check(folder: Path, *, resume: bool) -> None:
-    """Raise ConfigError if no run may begin or resume in a folder."""
     remedy = "name another folder"
     if not folder.is_dir():
         if folder.exists():

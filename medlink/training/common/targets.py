@@ -135,7 +135,6 @@ class WeightedMSELoss(torch.nn.Module):
     """
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the embeddings of the one column."""
         (rows,) = embeddings
         return ((rows - labels[:, :-1]).square() * labels[:, -1:]).mean()
 

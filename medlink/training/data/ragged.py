@@ -42,7 +42,6 @@ class Ragged(NamedTuple):
         return len(self.offsets) - 1
 
     def owners(self) -> Int32Array:
-        """Return the owner of each value."""
         return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
 
     def sizes(self, owners: NDArray[Any]) -> NDArray[np.int64]:

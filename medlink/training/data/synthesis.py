@@ -46,8 +46,6 @@ _SKIPPED = frozenset(("old", "lay", "abbr", "tm", "af", "lat"))
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A word or a phrase of an English name."""
-
     meaning: int | None
     part_of_speech: str
     plural: bool

@@ -127,7 +127,6 @@ class TextStore:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text of each entry."""
         for part in self._texts.chunks:
             yield from part.to_pylist()
 

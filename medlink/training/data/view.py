@@ -118,11 +118,9 @@ class TrainingView:
         self.digest = digest.hexdigest()
 
     def concept_ids(self, numbers: Int32Array) -> list[str]:
-        """Return the ids of concepts by number."""
         return [concept.decode() for concept in self._ids[numbers].tolist()]
 
     def name_texts(self, rows: Int32Array) -> dict[int, str]:
-        """Return the texts of names by row number."""
         return dict(self._reader.rows(_NAMES_AT, rows=json.dumps(np.unique(rows).tolist())))
 
     def definition_texts(self, numbers: Int32Array) -> dict[int, str]:
@@ -140,14 +138,12 @@ class TrainingView:
         return np.where(self._form_hashes[positions] == hashes, positions, -1).astype(np.int32)
 
     def _numbers(self, concept_ids: Iterable[str]) -> Int32Array:
-        """Numbers of concepts, -1 for an unknown id."""
         wanted_ids = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
         positions = np.minimum(np.searchsorted(self._ids, wanted_ids), max(0, self.concepts - 1))
         known = self._ids[positions] == wanted_ids if self.concepts else np.zeros(len(wanted_ids), dtype=np.bool_)
         return np.where(known, positions, -1).astype(np.int32)
 
     def _columns(self, statement: Select[Any], *convert: Callable[[Sequence[Any]], Any]) -> list[NDArray[Any]]:
-        """Columns of a query as arrays, converted some thousand rows at a time."""
         parts = [
             [function(column) for function, column in zip(convert, zip(*rows, strict=True), strict=True)]
             for rows in chunked(self._reader.stream(statement), _ROWS_PER_READ)
@@ -156,7 +152,6 @@ class TrainingView:
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def _read_names(self) -> NDArray[np.int64]:
-        """Read the names; return the hashes of their forms."""
         languages = _Vocabulary()
         owner, row, tag, form = self._columns(_NAMES, self._numbers, _int32, languages.encode, _hash_forms)
         self.languages = tuple(languages)
@@ -173,7 +168,6 @@ class TrainingView:
         return np.asarray(form[chosen])
 
     def _read_definitions(self, more: Iterable[Definition], digest: Any) -> NDArray[np.int64]:
-        """Read the definitions; return the hashes of their forms."""
         columns: list[list[Any]] = [[np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]]
 
         def add(concepts: Iterable[str], rows: Any, texts: list[str]) -> None:
@@ -217,7 +211,6 @@ class TrainingView:
         self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
 
     def _usable(self, owners: Int32Array) -> BoolArray:
-        """Mark the owners that are known, included concepts."""
         known: BoolArray = owners >= 0
         known[known] = self.included[owners[known]]
         return known

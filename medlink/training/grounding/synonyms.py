@@ -105,7 +105,6 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
 
 
 def hash_sets(sets: SynonymSets) -> str:
-    """Compute the SHA-256 of names with their concepts."""
     return hashlib.sha256("".join(f"{c}\t{t}\n" for c, names in sets.items() for t in names).encode()).hexdigest()
 
 

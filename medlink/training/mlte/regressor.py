@@ -67,7 +67,6 @@ class ExtraFeature:
 
 
 def _to_numbers(cells: Sequence[str]) -> Floats:
-    """The number in each cell, NaN for anything else."""
     numbers = np.full(len(cells), np.nan)
     for i, cell in enumerate(cells):
         with suppress(ValueError):

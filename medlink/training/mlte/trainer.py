@@ -134,7 +134,6 @@ class MlteTrainer:
         run.wait()
 
     def _find_best(self, heads: list[Head], dev: tuple[Floats, Floats], run: Run) -> tuple[int, list[float]]:
-        """Index of the head with the best development measure, and the measures."""
         if self.dev is None:
             return 0, []
         gold, kind = _ratings(self.dev), self.recipe.kind
