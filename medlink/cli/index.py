@@ -99,7 +99,7 @@ def add(bundle: Path, paths: tuple[Path, ...], tables: tuple[Path, ...], max_bad
     for name, path in detected:
         if name != "table":
             remedy = "build the bundle again with its release, or give update_bundle() all files of the new one"
-            raise InputError(f"is no table of your own, but {formats()[name].option}", path=path, remedy=remedy)
+            raise InputError(f"is not a table of your own, but {formats()[name].option}", path=path, remedy=remedy)
     tables = (*(path for _, path in detected), *tables)
     if not tables:
         raise click.UsageError("Missing argument '[TABLE]...'. Name a table of your own.")

@@ -85,7 +85,7 @@ def link(
     with suppress(OSError):  # link_notes refuses a name that is too long
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
-            raise ConfigError("is no bundle", path=bundle, remedy=f"name {others[0]} first")
+            raise ConfigError("is not a bundle", path=bundle, remedy=f"name {others[0]} first")
     inputs = SqlNotes(sql, table, query) if sql else paths
     with ProgressBars() as bars:
         # the bar, which has a thread, appears with the first notes, after workers are forked

@@ -53,7 +53,7 @@ class ByteSize(click.types.StringParamType):
         match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", str(value).strip(), re.ASCII | re.IGNORECASE)
         size = round(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ")) if match else 0
         if size < 1:
-            self.fail(f"{value!r} is no size, such as 500M or 2G", param, ctx)
+            self.fail(f"{value!r} is not a size, such as 500M or 2G", param, ctx)
         return size
 
 

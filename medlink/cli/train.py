@@ -184,7 +184,7 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
     "--language", "languages", multiple=True, type=click.Choice(_LANGUAGES), default=("de", "es"), show_default=True,
     help="Language of the names; may be repeated.",
 )  # fmt: skip
-@integer_option("--per-concept", 3, "English names taken of a concept.", minimum=1)
+@integer_option("--per-concept", 3, "English names of a concept to translate.", minimum=1)
 @integer_option("--seed", 1, "Seed of the random draws.")
 @lexicon_option
 def names(
@@ -266,7 +266,7 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @pooling_option("start")
 @settings_options(CoderPlusPlusRecipe, defaults=static_defaults(CoderPlusPlusRecipe))
 @integer_option("--checkpoint-steps", 1000, "Steps between checkpoints.", minimum=1)
-@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
+@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint of OUT.")
 def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, resume: bool, **recipe: Any) -> None:
     """Train an encoder on the names in KB by CODER++, with hard positives and hard negatives that are renewed as it
     learns.

@@ -86,7 +86,7 @@ class Decisions:
                 continue
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
-                problem = f"this term is decided otherwise in line {first.line}"
+                problem = f"another decision about this term is in line {first.line}"
                 raise self._error(row, problem, "keep one of the two rows")
             if first is row:
                 self._by_term[row.term].append(row)
@@ -126,8 +126,8 @@ class Decisions:
             # a spreadsheet quotes a cell and doubles the quotes in it
             quoted = len(row.term) > 2 and row.term[0] == row.term[-1] == '"'
             if quoted and '"' not in row.term[1:-1].replace('""', ""):
-                remedy = "save the file as TSV without quotes, or take them off"
-                raise self._error(row, "the name stands in quotes", remedy)
+                remedy = "save the file as TSV without quotes, or remove the quotes"
+                raise self._error(row, "the name is in quotes", remedy)
 
     def _error(self, row: Decision, problem: str, remedy: str) -> InputError:
         return InputError(problem, path=self.path, line=row.line, remedy=remedy)

@@ -119,7 +119,7 @@ def read_review_items(
         remedies = {"sourcecode": "map_codes", "source_code": "map_codes", "cluster": "cluster_list"}
         wrote = next((call for word, call in remedies.items() if word in first_line.lower()), "link_notes")
         remedy = f"give the JSON lines that {wrote}(format=jsonl) writes"
-        raise InputError("is no file of JSON lines, which a review reads", path=path, remedy=remedy)
+        raise InputError("is not a file of JSON lines, which a review reads", path=path, remedy=remedy)
     rows: list[tuple[int, dict[str, Any]]] = []
     kind: Kind | None = None
     lines: dict[tuple[Any, ...], int] = {}  # first line of each item

@@ -301,7 +301,7 @@ def sweep(
     # phrased so that NaN fails
     if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
         message = "thresholds must be cosines between -1 and 1, ascending, each once"
-        raise ConfigError(message, remedy="sort them, and take out duplicates")
+        raise ConfigError(message, remedy="sort them, and remove duplicates")
     matrix = incidence(concepts)
     rows, cosines = nearest(embeddings, neighbours, progress=progress)
     true_pairs = (int(count_related(matrix).sum()) - n) // 2

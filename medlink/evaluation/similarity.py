@@ -54,7 +54,7 @@ def correlate(
     columns = _columns(ratings, scores, "ratings", "scores")
     for name, values in zip(("ratings", "scores"), columns, strict=True):
         if not np.isfinite(values).all():
-            raise ConfigError(f"the {name} hold NaN or infinite values", remedy="give finite numbers")
+            raise ConfigError(f"the {name} have NaN or infinite values", remedy="give finite numbers")
         if len(values) < 2:
             raise ConfigError(f"{len(values)} rated pairs, two or more expected", remedy="give more pairs")
         if (values == values[0]).all():
@@ -97,7 +97,9 @@ class SimilarityTask(Sampled):
     measures: ClassVar[tuple[str, ...]] = ("spearman",)
     triplets: ClassVar[bool] = True
 
-    sample: Annotated[int | None, Field(ge=2, description="Only so many pairs or triplets of each file.")] = None
+    sample: Annotated[
+        int | None, Field(ge=2, description="Number of pairs or triplets of each file; the rest is left out.")
+    ] = None
     seed: Annotated[int, Field(ge=0, description="Seed of sample and interval.")] = 1
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 

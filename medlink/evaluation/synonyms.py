@@ -22,7 +22,7 @@ class SynonymsTask(Sampled, SetOptions):
 
     inputs: ClassVar = ("kb",)
 
-    sample: Annotated[int | None, Field(ge=1, description="Only so many queries of each kind, drawn at random.")] = None
+    sample: Annotated[int | None, Field(ge=1, description="Number of queries of each kind, drawn at random.")] = None
     trained: Annotated[bool, Field(description="Whether names to train on are queries too.")] = False
 
     def measure(self, run: Run) -> Report:

@@ -176,7 +176,7 @@ class Task(Settings, ABC):
 class Sampled(Task):
     """A task that can be run on a sample of its items."""
 
-    sample: Annotated[int | None, Field(ge=1, description="Only so many items, drawn at random.")] = None
+    sample: Annotated[int | None, Field(ge=1, description="Number of items, drawn at random.")] = None
     seed: Annotated[int, Field(ge=0, description="Seed of the sample.")] = 1
 
     def draw_sample(self, items: Sequence[Item]) -> tuple[Item, ...]:

@@ -180,7 +180,7 @@ def _resolve_target(what: str, path: StrPath, inputs: Iterable[StrPath | int]) -
         if same:
             raise ConfigError(f"{what} is the input", path=path, remedy=_ANOTHER)
         if real is not None and real.is_dir() and target.is_relative_to(real):
-            raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
+            raise ConfigError(f"{what} is in a folder that is read", path=path, remedy="name a file elsewhere")
     return target
 
 

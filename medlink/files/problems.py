@@ -159,7 +159,7 @@ class Problems:
         if few or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
+        remedy = "correct or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
         if is_undecoded:
             remedy = (f"{remedy}; " if first.kind not in self._undecoded_kinds else "") + self.encoding_remedy
         raise InputError(

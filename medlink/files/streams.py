@@ -34,19 +34,19 @@ _SIGNATURES = tuple(
     for signature, message, remedy in (
         (
             rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",  # .xlsx, .docx, .odt and other zip files; .xls, .doc
-            "is a spreadsheet or document file, or zipped, and no text",
+            "is a spreadsheet, a document or a zip file, not text",
             "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
         ),
-        (rb"%PDF-|\{\\rtf", "is PDF or RTF, and no plain text", "save it as plain text in UTF-8"),
-        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, and no text", _AS_TEXT),
-        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, and no text", _AS_TEXT),
+        (rb"%PDF-|\{\\rtf", "is PDF or RTF, not plain text", "save it as plain text in UTF-8"),
+        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, not text", _AS_TEXT),
+        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, not text", _AS_TEXT),
         (
             rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd",
-            "is packed, and no text",
+            "is compressed, not text",
             "unpack it; only gzip files are read as they are",
         ),
-        (rb"SQLite format 3\0", "is a database of SQLite, and no text", _NAME_TEXT_FILE),
-        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _NAME_TEXT_FILE),
+        (rb"SQLite format 3\0", "is an SQLite database, not text", _NAME_TEXT_FILE),
+        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, not text", _NAME_TEXT_FILE),
     )
 )
 _WIDE = ("utf-16", "utf-32")  # encodings in which a line end is several bytes
@@ -72,7 +72,7 @@ def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Pa
     elif allow_pipes:
         return plain
     else:
-        message, remedy = "is a pipe or a device, a file is needed", "write what it gives to a file"
+        message, remedy = "is a pipe or a device, a file is needed", "write its content to a file"
     raise InputError(message, path=path, remedy=remedy)
 
 
@@ -216,7 +216,7 @@ class LineFile:
             raw = b"".join(self._text_blocks(stream))
         self._check_empty(not raw.strip())
         if (index := raw.find(0)) >= 0:
-            raise self.error(f"is no text: byte {index + 1} is NUL", _AS_TEXT)
+            raise self.error(f"is not text: byte {index + 1} is NUL", _AS_TEXT)
         try:
             return raw.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:

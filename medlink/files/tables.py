@@ -57,7 +57,7 @@ class Table:
             return False
         for column in columns:
             if self.header.count(column.lower()) > 1:
-                raise self.error(f"the column {column} is there twice", "rename or delete one of them")
+                raise self.error(f"the column {column} occurs twice", "rename or delete one of them")
         return True
 
     def column_indices(self, columns: Sequence[str]) -> list[int]:
@@ -333,12 +333,12 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
     def swallowed(columns: int) -> bool:
         return len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns)
 
-    mend = "mend the first line"
+    mend = "correct the first line"
     reader = csv.reader(texts(), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise lines.error(f"is no CSV: {error}", mend, 1) from error
+        raise lines.error(f"is not CSV: {error}", mend, 1) from error
     if any("\n" in cell and separator in cell for cell in header):
         raise lines.error(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
     lines.lines_without_row += len(span)

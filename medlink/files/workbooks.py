@@ -60,7 +60,7 @@ def read_sheet(path: str | PathLike[str]) -> tuple[bytes, list[str]]:
         reason = f"cannot be read: {error.strerror or 'no workbook of Excel'}"
         raise InputError(reason, path=path, remedy=remedy) from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
-        raise InputError("is no workbook of Excel, or damaged", path=path, remedy=remedy) from error
+        raise InputError("is not an Excel workbook, or is damaged", path=path, remedy=remedy) from error
     for row, at in formulas:
         if not texts[row][at] and (quoted := QUOTED_TEXT.fullmatch(rows[row][at].value)):
             texts[row][at] = quoted[1].replace('""', '"')

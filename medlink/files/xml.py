@@ -51,7 +51,7 @@ def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: 
         reader.parser.Parse(b"", True)
         yield from reader.done
     except expat.ExpatError as error:
-        message = f"is no XML, or is cut off: {expat.ErrorString(error.code)}"
+        message = f"is not XML, or is cut off: {expat.ErrorString(error.code)}"
         raise lines.error(message, "fetch it again", error.lineno) from error
     except (LookupError, ValueError) as error:
         raise lines.error("its encoding is not known", "give the file as UTF-8", 1) from error
@@ -106,4 +106,4 @@ class _Elements:
             self._open[-1].parts.append(text)
 
     def _entity(self, *_: object) -> None:
-        raise self._error("has entities of its own", "replace them by what they stand for")
+        raise self._error("has entities of its own", "replace them with their text")

@@ -257,7 +257,7 @@ def _check_target(target: Path) -> None:
         if row and row[0] == schema.APPLICATION:
             return
     raise KnowledgeBaseError(
-        "exists and is no medlink knowledge base, so it is not replaced",
+        "exists and is not a medlink knowledge base, so it is not replaced",
         path=target,
         remedy="name another file, or delete this one yourself",
     )

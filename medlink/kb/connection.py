@@ -127,7 +127,7 @@ class SqliteReader:
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
             if not self._is_database():
                 raise KnowledgeBaseError(
-                    "is no medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY
+                    "is not a medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY
                 ) from error
             reason = str(getattr(error, "orig", None) or error)
             message = f"cannot be read as a knowledge base: {reason}"

@@ -97,7 +97,7 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
     table = open_table(lines, separator="\t")
     indices = table.column_indices(COLUMNS)
     if "concept_id" in table.header:
-        raise table.error("there are the columns id and concept_id", "leave id and take off the other")
+        raise table.error("there are the columns id and concept_id", "keep id and remove the other")
     if any(column in table.header for column in LOCATION_COLUMNS):
         indices += table.column_indices(LOCATION_COLUMNS)
     decided: dict[tuple[str, str, int, int], Decision] = {}
@@ -107,7 +107,7 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
         if row.kind:
             first = decided.setdefault(row.location, row)
             if (first.concept_id, first.decision, first.term) != (row.concept_id, row.decision, row.term):
-                problem = f"this place is decided otherwise in line {first.line}"
+                problem = f"another decision about this place is in line {first.line}"
                 raise InputError(problem, path=table.lines.path, line=line, remedy="keep one of the two rows")
         yield row
 
@@ -130,7 +130,7 @@ def _parse_row(table: Table, line: int, values: list[str]) -> Decision:
         problem = "the id has a blank, | or an invisible character"
         remedy = "write an id without them; the columns may have changed places"
     elif has_id and not all(is_valid_id(part.strip()) for part in parent.split("|") if part.strip()):
-        problem, remedy = "the parent is no id", "write the id of one concept, or leave it empty"
+        problem, remedy = "the parent is not an id", "write the id of one concept, or leave it empty"
     elif name_type not in _TYPES and has_id:
         problem, remedy = "unknown word in the column type", "use preferred or synonym"
     elif tag is None:
@@ -138,7 +138,10 @@ def _parse_row(table: Table, line: int, values: list[str]) -> Decision:
     elif kind and not item:
         problem, remedy = "there is no item", "write the id of the note, or the code"
     elif kind == MENTION and not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end) and int(start) < int(end)):
-        problem, remedy = "start and end are no place", "write the first character and the one behind the last"
+        problem, remedy = (
+            "start and end are not a place in the note",
+            "write the offsets of the first character and after the last",
+        )
     if problem:
         raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
     if not has_id:

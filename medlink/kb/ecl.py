@@ -136,11 +136,11 @@ class _Parser:
         while self._is(*_OPERATORS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
-                raise self._error(f"{first} and {word} stand side by side; put parentheses")
+                raise self._error(f"{first} and {word} stand side by side; add parentheses")
             first = word
             parts.append(self._refined(depth))
             if any(part[0] == ":" for part in (parts[0], parts[-1])):
-                raise self._error(f"{word} stands beside an attribute; put parentheses")
+                raise self._error(f"{word} stands beside an attribute; add parentheses")
         return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
 
     def _refined(self, depth: int) -> Node:

@@ -142,7 +142,7 @@ def iter_cycle_notes(
             f" and {len(concepts) - _MAX_NAMED:,} more" * (len(concepts) > _MAX_NAMED)
         )
         first = "" if len(by_label) == 1 else ", the first"
-        note = f"{pluralize(len(by_label), 'cycle')} of parents{first}: {named}. Remedy: take out one of its parents"
+        note = f"{pluralize(len(by_label), 'cycle')} of parents{first}: {named}. Remedy: remove one of its parents"
         yield number, with_location(locations[number], note)
 
 

@@ -57,7 +57,7 @@ class KnowledgeBase:
         self._reader = SqliteReader(self.path)
         self._meta: dict[str, str] = dict(map(tuple, self._reader.rows(queries.META)))
         if self._meta.get("application") != APPLICATION:
-            raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY)
+            raise KnowledgeBaseError("is not a medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY)
         if self._meta.get("schema_version") not in {*map(str, READABLE)}:
             message = f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}"
             raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY)

@@ -36,7 +36,7 @@ REFERENCE = "en"
 
 SHIPPED = RESOURCES / "language"
 """The folder of the shipped languages, and of the data that all languages share."""
-ROW_REMEDY = "mend the row as docs/reference/language.md says"
+ROW_REMEDY = "correct the row: see docs/reference/language.md"
 """Remedy for an unreadable row in a table of a language."""
 _Patterns = dict[str, re.Pattern[str]]
 _AN_ENTRY = 'write the file as {"FIELD": {"value": VALUE, "source": "where it is from"}}'
@@ -264,7 +264,7 @@ class Language:
         try:
             raw = read_json(path)
         except (OSError, ValueError) as error:
-            remedy = "mend the file, which is JSON in UTF-8, or take it away"
+            remedy = "correct the file, which is JSON in UTF-8, or remove it"
             raise ConfigError(f"cannot be read: {error}", path=path, remedy=remedy) from None
         if not isinstance(raw, dict):
             raise ConfigError("a JSON object expected", path=path, remedy=_AN_ENTRY)
@@ -309,7 +309,7 @@ class Language:
     def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
         if unknown := next((value for value in values if value not in known), None):
             raise ConfigError(
-                f"{field}: {unknown!r} is no value that terms are compared by",
+                f"{field}: {unknown!r} is not a value by which terms are compared",
                 path=self.file(name),
                 remedy=f"one of {', '.join(known)}" if known else "leave the field out",
             )
@@ -384,7 +384,7 @@ def _find_languages(further: str) -> dict[str, Language]:
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
             if language_tag(path.name) != path.name or "-" in path.name:
                 message = "a folder of a language is named by its tag, such as fr"
-                raise ConfigError(message, path=path, remedy="name it so, or move it away")
+                raise ConfigError(message, path=path, remedy="rename it, or move it away")
             if path.name in by_tag:
                 remedy = f"keep one of the two; the other is {by_tag[path.name]._folder}"
                 raise ConfigError(f"there is another folder of {path.name}", path=path, remedy=remedy)

@@ -31,7 +31,7 @@ def relatives(data: Language) -> Phrases[str]:
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):
         if row["code"] not in _CODES and row["code"] != AGE:
-            raise row.error(f"{row['code']!r} is no code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
+            raise row.error(f"{row['code']!r} is not a code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
         for phrase in alternatives(row["phrase"]):
             found.add(phrase, row["code"])
     return found

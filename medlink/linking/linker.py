@@ -418,4 +418,4 @@ def open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
 
         return ChatRanker(Endpoint(url=named) if is_url else Endpoint.read(named), bundle, answers)
     remedy = "name the folder of a trained ranker, a URL that begins with https://, or a TOML or JSON file"
-    raise ConfigError("is no ranker", path=named, remedy=remedy)
+    raise ConfigError("is not a ranker", path=named, remedy=remedy)

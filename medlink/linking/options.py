@@ -96,7 +96,7 @@ class LinkOptions(Settings):
         str | None,
         AfterValidator(lambda value: check_path("ranker", value)),
         Field(
-            description="Ranker that orders the first candidates anew: a folder of 'medlink train ranker'; or the URL, "
+            description="Ranker that re-orders the first candidates: a folder of 'medlink train ranker'; or the URL, "
             "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]"
         ),
     ] = None

@@ -178,7 +178,7 @@ class Service(WebServer):
     def _place(self) -> Iterator[None]:
         """Reserve one of the places for requests, or refuse the request before reading its body."""
         if self._active >= self.options.queue:
-            sentence = f"{self._active} requests are in work: try again later."
+            sentence = f"{self._active} requests are in progress: try again later."
             raise Refusal(503, sentence, {"Retry-After": "1"})
         self._active += 1
         try:
@@ -211,7 +211,7 @@ def _read_token(options: ServeOptions) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the token cannot be read", path=options.token, remedy="name a file with one line") from error
     if len(token) < _MIN_TOKEN or not token.isascii() or len(token.split()) > 1:
-        message, remedy = f"the token is no word of {_MIN_TOKEN} or more ASCII characters", "draw one at random"
+        message, remedy = f"the token is not a word of {_MIN_TOKEN} or more ASCII characters", "draw one at random"
         raise ConfigError(message, path=options.token, remedy=remedy)
     return token
 

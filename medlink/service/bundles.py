@@ -111,7 +111,7 @@ class ServedBundle:
                 failed = state
                 continue
             if opened.hash != self.now.hash:
-                logger.warning("%s: opened anew, with the hash %s", self.name, opened.hash[:16])
+                logger.warning("%s: opened again, with the hash %s", self.name, opened.hash[:16])
             self.now, self._seen = opened, state
             del opened  # a state that was replaced belongs to its requests alone
 

@@ -111,7 +111,7 @@ class Component(ABC):
                 raise BundleError(
                     f"{self.name} was saved with another bundle: its {part} differs",
                     path=self.bundle.folder,
-                    remedy="name the bundle it was saved with, or add the component anew",
+                    remedy="name the bundle it was saved with, or add the component again",
                 )
         return self
 

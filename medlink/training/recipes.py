@@ -244,7 +244,7 @@ class StaticRecipe(Settings):
     hard_epochs: int = Field(
         default=_HARD_EPOCHS,
         ge=0,
-        description="Last epochs, whose batches hold near neighbours; by default 3 or all of fewer.",
+        description="Last epochs, whose batches have near neighbours; by default 3, or all epochs if there are fewer.",
     )
     hard_neighbours: int = Field(default=8, ge=1, description="Near neighbours that join a name in such a batch.")
     batch_size: int = Field(default=512, ge=2, description="Pairs in a batch.")

@@ -109,7 +109,7 @@ def existing_folder(folder: StrPath, remedy: str) -> Path:
     """Return ``folder`` as a path; raises :class:`InputError` if it is not a folder."""
     top = Path(folder)
     if not top.is_dir():
-        raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
+        raise InputError("is not a folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
     return top
 
 

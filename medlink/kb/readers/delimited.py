@@ -76,7 +76,7 @@ class _Reader:
         self.system: System | None = None
         self.source = self.language = self.file = ""
         self.encoding: str | None = None
-        self.remedy = self.spec.get("remedy", "give a file as the description says, or mend that")
+        self.remedy = self.spec.get("remedy", "give a file that fits the description, or correct the description")
 
     def read(
         self, path: str | PathLike[str], source: str | None, version: str | None, title: str, language: str | None
@@ -105,7 +105,7 @@ class _Reader:
         self.source = source or name or (self.system.name if self.system else self.file)
         self.language = (language_tag(language) or "") if tag is None else tag
         if spec.get("language") and tag is None and not self.language:
-            raise InputError("its name does not tell the language", path=path, remedy=spec.get("remedy", self.remedy))
+            raise InputError("its name does not state the language", path=path, remedy=spec.get("remedy", self.remedy))
         title = title or self._text(spec, "title") or (self.system.name if self.system else self.source)
         return Source(self.source, stated if version is None else version, title)
 
@@ -334,7 +334,7 @@ class _File:
         if kind not in RETIREMENTS:
             self.lines.bad_row("unknown kind of retirement", line)
         elif kind != "deleted" and not by:
-            self.lines.bad_row("no concept that succeeds it", line)
+            self.lines.bad_row("no concept that replaces it", line)
         else:
             yield Retired(concept_id, kind, by and self._concept_id(by), self.source)
 

@@ -124,7 +124,7 @@ class _Vocabularies:
     def valid(self, lines: LineFile, line: int, start: str, end: str, reason: str) -> bool | None:
         """Return whether a row is current, ``None`` for a bad row."""
         if reason not in _VALID_BY_REASON or not _DATE.fullmatch(start) or not _DATE.fullmatch(end):
-            lines.bad_row("invalid_reason is none of D and U, or a date is none", line)
+            lines.bad_row("invalid_reason is neither D nor U, or a date is invalid", line)
             return None
         return _VALID_BY_REASON[reason]
 
@@ -146,7 +146,7 @@ class _Vocabularies:
             if valid is None:
                 continue
             if not number or not text or standard not in ("", "S", "C"):
-                lines.bad_row("no number, no name, or standard_concept is none of S and C", line)
+                lines.bad_row("no number, no name, or standard_concept is neither S nor C", line)
                 continue
             if number in self.targets:
                 skipped["concept repeated, kept once"] += 1
@@ -203,7 +203,7 @@ class _Vocabularies:
             elif not valid:
                 skipped["invalid relationship"] += 1
             elif kind == "Maps to":
-                skipped["map of a concept with itself" if head == tail else "map, by which names are given"] += 1
+                skipped["map of a concept with itself" if head == tail else "map, which adds names"] += 1
             elif kind != "Is a":
                 skipped["relationship of another kind"] += 1
             else:
@@ -216,7 +216,7 @@ class _Vocabularies:
             if not head or not tail or not levels.isdecimal():
                 lines.bad_row("no number", line)
             elif levels != "1":
-                self.problems.skipped["ancestor that is no parent"] += 1
+                self.problems.skipped["ancestor that is not a parent"] += 1
             else:
                 yield from self.isa(head, tail)
 

@@ -253,9 +253,9 @@ class _Snapshot:
         associated: set[str] = set()
         for lines, line, (refset, concept_id, target) in self.active_rows(_ASSOCIATION, columns):
             if refset not in _RETIREMENT_BY_REFSET or concept_id not in self.inactive:
-                self.skipped["association that is of no inactive concept"] += 1
+                self.skipped["association of a concept that is not inactive"] += 1
             elif not target:
-                lines.bad_row("no concept that succeeds it", line)
+                lines.bad_row("no concept that replaces it", line)
             else:
                 associated.add(concept_id)
                 yield Retired(concept_id, _RETIREMENT_BY_REFSET[refset], target, SOURCE)
@@ -299,7 +299,7 @@ def _compare_with_package(folder: Path, files: dict[str, list[Path]], refsets: s
         for entry in listed if isinstance(listed, list) else []:
             refset = str(entry.get("id", "")) if isinstance(entry, dict) else ""
             if refset and refset not in refsets:
-                yield f"{path}: lists the language refset {refset[:40]}, of which there is no active row"
+                yield f"{path}: lists the language refset {refset[:40]}, which has no active row"
 
 
 def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:

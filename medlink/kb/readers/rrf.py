@@ -110,7 +110,7 @@ def _find(folder: str | PathLike[str]) -> Path:
             return candidate
         if (candidate / "MRCONSO.RRF").exists():
             raise InputError(
-                "is no regular file", path=candidate / "MRCONSO.RRF", remedy="save what it gives in a file"
+                "is not a regular file", path=candidate / "MRCONSO.RRF", remedy="save its content in a file"
             )
     names = (entry.name for entry in top.iterdir())
     raise missing_files_error(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", names, remedy)

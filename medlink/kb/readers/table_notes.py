@@ -22,7 +22,7 @@ _SUSPICIOUS = (
     (
         re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffd]"),
         "a control, invisible or replacement character inside",
-        "write them anew",
+        "type them again",
     ),
     (re.compile(r"(?s).{501}"), "more than 500 characters", "give a text on the concept in the column 'definition'"),
 )

@@ -252,7 +252,7 @@ class LexiconForms:
             compositions = {meaning: tuple(parts) for meaning, *parts in raw.get("compositions", ())}
             return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds, compositions)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            remedy = "copy the folder anew from where it came"
+            remedy = "copy the folder again from its origin"
             raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
 
 

@@ -196,7 +196,7 @@ class RankerCache:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as file, file:
                 yield file
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-            why = str(error) if isinstance(error, sqlite3.Error) else "a value is no list of numbers"
+            why = str(error) if isinstance(error, sqlite3.Error) else "a value is not a list of numbers"
             remedy = "delete the file, or name another folder"
             raise ConfigError(
                 f"the cache of the ranker cannot be used: {why}", path=self.path, remedy=remedy

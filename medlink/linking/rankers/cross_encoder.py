@@ -158,7 +158,7 @@ def _read_config(folder: Path) -> RankerConfig:
             raise ValueError("numbers out of their range")
     except FileNotFoundError as error:
         remedy = "name the folder of a trained ranker"
-        raise EncoderError(f"is no ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
+        raise EncoderError(f"is not a ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise EncoderError(f"the ranker cannot be read: {error}", path=folder / HOLDS, remedy=_REMEDY) from error
     return config

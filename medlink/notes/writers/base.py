@@ -240,7 +240,7 @@ def describe_finished(out: Path | None, job: Job) -> str:
     newest = max((path.stat().st_mtime_ns for path in reads if path.exists()), default=0)
     if own.stat().st_mtime_ns <= newest or not own.stat().st_size:
         return ""
-    return f"{out} is finished: nothing to resume; run without resume=... to write it anew"
+    return f"{out} is finished: nothing to resume; run without resume=... to write it again"
 
 
 def _is_empty(part: Path) -> bool:

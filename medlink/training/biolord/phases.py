@@ -56,7 +56,7 @@ class TrainingData:
         with KnowledgeBase(self.kb) as kb:
             selection = Selection(kb, languages=self.languages or None, without=self._excluded_ids())
         if selection.unmatched:
-            self.progress(f"ids to leave out that are no concepts: {selection.unmatched} in {self.without}")
+            self.progress(f"ids to leave out that are not concepts: {selection.unmatched} in {self.without}")
         return selection
 
     def added_definitions(self, selection: Selection) -> list[Definition]:

@@ -220,7 +220,7 @@ def _locate_errors(path: Path, where: str = "") -> Iterator[None]:
         yield
     except ConfigError as error:
         message = f"in {where}, {error.message}" if where else error.message
-        raise ConfigError(message, path=path, remedy=error.remedy or "mend the value") from error
+        raise ConfigError(message, path=path, remedy=error.remedy or "correct the value") from error
 
 
 def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
@@ -320,7 +320,7 @@ def bind(recipe: BioLordRecipe) -> None:
                 f"{_describe_change(part, before.get(part), now.get(part))} after {later[0]} was made",
                 path=recipe.path,
                 remedy=f"put it back as it was, name another folder for out, or delete {', '.join(later)} in "
-                f"{recipe.folder} to have them made anew",
+                f"{recipe.folder} to have them made again",
             )
     for checkpoints in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
         with locked(checkpoints / LOCK, "the checkpoints"):
@@ -355,7 +355,7 @@ def _hash_file(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        remedy = "mend the recipe, or bring the file"
+        remedy = "correct the recipe, or provide the file"
         raise InputError(f"cannot be read: {error.strerror}", path=path, remedy=remedy) from error
 
 

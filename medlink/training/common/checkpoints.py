@@ -49,7 +49,7 @@ def write_errors(path: Path, what: str) -> Iterator[None]:
         if isinstance(error, BrokenPipeError) or (type(error) is RuntimeError and "inline_container" not in str(error)):
             raise
         detail = getattr(error, "strerror", None) or shorten(str(error), 200)
-        remedy = "make room, or mend the folder, and go on with resume=..."
+        remedy = "make room, or repair the folder, and continue with resume=..."
         raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=remedy) from error
 
 

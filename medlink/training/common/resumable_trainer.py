@@ -206,7 +206,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         checkpoint = find_newest_checkpoint(self._folder)
         remedy = "lower the learning rate"
         if checkpoint:
-            remedy += f" and train anew; {checkpoint.name} holds the last good weights"
+            remedy += f" and train again; {checkpoint.name} holds the last good weights"
         return EncoderError(message, path=checkpoint or self._folder, remedy=remedy)
 
     def check(self, step: int) -> None:

@@ -201,5 +201,5 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
 def _find_column(table: Table, names: Sequence[str]) -> int | None:
     present = [name for name in names if table.has_columns([name])]
     if len(present) > 1:
-        raise table.error(f"a column for the {names[0]} is there twice", "rename or delete one of them")
+        raise table.error(f"a column for the {names[0]} occurs twice", "rename or delete one of them")
     return table.column_indices(present)[0] if present else None

@@ -62,7 +62,9 @@ class ExtraFeature:
         numbers = _to_numbers(cells)
         if not np.isfinite(numbers).all():
             row = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1
-            raise ConfigError(f"{self.name} of pair {row} is no finite number", remedy="give numbers, as in training")
+            raise ConfigError(
+                f"{self.name} of pair {row} is not a finite number", remedy="give numbers, as in training"
+            )
         return ((numbers - self.mean) / self.deviation)[:, None]
 
 
@@ -237,7 +239,7 @@ class MlteRegressor:
         folder = Path(folder)
         if not is_mlte(folder):
             remedy = "name the folder of a trained regressor"
-            raise EncoderError(f"is no regressor: no {CONFIG_FILE} in it", path=folder, remedy=remedy)
+            raise EncoderError(f"is not a regressor: no {CONFIG_FILE} in it", path=folder, remedy=remedy)
         encoder = load_encoder(folder / _ENCODER, device=device)
         try:
             config = read_json(folder / CONFIG_FILE)

@@ -88,7 +88,7 @@ def _iter_examples(rows: Iterator[_Row], lines: LineFile) -> Iterator[Example]:
         if not isinstance(mention, str) or not mention.strip():
             lines.bad_row("empty mention", line)
         elif not isinstance(language, str) or not isinstance(context, str):
-            lines.bad_row("language or context that is no text", line)
+            lines.bad_row("language or context that is not text", line)
         elif not ids:
             lines.problems.skipped["no concept"] += 1
         else:
