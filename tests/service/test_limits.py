@@ -49,7 +49,7 @@ def test_a_token_is_needed_beyond_this_machine(demo_path: Path, tmp_path: Path) 
     for content, message in (
         (None, "the token cannot be read"),
         ("short", "the token is not a word of 16"),
-        ("a b" * 9, "no word"),
+        ("a b" * 9, "not a word"),
     ):
         if content is not None:
             token.write_text(content)

@@ -135,9 +135,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     assert [record.text for record in read_definitions(path, problems=problems)] == ["good"] * 4
     assert problems.bad == {"empty id or definition": 2, "unknown language": 1, "column count": 1}
     assert str(problems.examples[0]) == f"{path}:3: empty id or definition"
-    with pytest.raises(
-        InputError, match=r"t.tsv:3: .*rows cannot be used.*Remedy: correct or fetch the file again"
-    ):
+    with pytest.raises(InputError, match=r"t.tsv:3: .*rows cannot be used.*Remedy: correct or fetch the file again"):
         list(read_definitions(path, problems=Problems(0)))
 
 
