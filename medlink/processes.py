@@ -93,8 +93,8 @@ def _run(work: Callable[[], object]) -> None:
 def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[[], _R]]:
     """Compute a result in a forked process while the ``with`` block continues.
 
-    If ``wanted`` is false, on a machine with one processor, and in a daemonic worker process, no process is started:
-    the result is computed here when the block asks for it. The same happens if the forked process fails, so that its
+    Starts no process if ``wanted`` is false, on a machine with one processor, and in a daemonic worker process: the
+    result is then computed here when the block asks for it. The same happens if the forked process fails, so that its
     error is raised here. The end of the block kills the process.
 
     Yields:

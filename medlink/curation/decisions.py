@@ -152,7 +152,7 @@ class DecisionStore:
     """A table of decisions on disk, which may not exist yet.
 
     Raises:
-        ConfigError: the name is that of a compressed file, or has another ending than ``.tsv``.
+        ConfigError: the file would be compressed, or its ending is not ``.tsv``.
         InputError: the table cannot be read, see :func:`medlink.kb.decision_table.iter_decisions`.
     """
 

@@ -86,7 +86,7 @@ def write_cluster_page(
 
     The page leaves out candidates with a score below :data:`~medlink.curation.page.MIN_SCORE`, except those of an
     ambiguous cluster, and says so. ``clusters`` are from ``Cluster.to_dict``. ``kb`` names concepts in the language of
-    the representative, or in ``language`` if that is unknown; without ``kb`` names stay as they are.
+    the representative, or in ``language`` if that is unknown; without ``kb``, names stay unchanged.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -96,7 +96,7 @@ def write_cluster_page(
 
 
 def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: str | None) -> list[Any]:
-    """Return a cluster as a row of the page's data; arguments as for :func:`write_cluster_page`."""
+    """Return a cluster as a row of the page's data; arguments are those of :func:`write_cluster_page`."""
     row = dict(cluster)
     equal = [near["concept_id"] for near in cluster["candidates"]]
     nearest = [near for near in cluster["nearest"] if near["score"] >= MIN_SCORE or near["concept_id"] in equal]

@@ -1,7 +1,7 @@
 """Measures of a clustering against the concepts of its terms, and of how well embeddings cluster names.
 
 Terms may belong to several concepts. In all measures two terms belong together if they share a concept; a pair that
-shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts are an
+shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts form an
 incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are counted without listing them.
 
 The sweep of thresholds is that of CODER++ (Zeng et al. 2022, sections 3.1 and 3.2). A pair of names is predicted if

@@ -1,7 +1,7 @@
 """Bootstrap intervals, calibration, and the ranks of gold concepts.
 
-Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name,
-some queries at a time, so that memory beyond the embeddings does not grow with either.
+Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name, some
+queries at a time, so that memory does not grow beyond the embeddings.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def read_status(reader: QualifierReader, text: GoldText) -> list[ReadStatus]:
 
 
 def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int]:
-    """Return precision, recall and F1 of a value, and how often it is a gold value and a read value."""
+    """Return precision, recall and F1 of a value, and its counts among gold values and among determined values."""
     right = pairs[value, value]
     gold, read = (sum(n for pair, n in pairs.items() if pair[at] == value) for at in (0, 1))
     return right / max(read, 1), right / max(gold, 1), 2 * right / max(read + gold, 1), gold, read

@@ -14,7 +14,7 @@ from medlink.training.grounding.synonyms import SetOptions, SynonymSets, read_se
 
 
 class SynonymsTask(Sampled, SetOptions):
-    """How well a name finds the other names of its concept, of unseen names and of unseen concepts (Fivez et al. 2021).
+    """How well names find the other names of their concept, for unseen names and unseen concepts (Fivez et al. 2021).
 
     KB is a knowledge base or a bundle, whose concepts are split as in section 5.1 of the paper. With --hold-out and the
     same options, 'medlink train grounding' leaves the same names out.

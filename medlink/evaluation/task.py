@@ -131,7 +131,7 @@ class Run:
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:
-        """The regressor of pairs, if one was given in place of an encoder."""
+        """The regressor of pairs, if given instead of an encoder."""
         encoder: Any = self._encoder
         if not isinstance(encoder, str):
             return None if hasattr(encoder, "encode") else encoder
@@ -161,7 +161,7 @@ class Task(Settings, ABC):
     has_items: ClassVar[bool] = True
 
     def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
-        """Read the files, measure, and report; arguments as for :class:`Run`.
+        """Read the files, measure, and report; arguments are those of :class:`Run`.
 
         Raises:
             MedlinkError: a file cannot be read, or does not fit the task.

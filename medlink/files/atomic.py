@@ -1,4 +1,4 @@
-"""Atomic file output: a file appears complete or not at all, and an old one stays until the new one is complete."""
+"""Atomic file output: a file appears complete or not at all, and an old file stays until the new file is complete."""
 
 from __future__ import annotations
 

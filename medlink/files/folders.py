@@ -1,7 +1,7 @@
 """Atomic folder output, scratch folders, and locks.
 
-Output is prepared in a hidden folder beside its target, which holds a locked file. The system releases the lock when a
-process ends in any way, so the next process that writes the same target can clean up after a killed one.
+Output is prepared in a hidden folder beside its target, which holds a locked file. The system releases the lock however
+a process ends, so the next process that writes the same target can clean up after a killed process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = Fa
 
     Creates parent folders. An existing folder passes on its mode; only the owner can read a new ``private`` folder. An
     error leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
-    restores the old one. If two processes write the same folder, the last to end wins. Raises :class:`ConfigError`,
+    restores the old folder. If two processes write the same folder, the last to end wins. Raises :class:`ConfigError`,
     which calls the folder ``what``, when it cannot be written.
     """
     target = Path(os.path.realpath(path))
@@ -75,7 +75,7 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
 
 @contextmanager
 def ensure_folder(path: Path, what: str = "the folder") -> Iterator[None]:
-    """Create a folder and its parents; an error in the block removes the new ones that are still empty."""
+    """Create a folder and its parents; an error in the block removes new folders that are still empty."""
     with wrap_os_error(path, what, _FOLDER):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)

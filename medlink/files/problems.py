@@ -131,7 +131,7 @@ class Problems:
 
     @property
     def encoding_remedy(self) -> str:
-        """How to read the lines that cannot be decoded, ``""`` without one."""
+        """How to read the lines that cannot be decoded, ``""`` if there are none."""
         return (
             encoding_remedy(likely_encoding(bytes(self._undecoded)), is_option=self._is_option)
             if self._undecoded

@@ -37,7 +37,7 @@ def is_workbook(path: str | PathLike[str]) -> bool:
 
 
 def read_sheet(path: str | PathLike[str]) -> tuple[bytes, list[str]]:
-    """Return the first visible sheet with a value as UTF-8, a line for each row, and remarks on what is not read.
+    """Return the first visible sheet with a value as UTF-8, a line for each row, and remarks on ignored content.
 
     A line has the number of its row. Tabs and line ends in cells become blanks. A formula gives the value that Excel
     stored. Without a stored value, a text in quotes (``="007"``) gives that text, and any other formula gives nothing.

@@ -32,7 +32,7 @@ class Element:
 def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
     """Yield the children of the ``root`` element whose names are ``wanted``.
 
-    Memory grows with one element only. ``encoding`` overrides what the file declares. Document types are never fetched.
+    Memory grows with one element only. ``encoding`` overrides the declared encoding. Document types are never fetched.
 
     Raises:
         InputError: the file is not XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an

@@ -1,6 +1,6 @@
 """The names and concepts of an index by their keys, merged from its segments.
 
-An index has a main segment, and perhaps a second one with later names. Each is complete. Keys, integers that both
+An index has a main segment, and perhaps a second segment with later names. Each is complete. Keys, integers that both
 segments share, identify names and concepts.
 """
 

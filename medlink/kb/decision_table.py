@@ -87,8 +87,8 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
     """Yield the rows of a table, plain or ``.gz``, with duplicates.
 
     Raises:
-        InputError: the table cannot be read, is not UTF-8, lacks a column or has one twice; a row lacks a name or a
-            valid id or location, or has an unknown word; a location has two decisions.
+        InputError: the table cannot be read, is not UTF-8, lacks or repeats a column; a row lacks a name or a valid id
+            or location, or has an unknown word; a location has two decisions.
     """
     # no bad row is tolerated: losing a decision silently is worse than having to repair the file
     strict = Problems(0, adjustable=False)

@@ -83,7 +83,7 @@ class HierarchyFilter:
         return (self._included is None or key in self._included) and key not in self._excluded
 
     def apply(self, records: Iterable[Record | Batch], skipped: Counter[str]) -> Iterator[Record | Batch]:
-        """Yield all retirements, and the records whose concepts are all selected; count the others."""
+        """Yield all retirements, and the records whose concepts are all selected; count the other records."""
         for record in records:
             # a retired concept is in no hierarchy, but its successor may be selected
             if isinstance(record, Source | Retired):

@@ -47,7 +47,8 @@ class Loader(RecordStager):
         marks: highest row number of each table before the load; empty for a new one.
         concepts: number of new concepts by source number.
         names: number of new names by source number and language.
-        renamed: by input, the number of concepts for which it prefers a name other than the stored one, and the first.
+        renamed: by input, the number of concepts for which it prefers another name than the stored name, and the first
+            of them.
         unicode_variants: by input, the number of ids that equal another id after Unicode normalisation, and the first.
         sources, announced: as in ``RecordStager``; the existing sources come first, under input ``-1``.
     """

@@ -152,7 +152,7 @@ class KnowledgeBase:
         )
 
     def names(self, concept_id: str) -> list[Name]:
-        """Return the names of a concept by language, the preferred one first."""
+        """Return the names of a concept by language, the preferred name first."""
         return list(starmap(Name, self._reader.rows(queries.NAMES, concept_id=concept_id)))
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
@@ -164,7 +164,7 @@ class KnowledgeBase:
         return self.preferred_names([concept_id], language).get(concept_id)
 
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
-        """Return the names that :meth:`preferred_name` gives for many concepts, in one query; leave out unknown ids."""
+        """Return the preferred names of many concepts (:meth:`preferred_name`), in one query; leave out unknown ids."""
         ids, tag = list(dict.fromkeys(concept_ids)), resolve_language(language) or None
         by_concept: dict[str, dict[str, str]] = {concept_id: {} for concept_id in ids}
         for concept_id, name_language, text in self._reader.rows(queries.PREFERRED, concept_ids=json.dumps(ids)):
@@ -234,9 +234,9 @@ class KnowledgeBase:
     ) -> list[Name]:
         """Search as you type: return names with all words of ``text``; the last word may be a prefix.
 
-        Names equal to the text come first, then names that begin with it, then the others; shorter before longer. If
-        these are fewer than ``limit``, names follow whose words contain those of the text (*infarkt*: *Herzinfarkt*).
-        That reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
+        Names equal to the text come first, then names that begin with it, then other names; shorter before longer. If
+        there are fewer than ``limit``, names follow whose words contain the words of the text (*infarkt*:
+        *Herzinfarkt*). This reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
 
         Args:
             text: the words; no character has a special meaning.

@@ -30,7 +30,7 @@ class System:
         urls: its FHIR URLs; exports use the first.
         aliases: other names in files.
         prefixed_codes: whether its codes also have the prefix.
-        separators: what separates the parts of a code, in ClaML files and in common use (``:`` and ``/``).
+        separators: separators of the parts of a code, in ClaML files and in common use (``:`` and ``/``).
     """
 
     name: str

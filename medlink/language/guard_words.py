@@ -47,7 +47,9 @@ class Acts(NamedTuple):
     rests: frozenset[str]
 
     def differ(self, other: Acts) -> bool:
-        """Return whether two terms with named acts share none, or only one has acts and their other words are equal."""
+        """Return whether two terms differ by acts: both have named acts but share none, or only one has acts and their
+        other words are equal.
+        """
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)

@@ -100,7 +100,7 @@ class ArticleRules(Rules):
 
 
 class WordList(Rules):
-    """A file of ``words`` alone: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
+    """A file with only ``words``: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
 
     words: frozenset[str] = frozenset()
 
@@ -218,7 +218,7 @@ _T = TypeVar("_T")
 
 
 class Language:
-    """The data of one language; each file is read at its first use. A language without a folder has all defaults."""
+    """The data of one language; each file is read when first used. A language without a folder has all defaults."""
 
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder

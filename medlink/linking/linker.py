@@ -94,7 +94,7 @@ class Linker:
         ranker: ranks the candidates; default: the weights of the bundle. The folder of a trained ranker, or the URL or
             description of a language model, selects a re-ranker, like the option of that name.
         reranker: re-orders the first concepts of a mention, unless ``ranker`` selects a re-ranker.
-        calibration: turns ranks into scores; default: that of the re-ranker or of the bundle.
+        calibration: turns ranks into scores; default: the calibration of the re-ranker or of the bundle.
         decision: shares scores and decides between linked, ambiguous and NIL; default:
             :class:`~medlink.linking.decision.SharedNamePolicy`.
         among: ids of the concepts that may be candidates; default: all.
@@ -161,7 +161,7 @@ class Linker:
             mentions: n mentions.
             contexts: n texts around them, which decide between concepts with the same name. Without them such concepts
                 share the score.
-            k: number of candidates of each mention, 1 to 10,000; default: that of the options.
+            k: number of candidates of each mention, 1 to 10,000; default: ``k`` of the options.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.

@@ -108,7 +108,7 @@ class TranslatedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of both fingerprints; raises :class:`EncoderError` if the translator has none."""
+        """Hash of encoder and translator; raises :class:`EncoderError` if the translator has no fingerprint."""
         own = getattr(self._translate, "fingerprint", None)
         if not isinstance(own, str):
             remedy = "give it an attribute 'fingerprint', a text that changes when its translations do"

@@ -162,8 +162,8 @@ def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]
     """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if all candidates are right or all
     are wrong.
 
-    The threshold of the probability is the one with the highest F1 over all codes, where the weights of the other folds
-    score each fold.
+    The probability threshold is that with the highest F1 over all codes, where each fold is scored by weights of the
+    other folds.
     """
     x = np.array([one.columns for _, candidates, _ in notes for one in candidates]).reshape(-1, len(COLUMNS))
     y = np.array([float(one.concept_id in codes) for _, candidates, codes in notes for one in candidates])

@@ -140,7 +140,7 @@ class NotePipeline:
 
     @property
     def ranker_counts(self) -> Counter[str]:
-        """Counts of the re-ranker; empty without one."""
+        """Counts of the re-ranker; empty without a re-ranker."""
         reranker = self._linker.reranker
         return Counter() if reranker is None else reranker.counts
 

@@ -32,7 +32,7 @@ logger = logging.getLogger("medlink")
 
 
 class OpenBundle:
-    """One version of a bundle, with a pipeline for each set of options that requests use, and a linker for searches."""
+    """A version of a bundle, with a pipeline for each set of options in use, and a linker for searches."""
 
     def __init__(self, folder: Path, options: NoteOptions) -> None:
         # the target of a symbolic link may change before the last file is opened

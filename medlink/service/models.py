@@ -99,7 +99,7 @@ class PageRequest(_Request):
 
 
 class DecisionRequest(_Request):
-    """A decision about a mention, made on the page; an empty decision revokes the earlier one."""
+    """A decision about a mention, made on the page; an empty decision revokes the earlier decision."""
 
     item: Annotated[str, Field(pattern=r"^note-[0-9a-f]{16}$")]
     start: Annotated[int, Field(ge=0)]
@@ -167,7 +167,7 @@ class MentionOutput(_Part):
 
 
 class NoteOutput(_Part):
-    """A note with its mentions, or with what kept it from being linked (``problem``) and what to do (``remedy``)."""
+    """A note with its mentions, or with the reason why it was not linked (``problem``) and what to do (``remedy``)."""
 
     note: str
     language: str
@@ -202,7 +202,7 @@ class MentionsAnswer(_Part):
 
 
 class Hit(_Part):
-    """A concept that a search found; ``score`` and the name that matched are those of linking, if it found it."""
+    """A concept that a search found; if linking found it, with the ``score`` and the name that matched."""
 
     concept_id: str
     preferred_name: str
@@ -289,7 +289,7 @@ class InfoAnswer(_Part):
 
 
 class HealthAnswer(_Part):
-    """The service answers."""
+    """The service is available."""
 
     status: Literal["ok"]
 

@@ -43,8 +43,7 @@ _MAX_PAGES = 1 << 14  # pages of the file that a process holds, about
 class Index(VectorIndex):
     """Compressed vectors in cells, and the full vectors in a file.
 
-    The first search reads the compressed vectors. Each process has its own copy, except for processes forked after
-    that.
+    The first search reads the compressed vectors. Each process has its own copy; processes forked later share it.
     """
 
     kind = "ivfpq"

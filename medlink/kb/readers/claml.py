@@ -57,7 +57,7 @@ def read_claml(
     Entities and other files are never read. Memory grows with the codes and their titles.
 
     The name in ``Title``, such as ``ICD-10-GM``, determines the prefix of the ids (``ICD10GM:A00.9``), and by default
-    the name and version of the source. ``language`` is that of labels without one.
+    the name and version of the source. ``language`` applies to labels without a language.
     """
     problems = problems or Problems()
     lines, encoding = _open(path, problems)

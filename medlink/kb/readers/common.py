@@ -131,7 +131,7 @@ def is_valid_id(text: str) -> bool:
 
 
 def resolve_language(language: str | None) -> str:
-    """Return the tag of a language option, ``""`` for none; raises :class:`ConfigError` for an unknown one."""
+    """Return the tag of a language option, ``""`` for none; raises :class:`ConfigError` for an unknown language."""
     return named_tag(language) if language else ""
 
 

@@ -86,7 +86,7 @@ class Description:
         CellCompiler(path, ("file", "source"), {}).compile_all(spec, "source", "title", "version", "language", "system")
 
     def layouts(self, aliases: dict[str, str]) -> list[Layout]:
-        """Return the possible layouts of a file, or those of the files of a folder."""
+        """Return the possible layouts of a file, or of the files of a folder."""
         return [Layout(part, self.path, aliases) for part in self.parts]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:

@@ -17,7 +17,7 @@ Conversion (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.h
   several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
-  ``disjoint`` give none. The relationships of R5 are converted likewise.
+  ``disjoint`` give none. The relationships of R5 are converted in the same way.
 """
 
 from __future__ import annotations

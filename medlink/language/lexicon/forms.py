@@ -257,7 +257,7 @@ class LexiconForms:
 
 
 def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
-    """Return the forms of the shipped lexicon, together with those of a site's own folders."""
+    """Return the forms of the shipped lexicon, together with the forms of a site's own folders."""
     return LexiconForms.compile(Lexicon(folders)) if folders else shipped_forms()
 
 

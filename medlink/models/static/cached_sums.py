@@ -42,7 +42,7 @@ class Sums(NamedTuple):
 
 
 class FeatureSums:
-    """Sum the feature vectors of names, caching those of words, meanings and markers; threads may share it.
+    """Sums the feature vectors of names, and caches those of words, meanings and markers; threads may share it.
 
     ``sum_rows`` returns the sums ``(n, d)`` of the table rows of n bags of hashes. ``hash_words`` returns the bags of
     n-grams of words in their exact form.

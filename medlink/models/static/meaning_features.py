@@ -1,4 +1,4 @@
-"""Meanings of names as features of the static encoder: those of their words, parts of compounds, and phrases."""
+"""Meanings of names as features of the static encoder: meanings of words, of parts of compounds, and of phrases."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class TextWriter(ABC):
             self._save()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Replace the target; after an error keep what was committed, or nothing."""
+        """Replace the target; after an error, keep only committed notes."""
         self._stack.__exit__(None if error is None else type(error), error, None)
 
     @contextmanager

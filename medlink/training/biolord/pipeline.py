@@ -143,7 +143,7 @@ class BioLordRecipe(Settings):
 
     @property
     def phases(self) -> list[str]:
-        """The phases in their order; ``soup`` belongs to ``distill``."""
+        """The phases in order; ``soup`` belongs to ``distill``."""
         sections = {"soup": self.distill, "sts-again": self.sts_again}
         return [phase for phase in FOLDERS if sections.get(phase, getattr(self, phase, None)) is not None]
 
@@ -163,7 +163,7 @@ class BioLordRecipe(Settings):
         return None if name is None else self.resolve(name)
 
     def resolve_encoder(self, name: str) -> str:
-        """Return the path of an encoder folder beside the recipe, or else the name unchanged."""
+        """Return the path of an encoder folder beside the recipe; return any other name unchanged."""
         bare = split_pooling(name)[1]
         return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
 
@@ -226,8 +226,8 @@ def _locate_errors(path: Path, where: str = "") -> Iterator[None]:
 def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
     """Run the phases of a recipe that are not done yet; return the folder of the last encoder.
 
-    A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation starts from
-    the encoder before the contrastive phase instead, with the contrastive one as its teacher.
+    A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation instead
+    starts from the encoder before the contrastive phase, with the contrastive encoder as its teacher.
 
     Args:
         path: the recipe, a TOML file that ``docs/reference/training.md`` describes.

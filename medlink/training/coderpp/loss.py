@@ -59,7 +59,7 @@ class MultiSimilarityLoss(torch.nn.Module):
 
     Inputs are a column of n terms of any length above 0 (a zero vector has cosine 0 with all others), and as labels the
     relation ``(n, n)``, symmetric: whether two terms share a concept; its diagonal is ignored. Alpha 2, beta 50 and
-    epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in GanjinZero/CODER), which leaves
+    epsilon 0.1 are from the training code of CODER++ (``coderpp/train/model.py`` in GanjinZero/CODER), which leaves
     lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same lambda and epsilon. SapBERT
     trains with alpha 1, beta 60, lambda 0.5 (``src/metric_learning.py`` in cambridgeltl/sapbert).
 

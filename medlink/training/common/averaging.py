@@ -57,8 +57,8 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     Memory for transformers does not grow with their number.
 
     Args:
-        folders: model folders of one configuration, tokenizer and shape; an output folder of self-distillation stands
-            for all encoders in it.
+        folders: model folders with the same configuration, tokenizer and shape; an output folder of self-distillation
+            stands for all encoders in it.
         out: folder of the mean, written atomically.
 
     Raises:

@@ -48,7 +48,7 @@ class TrainingRun(Protocol):
 
 
 class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
-    """One run; a subclass supplies progress. It is its own callback.
+    """A run, which is its own callback; a subclass supplies progress.
 
     ``folder`` holds the checkpoints. The whole run has ``steps`` steps of ``accumulation`` batches each; ``batch_size``
     is only recorded.
@@ -235,7 +235,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
                 self.model.save_pretrained(output_dir, create_model_card=False)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add figures to the state; those of a step also print a line of progress."""
+        """Add figures to the state; for the figures of a step, also print a line of progress."""
         if "loss" in logs:
             now = time.perf_counter()
             figures, line = self.progress(now - self._logged_at)

@@ -60,8 +60,8 @@ def compute_teacher_targets(
 ) -> tuple[int, dict[str, Any]]:
     """Embed the texts with a teacher, and free it; return its dimension and facts for the card.
 
-    The run is bound to recipe, texts, teacher and ``bound``. With ``components``, the targets are reduced to as many
-    principal components.
+    The run is bound to recipe, texts, teacher and ``bound``. The targets are reduced to ``components`` principal
+    components, if given.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than components, or the run began with other inputs.

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Texts(Protocol):
-    """The texts that batches number, from 0 in this order; ``digest`` is a hash of them."""
+    """Texts in the order of their numbers, from 0; ``digest`` is a hash of them."""
 
     @property
     def digest(self) -> str: ...

@@ -24,8 +24,8 @@ class PairSources:
     on, clauses from ``first_clause`` on, and ``something``.
 
     Attributes:
-        names: positions of names among those of the view, by concept; ``english_names`` are those in the language of
-            descriptions.
+        names: positions of names among all names of the view, by concept; ``english_names`` are those in the language
+            of descriptions.
         related: tails of the relations that have words, by concept; ``related_types`` holds the type of each relation.
         clauses: distinct clauses between the two names of a description; ``type_clauses`` is the clause of each
             relation type, -1 for none.

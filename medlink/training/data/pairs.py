@@ -1,4 +1,4 @@
-"""Training pairs of BioLORD: a name of a concept beside a text about the concept.
+"""Training pairs of BioLORD: a name of a concept, and a text about the concept.
 
 Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a description "[more generic] which [relation]
 [related]" made from a relation, an ancestor or semantic type, and a name of the related concept. Section 3.2: 15 % of
@@ -278,7 +278,7 @@ def draw_descriptions(
 
 
 def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Definition]:
-    """Yield descriptions, as in :class:`KnowledgeBasePairs`, of the concepts with relations and no definition.
+    """Yield descriptions, as in :class:`KnowledgeBasePairs`, of the concepts that have relations but no definition.
 
     Concepts are in ascending order, each with ``count`` draws, which may repeat. Equal calls draw the same.
     """

@@ -15,7 +15,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class Ragged(NamedTuple):
-    """Values grouped by owner: those of owner ``i`` are ``values[offsets[i]:offsets[i + 1]]``."""
+    """Values grouped by owner: owner ``i`` has ``values[offsets[i]:offsets[i + 1]]``."""
 
     offsets: NDArray[np.int64]
     values: Int32Array
@@ -55,7 +55,9 @@ class Ragged(NamedTuple):
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def gather(self, owners: NDArray[Any]) -> tuple[Int32Array, NDArray[np.int64]]:
-        """Return the values of n owners one after the other, and how many each owner has; an owner below 0 has none."""
+        """Return the values of n owners one after the other, and the number of values of each; an owner below 0 has
+        none.
+        """
         lengths = self.sizes(owners)
         ends = np.cumsum(lengths)
         index = np.arange(ends[-1] if len(ends) else 0)

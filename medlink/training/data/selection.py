@@ -145,7 +145,7 @@ def read_definitions(path: str | PathLike[str], problems: Problems | None = None
     endings. The file is TSV or CSV, plain or ``.gz``. ``problems`` counts bad rows.
 
     Raises:
-        InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
+        InputError: the file cannot be read, lacks or repeats a column, or too many rows are bad.
     """
     problems = problems or Problems()
     table = open_table(path, problems)

@@ -325,7 +325,7 @@ def iter_synthetic_names(
     """Yield further names to train an encoder on.
 
     Args:
-        names: of a knowledge base, in ascending order of their concepts; only the English ones are used.
+        names: of a knowledge base, in ascending order of their concepts; only the English names are used.
         per_concept: English names to start from for each concept; drawn at random if it has more.
 
     Yields:

@@ -166,7 +166,7 @@ class TargetBatches:
     ``targets`` is the ``.npy`` file of the ``(rows, d)`` float32 vectors.
 
     Raises:
-        EncoderError: a file is missing or damaged, or the number of vectors is not that of the rows.
+        EncoderError: a file is missing or damaged, or the numbers of vectors and rows differ.
     """
 
     def __init__(self, store: TextStore, targets: Path, *, batch_size: int, seed: int) -> None:

@@ -59,15 +59,16 @@ class StudentAccuracy(NamedTuple):
 
 
 class StaticStudent(Trainer):
-    """Distil an encoder into a static one, and measure the loss; afterwards ``accuracy`` holds the figures.
+    """Distil an encoder into a static encoder, and measure the lost accuracy; afterwards ``accuracy`` holds the
+    figures.
 
     Memory grows by 24 bytes for each name; the names and their embeddings by the teacher are on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
-        start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new one with random weights.
-            The default is a new encoder with the usual dimension, or with the dimension of the teacher if that is
-            smaller.
+        start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new encoder with random
+            weights. The default is a new encoder with the usual dimension, or with the dimension of the teacher if that
+            is smaller.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
@@ -160,8 +161,8 @@ class StaticStudent(Trainer):
 class HeldOutSplit:
     """Names to train on, and the texts that :func:`hold_out` drew.
 
-    After a pass over :meth:`entries`, ``owners (n,)``  holds the concept of each training name, and ``gold (q,)`` holds
-    that of each held-out name, as numbers.
+    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` the
+    concept of each held-out name, as numbers.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
