@@ -1,4 +1,4 @@
-"""``medlink kb``: build, describe, search and export a knowledge base, show a concept, take in a new release."""
+"""``medlink kb``: build, describe, search, export and update a knowledge base, and show its concepts."""
 
 from __future__ import annotations
 

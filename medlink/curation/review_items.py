@@ -266,7 +266,7 @@ class _Cluster(_Checked):
 
 
 def _check(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a line with its defaults; ValueError if it is not of its kind."""
+    """Return a line with its defaults; raises ValueError if it is not of its kind."""
     if kind == CLUSTER:
         if not set(CLUSTER_FIELDS["cluster"]) <= row.keys():
             raise ValueError

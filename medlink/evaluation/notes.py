@@ -255,7 +255,7 @@ _FIELDS = {*_Line.model_fields, *_Marked.model_fields}
 
 
 def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
-    """Read annotated texts: JSON lines with the status of findings, or brat and PubTator without.
+    """Read annotated texts: JSON lines with the status of findings, or brat or PubTator without a status.
 
     A line has ``id``, ``text``, and if known ``language`` and ``complete``. ``findings`` have ``pieces`` (pairs of
     character offsets), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. A file annotates the

@@ -27,8 +27,8 @@ def atomic_writer(path: StrPath, what: str = "the output", *, private: bool = Fa
     """Open a binary file that replaces ``path`` when the block ends without an error.
 
     An error leaves the old file as it was. Devices and FIFOs are written to directly. Only the owner can read a new
-    ``private`` file; an existing file passes on its mode. Raises :class:`ConfigError`, which calls the file ``what``,
-    when it cannot be written.
+    ``private`` file; a replaced file keeps its mode. If the file cannot be written, raises :class:`ConfigError`, whose
+    message calls it ``what``.
     """
     with wrap_os_error(path, what):
         if not is_replaceable(path):

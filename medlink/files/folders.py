@@ -37,10 +37,10 @@ _FOLDER = "name a place that you can write to and that has room"
 def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = False) -> Iterator[Path]:
     """Yield a new folder that replaces ``path`` when the block ends without an error.
 
-    Creates parent folders. An existing folder passes on its mode; only the owner can read a new ``private`` folder. An
-    error leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
-    restores the old folder. If two processes write the same folder, the last to end wins. Raises :class:`ConfigError`,
-    which calls the folder ``what``, when it cannot be written.
+    Creates parent folders. A replaced folder keeps its mode; only the owner can read a new ``private`` folder. An error
+    leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
+    restores the old folder. If two processes write the same folder, the last to end wins. If the folder cannot be
+    written, raises :class:`ConfigError`, whose message calls it ``what``.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -65,8 +65,8 @@ def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = Fa
 def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
     """Yield a private temporary folder beside ``target``, on the same disk, and remove it at the end.
 
-    First removes the folders that killed processes left beside the same target, and creates parent folders. Raises
-    :class:`ConfigError`, which calls the target ``what``, for an ``OSError`` in the block.
+    First removes the folders that killed processes left beside the same target, and creates parent folders. For an
+    ``OSError`` in the block, raises :class:`ConfigError`, whose message calls the target ``what``.
     """
     target = Path(os.path.realpath(target))
     with ensure_folder(target.parent, what), wrap_os_error(target, what, _FOLDER), hidden_folder(target) as folder:

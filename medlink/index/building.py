@@ -218,7 +218,7 @@ def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: D
 
 
 def same_rows(table: NameTable, reference: NameTable) -> NDArray[np.int64]:
-    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, -1 without one.
+    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, or -1.
 
     Both tables are sorted by exact form, so one pass through each is enough.
     """

@@ -106,7 +106,7 @@ class NameDictionary:
         return f"{tag}:{form} " in self._trie
 
     def beginning(self, letters: str, limit: int) -> list[str]:
-        """Return the normalised names that begin with some letters, at most ``limit``."""
+        """Return at most ``limit`` normalised names that begin with the given letters."""
         return [key[len(_EXACT) :] for key in islice(self._trie.iterkeys(_EXACT + letters), limit)]
 
     def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:

@@ -24,7 +24,7 @@ from medlink.language.lexicon.forms import LexiconForms
 
 @reporting_damage
 class MergedNames:
-    """The names of one or two segments: a main one in ``folder``, and later names in ``added``."""
+    """The names of an index: those of its main segment in ``folder``, and names added later in ``added``."""
 
     def __init__(self, folder: str | Path, added: str | Path | None = None) -> None:
         self.folder, self.added = Path(folder), None if added is None else Path(added)

@@ -102,8 +102,9 @@ class SharedNamePolicy:
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """Return for each mention whether its best name is the preferred name of each concept with that name, and
-        groups of equivalent concepts. A single concept has no group."""
+        """Return two values for each mention: for each concept with its best name, whether this is the preferred name;
+        and the groups of equivalent concepts. A single concept has no group.
+        """
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
         competing = [

@@ -25,14 +25,14 @@ def parse_language(language: str | None) -> str | None:
 
 
 def check_path(option: str, path: str | None) -> str | None:
-    """Return the path of an option; ValueError if it is empty, for example because a shell variable is unset."""
+    """Return the path of an option; raises ValueError if it is empty, for example because a shell variable is unset."""
     if path == "":
         raise ValueError(f"{option} is empty")
     return path
 
 
 def parse_date(day: str | None, *words: str) -> str | None:
-    """Return a date in ISO 8601 or one of the allowed words, normalised; ValueError for anything else.
+    """Normalise a date in ISO 8601 or one of the allowed words; raises ValueError for other texts.
 
     >>> parse_date("20261130"), parse_date("today", "today")
     ('2026-11-30', 'today')

@@ -38,7 +38,7 @@ class InputChecks:
             self._others[other] += counts[other] >= max(_CLEAR, _TIMES * counts[self._language])
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each of the two that most notes contradict."""
+        """Yield a warning about the encoding or the language if most notes contradict it."""
         if self._encoding is not None and 2 * self._utf8 > self._beyond:
             notes = pluralize(self._utf8, "note")
             yield f'{notes} read as {self._encoding.upper()}, but probably UTF-8: give encoding="utf-8"'

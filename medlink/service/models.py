@@ -223,7 +223,7 @@ class SearchAnswer(_Part):
 
 
 class Ancestor(_Part):
-    """A concept above another one."""
+    """A concept above another concept."""
 
     concept_id: str
     depth: int

@@ -278,7 +278,7 @@ class AbbreviationTable:
 
 @cache
 def most_frequent(language: str, kind: str | None = None, field: str | None = None) -> dict[str, Abbreviation]:
-    """Return the most frequent meaning of each form, among those of a kind (such as ``drug``) or field if given."""
+    """Return the most frequent meaning of each form, optionally among meanings of one kind (``drug``) or field."""
     best: dict[str, Abbreviation] = {}
     path = SHIPPED / ABBREVIATIONS.format(language)
     for short in read_abbreviations(path, language) if path.is_file() else ():

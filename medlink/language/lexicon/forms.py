@@ -226,7 +226,7 @@ class LexiconForms:
 
     @classmethod
     def compile(cls, lexicon: Lexicon) -> LexiconForms:
-        """Compile a lexicon; takes seconds, and memory with the number of its members."""
+        """Compile a lexicon in seconds; memory grows with the number of its members."""
         return _Compiler(lexicon).compile()
 
     def save(self, folder: Path) -> None:

@@ -90,7 +90,7 @@ class SqlWriter:
         self._save(notes, finished=False)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Mark the run as finished; after an error keep what was committed."""
+        """Mark the run as finished; after an error, keep the committed rows."""
         with self._stack:
             if error is None:
                 self._save(self._notes, finished=True)

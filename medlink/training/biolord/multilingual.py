@@ -46,7 +46,7 @@ _CHANCE_QUANTILE = 0.95
 
 
 class AlignedNames(NamedTuple):
-    """Names of one meaning: ``sources`` in the language of the teacher, and ``targets`` with the language of each."""
+    """Names with the same meaning: ``sources`` in the language of the teacher, and ``targets`` with their languages."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -186,8 +186,8 @@ def estimate_thresholds(encoder: Encoder, groups: Sequence[AlignedNames]) -> tup
     """Estimate ``low`` and ``high`` of :class:`AlignmentFilter` from a sample of groups.
 
     ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group. ``high`` is the
-    median of their cosines with the nearest source of their own group. The other group is half the sample away, because
-    neighbours in a terminology are often related.
+    median of their cosines with the nearest source of their own group. The other group is far away in the sample, by
+    half its length, because neighbours in a terminology are often related.
 
     Raises:
         ConfigError: there is only one group.

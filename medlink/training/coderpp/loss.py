@@ -81,7 +81,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         self._pairs = self._terms = 0
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the ``(n, d)`` embeddings of the one column, and count the informative pairs."""
+        """Return the loss of the ``(n, d)`` embeddings of the only column, and count the informative pairs."""
         unit = functional.normalize(embeddings[0], dim=-1)
         similarities, n = unit @ unit.T, len(labels)
         positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)

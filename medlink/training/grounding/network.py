@@ -125,7 +125,7 @@ class GroundingLoss(torch.nn.Module):
         self.register_buffer("targets", targets, persistent=False)  # a resumed run computes them again
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the ``(n, d)`` embeddings of the one column."""
+        """Return the loss of the ``(n, d)`` embeddings of the only column."""
         (rows,) = embeddings
         anchors, positives, negatives = (rows[labels == kind] for kind in (ANCHOR, POSITIVE, NEGATIVE))
         concepts, owner = torch.unique(labels[labels >= 0], return_inverse=True)
