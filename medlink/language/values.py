@@ -39,7 +39,7 @@ class Conversion(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A number beyond which a value is a finding, for whom, and its source; ``None`` if only the laboratory decides."""
+    """A limit beyond which a value is a finding; its ``number`` is ``None`` if only the laboratory decides."""
 
     side: Side
     number: float | None

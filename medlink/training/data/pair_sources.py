@@ -19,9 +19,9 @@ _READ = 50_000  # texts read at a time
 class PairSources:
     """The parts of a knowledge base that pairs are made of, as integers, and their texts by number.
 
-    A text that continues another begins with a blank. The numbers of names are their positions in the view. Then follow
-    the names that descriptions end with, definitions from ``first_definition`` on, semantic types from ``first_type``
-    on, clauses from ``first_clause`` on, and ``something``.
+    A text that continues another begins with a blank. The numbers of names are their positions in the view. After the
+    names come the names at the end of descriptions, definitions (from ``first_definition``), semantic types (from
+    ``first_type``), clauses (from ``first_clause``), and ``something``.
 
     Attributes:
         names: positions of names among all names of the view, by concept; ``english_names`` are those in the language
