@@ -168,7 +168,7 @@ def soup(encoders: tuple[Path, ...], out: Path) -> None:
 @click.option("--alignments", type=PATH, help="Table of source, target and language, TSV.")
 @_recipe(MultilingualRecipe, low="found from the pairs", high="found from the pairs")
 def multilingual(teacher: str, start: str, alignments: Path | None, **options: Any) -> None:
-    """Phase 5: distil the teacher's embeddings of the English names in KB into the start, for all names of a concept.
+    """Phase 5: train the start to embed all names of a concept in KB as the teacher embeds its English names.
 
     --language names the languages to learn besides English.
     """

@@ -82,7 +82,7 @@ def _aligned(table: Sequence[Row]) -> Iterator[str]:
 
 
 def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
-    """Format a cell.
+    """Return the text of a cell of a report.
 
     >>> format_cell(0.25), format_cell(None), format_cell(3)
     ('0.250', '-', '3')

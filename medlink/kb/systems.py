@@ -113,7 +113,7 @@ def system_by_name(name: str) -> System:
 
 
 def system_by_url(url: str, name: str = "") -> System:
-    """Return the code system at a FHIR URL; an unknown system gets ``name``, or the last part of the URL, as name."""
+    """Return the code system at a FHIR URL; the name of an unknown system is ``name``, or the last part of the URL."""
     if url.startswith(UNKNOWN):
         # written by medlink, so its codes are concept ids
         return System(unquote(url.removeprefix(UNKNOWN).partition("|")[0]), "")

@@ -83,7 +83,7 @@ class SharedNamePolicy:
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Return ambiguous if the first two shares are equal or below the threshold by sharing, else linked or NIL."""
+        """Return NIL without a good name, AMBIGUOUS if no concept of the name stands out, and LINKED otherwise."""
         if not candidates or best < threshold:
             return NIL
         first = [concept.share for concept in shares if concept.has_best_name][:2]

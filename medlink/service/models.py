@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class NoteInput(_Part):
-    """A note."""
+    """A note to link."""
 
     text: Annotated[str, Field(description="Text of the note.")]
     id: Annotated[str | int | None, Field(description="Id of the note; by default its number, from 1.")] = None
