@@ -184,7 +184,7 @@ def checked(suite: Suite) -> Suite:
     names = [name for kind in KINDS for name in getattr(suite, kind)]
     for what, given in (("system", names), ("title", [one.title for one in tasks])):
         if len(set(given)) < len(given):
-            raise ConfigError(f"a {what} is there twice", remedy="give each its own name")
+            raise ConfigError(f"a {what} occurs twice", remedy="give each its own name")
     for entry in tasks:
         if entry.task not in TASKS:
             raise ConfigError(f"unknown task {entry.task!r}", remedy=f"one of {', '.join(TASKS)}")

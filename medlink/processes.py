@@ -59,8 +59,9 @@ def gc_disabled() -> Iterator[None]:
 def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
     """Run a function in a forked process while the ``with`` block continues.
 
-    The end of the block kills the process. So the function must store its progress on disk and be able to resume, and
-    another call must complete the work. Starts no process in a daemonic worker process, or if ``wanted`` is false.
+    The end of the block kills the process. The function must therefore store its progress on disk and be able to
+    resume, and another call must complete the work. Starts no process in a daemonic worker process, or if ``wanted`` is
+    false.
 
     Yields:
         A function that waits for a number of seconds and returns whether the process is still running.
@@ -92,8 +93,8 @@ def _run(work: Callable[[], object]) -> None:
 def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[[], _R]]:
     """Compute a result in a forked process while the ``with`` block continues.
 
-    If ``wanted`` is false, on a machine with one processor, and in a daemonic worker process, no process is started:
-    the result is computed here when the block asks for it. The same happens if the forked process fails, so that its
+    Starts no process if ``wanted`` is false, on a machine with one processor, and in a daemonic worker process: the
+    result is then computed here when the block asks for it. The same happens if the forked process fails, so that its
     error is raised here. The end of the block kills the process.
 
     Yields:
@@ -129,7 +130,7 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
 def map_in_two(work: Callable[[_P], _R], parts: Sequence[_P], *, wanted: bool = True) -> Iterator[_R]:
     """Yield the results for some parts in order; a forked process with its own caches does every second part.
 
-    This process does all of them in the cases that :func:`forked` names, and those that a killed process leaves.
+    This process does all parts in the cases that :func:`forked` describes, and the parts that a killed process leaves.
     """
     if not wanted or current_process().daemon or _processors() < 2:
         yield from map(work, parts)

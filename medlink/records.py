@@ -45,7 +45,7 @@ class Source:
 
     @property
     def release(self) -> str:
-        """The name and the version of the source as one text."""
+        """The name and the version of the source."""
         return f"{self.name} {self.version}".rstrip()
 
 
@@ -165,7 +165,7 @@ class Qualifiers(_Serializable):
     ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
     who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
     is the age in years at which the relative had the finding or died of it. ``allergy`` marks a substance that the
-    person is allergic to and does not take; the finding *penicillin allergy* is no such substance.
+    person is allergic to and does not take; the finding *penicillin allergy* is not such a substance.
     """
 
     presence: Presence = "present"
@@ -234,7 +234,8 @@ class Value(_Serializable):
     Attributes:
         number, limit: converted to ``unit``.
         reads: ``low`` if the value is below the lower limit, ``high`` if it is above the upper limit.
-        by: what decided: the ``limit`` of medlink's table, or the ``range`` or ``flag`` that the laboratory prints.
+        by: the basis of the decision: the ``limit`` of medlink's table, or the ``range`` or ``flag`` that the
+            laboratory prints.
         source: the source that medlink's table gives for its limit.
     """
 
@@ -261,7 +262,7 @@ class Candidate(_Serializable):
         name: the best matching name of the dictionary.
         route: how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``.
         same_as: ids of the same concept in other sources.
-        presumed: the ids of ``same_as`` that were inferred from names and kind, not from a mapping.
+        presumed: the ids in ``same_as`` that were inferred from names and kind, not from a mapping.
     """
 
     concept_id: str

@@ -1,7 +1,7 @@
 """``link_notes``: link the notes of a Spark DataFrame, one partition at a time in each Python worker.
 
-Spark passes notes and ids as bytes. So a text that is not UTF-8 becomes a row with a problem instead of failing the
-job. Ids stay as they are: pandas would turn integers with missing values into 64-bit floats, which changes long ids.
+Spark passes notes and ids as bytes. A text that is not UTF-8 therefore becomes a row with a problem, and does not fail
+the job. Ids stay unchanged; pandas would turn integers with missing values into 64-bit floats, which changes long ids.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def link_notes(
     Returns:
         One row for each mention, with the fields of the JSON lines of ``medlink link``: ``candidates`` and
         ``attributes`` are arrays of structs, ``versions`` is JSON, ``note`` has the type of the id. A note that cannot
-        be read is one row with ``note``, ``problem`` and ``remedy``; all other rows have neither of the two.
+        be read is one row with ``note``, ``problem`` and ``remedy``; in all other rows, the last two are empty.
 
     Raises:
         ConfigError: an option or a column is invalid, or pyspark is not installed.

@@ -96,7 +96,6 @@ class BundleSnapshot:
                     ) from error
 
     def part(self, kind: str) -> Path:
-        """Return the folder of a part, such as ``kb``."""
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
@@ -182,7 +181,7 @@ def read_bundle_manifest(folder: Path, model: type[Manifest] = Manifest) -> Raw:
         raise BundleError(message, path=folder, remedy=remedy)
     inner = find_inner_bundles(folder)
     if inner is not None:
-        raise BundleError("is no bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else remedy)
+        raise BundleError("is not a bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else remedy)
     data = read_manifest_file(folder / MANIFEST, "bundle", FORMAT, rebuild_remedy(folder), model)
     if data.get("hash") != _manifest_hash(data):
         raise BundleError(

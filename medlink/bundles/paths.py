@@ -21,7 +21,7 @@ def is_part(path: Path) -> bool:
 
 
 def check_not_in_bundle(path: Path) -> None:
-    """Raise :class:`BundleError` if a path is a part of a bundle or lies in one."""
+    """Raise :class:`BundleError` if a path is a part of a bundle or inside one."""
     real = Path(os.path.realpath(path))
     for part in filter(is_part, (path, *path.parents, real, *real.parents)):
         bundle = part.parent
@@ -34,7 +34,7 @@ def check_bundle_target(folder: Path, remedy: str = "name a new folder") -> None
     """Raise if no bundle may be created in a folder.
 
     Raises:
-        BundleError: it is a part of a bundle or lies in one.
+        BundleError: it is a part of a bundle or inside one.
         ConfigError: it holds other files.
     """
     check_not_in_bundle(folder)

@@ -45,14 +45,14 @@ from medlink.linking.options import LinkOptions
 @column_options(Columns, term="terms in a table", frequency="frequencies", id="ids", language="languages")
 @encoding_option("list")
 @bad_share_option
-@click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
+@click.option("--report", type=PATH, help="HTML page to review the clusters.")
 @click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
-@click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")
+@click.option("--add-to", type=PATH, help="Bundle to extend by the accepted --decisions.")
 def cluster(terms: str, out: Path | None, shape: Shape | None, **options: Any) -> None:
     """Group the terms of TERMS (one a line, a TSV, CSV or .xlsx with a header, or - for standard input) into concepts.
 
-    With --bundle each term is linked by itself: terms of one known concept are one cluster, any other is NEW with its
-    nearest concepts and a proposed parent. A summary goes to standard error.
+    With --bundle, each term is also linked: terms of one known concept are one cluster; any other cluster is NEW, with
+    its nearest concepts and a proposed parent. A summary goes to standard error.
     """
     from medlink.curation import cluster_list
 

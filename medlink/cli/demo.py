@@ -23,7 +23,7 @@ from medlink.files.problems import pluralize
     help="Folder for the demo bundle and the page.",
 )
 def demo(out: Path) -> None:
-    """Build the demo bundle, link one note in each language, write a page with the linked notes."""
+    """Build the demo bundle, link one note in each language, and write a page with the linked notes."""
     from medlink.curation.note_page import write_note_page
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline

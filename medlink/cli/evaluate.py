@@ -60,7 +60,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
     parameters += reversed(getattr(run, "__click_params__", []))
     if task.has_items:
         parameters.append(click.Option(["-o", "--out"], type=PATH, help="Table with every item, TSV."))
-    help_, shapes = "How the measures are printed.", click.Choice(list(_FORMATS))
+    help_, shapes = "Format of the printed measures.", click.Choice(list(_FORMATS))
     parameters.append(click.Option(["--format", "shape"], default="table", show_default=True, type=shapes, help=help_))
     return click.Command(name, callback=run, params=parameters, help=inspect.getdoc(task))
 

@@ -25,8 +25,9 @@ from medlink.linking.options import LinkOptions
 def impact(old: Path, new: Path, links: Path, out: Path | None, report: Path | None, **options: Any) -> None:
     """Check the LINKS that 'medlink link' wrote with OLD_BUNDLE against NEW_BUNDLE, and say why they would differ.
 
-    Links each mention with a concept again. Reasons are: the concept was retired or merged, another one ranks first,
-    the name is now ambiguous, or nothing fits. Give the options with which the notes were linked. No note is read.
+    Links each mention that has a concept again. Reasons are: the concept was retired or merged, another concept ranks
+    first, the name is now ambiguous, or nothing fits. Give the options with which the notes were linked. No note is
+    read.
     """
     from medlink.curation.impact import check_links
 

@@ -88,9 +88,9 @@ def build(bundle: Path, folders: tuple[Path, ...], **options: Any) -> None:
 )  # fmt: skip
 @bad_share_option
 def add(bundle: Path, paths: tuple[Path, ...], tables: tuple[Path, ...], max_bad_share: float) -> None:
-    """Add concepts, and further names of known ones, to BUNDLE without building it again.
+    """Add concepts, and further names of known concepts, to BUNDLE without building it again.
 
-    Each TABLE is a table of your own or of decisions; a release of a terminology is refused.
+    Each TABLE is a table of your own or of decisions. A release of a terminology is refused.
     """
     from medlink.index import extend_bundle
     from medlink.kb import Input
@@ -99,7 +99,7 @@ def add(bundle: Path, paths: tuple[Path, ...], tables: tuple[Path, ...], max_bad
     for name, path in detected:
         if name != "table":
             remedy = "build the bundle again with its release, or give update_bundle() all files of the new one"
-            raise InputError(f"is no table of your own, but {formats()[name].option}", path=path, remedy=remedy)
+            raise InputError(f"is not a table of your own, but {formats()[name].option}", path=path, remedy=remedy)
     tables = (*(path for _, path in detected), *tables)
     if not tables:
         raise click.UsageError("Missing argument '[TABLE]...'. Name a table of your own.")
@@ -138,7 +138,7 @@ def info(bundle: Path) -> None:
 @index.command("verify")
 @click.argument("bundle", type=PATH)
 def verify(bundle: Path) -> None:
-    """Compare every file of BUNDLE with its stored hash, and name the damaged ones.
+    """Compare every file of BUNDLE with its stored hash, and name damaged files.
 
     Reads all files. Files that were copied without their times are slow to open until they are verified.
     """
@@ -162,10 +162,10 @@ def verify(bundle: Path) -> None:
 @threads_option
 @changes_option
 def update(bundle: Path, paths: tuple[Path, ...], out: Path | None, **given: Any) -> None:
-    """Replace the knowledge base of BUNDLE by a new release; embeds new names only.
+    """Replace the knowledge base of BUNDLE with a new release; embed only new names.
 
-    Detects the format of each FOLDER_OR_FILE; the options below name it. Without files of a release, takes in the
-    knowledge base that 'medlink kb update' or 'medlink kb build' wrote into the folder.
+    Detects the format of each FOLDER_OR_FILE; the options below name it. Without files of a release, uses the knowledge
+    base that 'medlink kb update' or 'medlink kb build' wrote into the folder.
     """
     from medlink.index import update_bundle
 

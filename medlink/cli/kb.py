@@ -1,4 +1,4 @@
-"""``medlink kb``: build, describe, search and export a knowledge base, show a concept, take in a new release."""
+"""``medlink kb``: build, describe, search, export and update a knowledge base, and show its concepts."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def kb() -> None:
 def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: bool, **given: Any) -> None:
     """Build the knowledge base OUT from release files.
 
-    OUT is a file if its name has a suffix, such as site.sqlite, else a bundle folder, such as site, which
-    'medlink index build' then completes. Replaces an existing knowledge base when the new one is complete, and
-    leaves anything else alone. Detects the format of each FOLDER_OR_FILE; the options below name it, and --format
-    describes one of your own. If inputs disagree, the earlier of these options wins.
+    OUT is a file if its name has a suffix, such as site.sqlite. Otherwise it is a bundle folder, such as site, which
+    'medlink index build' then completes. Replaces an existing knowledge base when the new one is complete, and leaves
+    any other file alone. Detects the format of each FOLDER_OR_FILE; the options below name it, and --format describes
+    your own format. If inputs disagree, the earlier of these options wins.
     """
     from medlink.kb import Input, build_kb
 
@@ -66,11 +66,11 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
     say = partial(click.echo, err=as_json)
     if description is not None:
         if not paths:
-            raise ConfigError("--format needs a file to read", remedy="name it behind OUT")
+            raise ConfigError("--format needs a file to read", remedy="name it after OUT")
         if description.suffix != ".toml":
             toml = next((path for path in paths if path.suffix == ".toml"), "FORMAT.toml")
             raise ConfigError(
-                f"{description} is no description of a format", remedy=f"write --format {toml} {description}"
+                f"{description} is not a description of a format", remedy=f"write --format {toml} {description}"
             )
         inputs = [*pop_inputs(given), *(Input(str(description), path) for path in paths)]
     else:
@@ -138,9 +138,11 @@ def info(kb_path: Path, as_json: bool) -> None:
 @language_option("Language of the names, such as de; all when left out.")
 @under_options
 @click.option(
-    "--ecl", metavar="CONSTRAINT", help="Only concepts of an expression constraint, such as '<< A MINUS << B'."
+    "--ecl",
+    metavar="CONSTRAINT",
+    help="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.",
 )
-@integer_option("--limit", 10, "How many names at most.", minimum=1, maximum=1_000_000)
+@integer_option("--limit", 10, "Maximum number of names.", minimum=1, maximum=1_000_000)
 @json_option
 def search(
     kb_path: Path, text: str, language: str | None, ecl: str | None, limit: int, as_json: bool, **under: Any
@@ -212,7 +214,9 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 
 @kb.command()
 @_kb
-@click.option("--format", "kind", type=click.Choice(["fhir", "ftrm", "sssom"]), required=True, help="What to write.")
+@click.option(
+    "--format", "kind", type=click.Choice(["fhir", "ftrm", "sssom"]), required=True, help="Format of the export."
+)
 @click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
 def export(kb_path: Path, kind: str, output: Path) -> None:
     """Export KB to another format.
@@ -268,7 +272,7 @@ def update(kb_path: Path, paths: tuple[Path, ...], out: Path | None, as_json: bo
     """Build the knowledge base KB again from the files of a new release, and count the changes.
 
     Detects the format of each FOLDER_OR_FILE; the options below name it. The new file replaces KB once it is complete.
-    In a bundle it waits in the folder until 'medlink index update' takes it in.
+    In a bundle, it waits in the folder until 'medlink index update' uses it.
     """
     from medlink.kb import update_kb
 

@@ -35,8 +35,8 @@ _ID = re.compile(r"(?:[A-Za-z]{1,20}[:_]?)?[A-Za-z]?[0-9]{4,}")
 def learn(bundle: Path, paths: tuple[str, ...], out: Path, **options: Any) -> None:
     """Learn the concepts of mentions from annotated notes, for 'medlink link BUNDLE --learned FILE'.
 
-    PATHS are brat standoff (.ann with its .txt), PubTator, reviewed links of 'medlink link', files learned before, or
-    folders with these. The output contains words of the notes.
+    PATHS are brat standoff (.ann with its .txt), PubTator, reviewed links of 'medlink link', files of learned mentions,
+    or folders with these. The output contains words of the notes.
 
     Annotate every finding: unannotated words count as no mention.
     """
@@ -65,7 +65,6 @@ def _lines(done: LearnReport, out: Path) -> Iterator[str]:
 
 
 def _mention_counts(done: LearnReport) -> str:
-    """Format the counts of annotated mentions by kind; they add up to the total."""
     parts = [
         f"{number:,} {what}"
         for number, what in (

@@ -116,9 +116,9 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
 @lexicon.command()
 @click.argument("folder", type=PATH)
 def check(folder: Path) -> None:
-    """Read the tables of FOLDER, and name words that stand in several families without the mark 'amb'.
+    """Read the tables of FOLDER, and name words that are in several families without the mark 'amb'.
 
-    The exit code is 1 if there are such words, or if a row cannot be read or contradicts another one.
+    The exit code is 1 if there are such words, or if a row cannot be read or contradicts another row.
     """
     from medlink.files.tables import open_table
     from medlink.language.lexicon import Lexicon
@@ -138,13 +138,13 @@ def check(folder: Path) -> None:
     for (language, form), names in sorted(own.items())[:_MAX_COLLISIONS]:
         others = [name if name in lines else f"{name} of medlink" for name in names]
         line = max(lines.get(name, 0) for name in names)
-        click.echo(escape_controls(f"{path}:{line}: {form} ({language}) stands in {' and in '.join(others)}"))
+        click.echo(escape_controls(f"{path}:{line}: {form} ({language}) is in {' and in '.join(others)}"))
     if len(own) > _MAX_COLLISIONS:
         click.echo(f"and {len(own) - _MAX_COLLISIONS:,} more")
     if own:
         raise InputError(
-            f"{pluralize(len(own), 'form')} stand{'s' * (len(own) == 1)} in several families",
+            f"{pluralize(len(own), 'form')} {'is' if len(own) == 1 else 'are'} in several families",
             path=folder,
-            remedy="mark each {amb}, or take it out of all families but one",
+            remedy="mark each {amb}, or remove it from all families but one",
         )
-    click.echo(escape_controls(f"{folder}: every row can be read, and no form stands in several families unmarked"))
+    click.echo(escape_controls(f"{folder}: every row can be read, and no form is in several families unmarked"))

@@ -59,10 +59,10 @@ def link(
 ) -> None:  # fmt: skip
     """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
-    PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. Writes
-    the note, character offsets, language, concept and score of each mention, and the hash of the bundle;
-    docs/reference/notes.md lists the formats. On a terminal prints the notes with their findings to read. The exit code
-    is 3 if some notes could not be read.
+    PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. Writes the note,
+    character offsets, language, concept and score of each mention, and the hash of the bundle; docs/reference/notes.md
+    lists the formats. On a terminal, prints the notes with their findings as readable text. The exit code is 3 if some
+    notes could not be read.
     """
     from medlink.curation.note_page import PageWriter
     from medlink.index import Bundle
@@ -85,7 +85,7 @@ def link(
     with suppress(OSError):  # link_notes refuses a name that is too long
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
-            raise ConfigError("is no bundle", path=bundle, remedy=f"name {others[0]} first")
+            raise ConfigError("is not a bundle", path=bundle, remedy=f"name {others[0]} first")
     inputs = SqlNotes(sql, table, query) if sql else paths
     with ProgressBars() as bars:
         # the bar, which has a thread, appears with the first notes, after workers are forked

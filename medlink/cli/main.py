@@ -43,7 +43,6 @@ class _LazyGroup(click.Group):
     """A group that imports the module of a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the commands, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -54,7 +53,6 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from :data:`COMMANDS`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
 

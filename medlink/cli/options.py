@@ -25,16 +25,13 @@ class _NonEmptyPath(click.Path):
     """A path that is not empty: an empty path, such as an unset shell variable, would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; ConfigError if it is empty."""
+        """Return the path; raises ConfigError if it is empty."""
         _check_not_empty(value, param, "name a file or a folder")
         return super().convert(value, param, ctx)
 
 
 class _InputPath(_NonEmptyPath):
-    """A path, or ``-`` for standard input."""
-
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
-        """Return the remedy for a missing argument."""
         return "Name files or folders, or - for standard input."
 
 
@@ -42,7 +39,7 @@ class _NonEmptyWord(click.types.StringParamType):
     """A word, or several separated by commas; empty words are refused, because they would select nothing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word; ConfigError if it is empty."""
+        """Return the word; raises ConfigError if it is empty."""
         _check_not_empty(str(value).strip(" ,"), param, "give a value, or leave it out")
         return super().convert(value, param, ctx)
 
@@ -53,11 +50,10 @@ class ByteSize(click.types.StringParamType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number of bytes."""
         match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", str(value).strip(), re.ASCII | re.IGNORECASE)
         size = round(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ")) if match else 0
         if size < 1:
-            self.fail(f"{value!r} is no size, such as 500M or 2G", param, ctx)
+            self.fail(f"{value!r} is not a size, such as 500M or 2G", param, ctx)
         return size
 
 
@@ -79,7 +75,6 @@ class Commands(click.Group):
     """A group whose help shows the whole first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         for command in self.commands.values():
             command.short_help = command.get_short_help_str(limit=1000)
         super().format_commands(ctx, formatter)

@@ -102,7 +102,6 @@ def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write indented JSON to standard output."""
     print_lines(json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n"))
 
 
@@ -115,5 +114,4 @@ def print_report(report: Any, as_json: bool) -> None:
 
 
 def say(line: str) -> None:
-    """Write a message of the library to standard error."""
     click.echo(as_typed(line), err=True)

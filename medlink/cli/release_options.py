@@ -19,7 +19,7 @@ _UMLS = ("sources", "term_types", "include_suppressed")
 
 files_argument: Callable[[F], F] = click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
 allow_loss_option: Callable[[F], F] = click.option(
-    "--allow-loss", is_flag=True, help="Take in a release without a source or language that there are names of."
+    "--allow-loss", is_flag=True, help="Accept a release that lacks a source or language of existing names."
 )
 changes_option = click.option("-o", "--out", type=PATH, help="File for every change, one a row: .tsv or .jsonl.")
 under_options = combine(
@@ -50,7 +50,7 @@ def release_options(command: F) -> F:
         _list_option("--languages", "TAGS", "Keep these languages only, such as en,de,es."),
         _list_option("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US."),
         _list_option("--term-types", "TTYS", "UMLS: keep names of these types only, such as PT,SY."),
-        click.option("--include-suppressed", is_flag=True, default=None, help="UMLS: take in suppressed rows too."),
+        click.option("--include-suppressed", is_flag=True, default=None, help="UMLS: also read suppressed rows."),
         bad_share_option,
         under_options,
     )(command)

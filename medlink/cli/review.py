@@ -1,4 +1,4 @@
-"""``medlink review``: a page on which a reader decides about links, codes or clusters."""
+"""``medlink review``: a page for decisions about links, codes or clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def review(
 ) -> None:  # fmt: skip
     """Review LINKS on a page: links of notes, codes of a list, or clusters, with the concepts of BUNDLE.
 
-    The page is served to this machine alone until Ctrl-C. Each decision is saved at once in the table of --out, where a
+    Only this machine can open the page, until Ctrl-C. Each decision is saved at once in the table of --out, where a
     later review continues.
     """
     from medlink.curation.review import Review

@@ -19,9 +19,9 @@ from medlink.service.options import ServeOptions
 def serve(bundles: tuple[str, ...], **options: Any) -> None:
     """Link notes over HTTP, and on a page, with the concepts of each BUNDLE, until Ctrl-C.
 
-    Prints the address of the page. Requests select a BUNDLE by its name, that of its folder or NAME=FOLDER; a BUNDLE
-    that is replaced is opened anew. Options of linking are the defaults of requests. Each request is logged on standard
-    error, without words of notes; docs/how-to/serve.md lists the calls.
+    Prints the address of the page. Requests select a BUNDLE by the name of its folder, or by NAME in NAME=FOLDER; a
+    BUNDLE that is replaced is opened again. Options of linking are the defaults of requests. Each request is logged on
+    standard error, without words of notes; docs/how-to/serve.md lists the calls.
     """
     from medlink.service.app import Service
     from medlink.web.server import until_stopped

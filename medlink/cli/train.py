@@ -84,7 +84,7 @@ train.add_command(biolord)
 @settings_options(GroundingRecipe, exclude=("mini_batch", "max_tokens", "evaluate_steps"))
 @settings_options(RunOptions)
 def grounding(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
-    """Train a network above an encoder by conceptual grounding: names near synonyms and near their concept."""
+    """Train a network above an encoder by conceptual grounding: names move near synonyms and near their concept."""
     _ground(kb, out, start, hold_out, make_settings(GroundingRecipe, options), options)
 
 
@@ -184,13 +184,13 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
     "--language", "languages", multiple=True, type=click.Choice(_LANGUAGES), default=("de", "es"), show_default=True,
     help="Language of the names; may be repeated.",
 )  # fmt: skip
-@integer_option("--per-concept", 3, "English names taken of a concept.", minimum=1)
+@integer_option("--per-concept", 3, "English names of a concept to translate.", minimum=1)
 @integer_option("--seed", 1, "Seed of the random draws.")
 @lexicon_option
 def names(
     kb: Path, out: Path, languages: tuple[str, ...], per_concept: int, seed: int, folders: tuple[Path, ...]
 ) -> None:
-    """Translate English names of KB by the lexicon, as further training names.
+    """Translate English names of KB with the lexicon, as further training names.
 
     The table also has the lexicon's own words and terms, with each meaning as a concept LEX:number.
     """
@@ -218,7 +218,7 @@ def names(
 @settings_options(StaticRecipe)
 @settings_options(StaticConfig)
 def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], **options: Any) -> None:
-    """Train the small static encoder on the names in KB: names of one concept against others."""
+    """Train the small static encoder on the names in KB: names of one concept against names of others."""
     for name in ("coarse_share", "coarse_temperature"):
         if coarse is None and options[name] is not None:
             remedy = f"name a knowledge base as coarse, or leave {name} out"
@@ -266,11 +266,13 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @pooling_option("start")
 @settings_options(CoderPlusPlusRecipe, defaults=static_defaults(CoderPlusPlusRecipe))
 @integer_option("--checkpoint-steps", 1000, "Steps between checkpoints.", minimum=1)
-@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
+@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint of OUT.")
 def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, resume: bool, **recipe: Any) -> None:
-    """Train an encoder on the names in KB by CODER++: hard positives and hard negatives, found anew as it learns.
+    """Train an encoder on the names in KB by CODER++, with hard positives and hard negatives that are renewed as it
+    learns.
 
-    A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
+    A default in brackets is the paper's; after 'static' is the default for a static encoder such as the built-in
+    encoder.
     """
     from medlink.kb import KnowledgeBase
     from medlink.training import CoderPlusPlusTrainer

@@ -125,7 +125,8 @@ def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
 def contrastive(start: str, seed: int | None, **options: Any) -> None:
     """Phase 2: InfoNCE on the names in KB with definitions and verbalised relations of their concepts.
 
-    A default in brackets is for a transformer; after 'static', that for a static encoder such as the built-in one.
+    A default in brackets is for a transformer; after 'static' is the default for a static encoder such as the built-in
+    encoder.
     """
     pairs = make_settings(PairRecipe, options)
     recipe = _checked_recipe(ContrastiveRecipe, {**options, "seed": seed})
@@ -153,7 +154,7 @@ def distill(teacher: str, start: str, **options: Any) -> None:
 @click.argument("encoders", nargs=-1, required=True, type=PATH)
 @_out
 def soup(encoders: tuple[Path, ...], out: Path) -> None:
-    """Phase 4: average the weights of ENCODERS: folders of encoders, or of encoders that 'distill' made."""
+    """Phase 4: average the weights of ENCODERS, which are folders of encoders or output folders of 'distill'."""
     from medlink.training.biolord import phases
 
     click.echo(phases.run_soup(encoders, out))
@@ -167,7 +168,7 @@ def soup(encoders: tuple[Path, ...], out: Path) -> None:
 @click.option("--alignments", type=PATH, help="Table of source, target and language, TSV.")
 @_recipe(MultilingualRecipe, low="found from the pairs", high="found from the pairs")
 def multilingual(teacher: str, start: str, alignments: Path | None, **options: Any) -> None:
-    """Phase 5: distil the teacher's embeddings of the English names in KB into the start, for all names of a concept.
+    """Phase 5: train the start to embed all names of a concept in KB as the teacher embeds its English names.
 
     --language names the languages to learn besides English.
     """
@@ -187,7 +188,7 @@ def multilingual(teacher: str, start: str, alignments: Path | None, **options: A
 )  # fmt: skip
 @_recipe(StaticStudentRecipe)
 def static(teacher: str, start: str | None, **options: Any) -> None:
-    """Phase 6: distil a transformer into the small static encoder, and measure the loss on names in KB."""
+    """Phase 6: distil a transformer into the small static encoder, and measure the lost accuracy on names in KB."""
     recipe = _checked_recipe(StaticStudentRecipe, options)
     from medlink.training.biolord import phases
 

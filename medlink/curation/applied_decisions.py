@@ -18,7 +18,7 @@ from medlink.models import Encoder
 _COUNTS = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
 _BATCH = 1_000  # clusters whose terms are embedded together
 _Piece = tuple[Cluster, tuple[Member, ...]]
-"""A cluster, and the members of it that stay together."""
+"""A cluster, and those of its members that stay together."""
 _Moves = Mapping[tuple[int, str], int | None]
 """New cluster numbers of terms by old number and term; ``None`` for a rejected term."""
 
@@ -41,9 +41,9 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
     """Apply the decisions of a reviewer to clusters; clusters without decisions are not copied.
 
     All terms with the same id form one cluster, and no term with another id joins it. An accepted id is the concept of
-    its cluster. Rejected terms are left out. A term without a decision stays with the term it was joined to; if that
-    leads to no decided term, it gets the id of most terms of its cluster. A merged cluster takes the lowest free number
-    of its parts. The encoder computes similarities to a new representative.
+    its cluster. Rejected terms are left out. A term without a decision stays with the term to which it was joined; if
+    this leads to no decided term, it gets the most frequent id in its cluster. A merged cluster takes the lowest free
+    number of its parts. The encoder computes similarities to a new representative.
 
     >>> from medlink.clustering import Summary
     >>> from medlink.curation.decisions import Decision

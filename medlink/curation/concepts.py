@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from medlink.linking import Linker
 
 CONCEPT = ("language", "concept_id", "source", "names", "definitions", "semantic_types", "parents")
-"""Columns of :func:`concept_row`; ``language`` is that of the names of the parents."""
+"""Columns of :func:`concept_row`; ``language`` is the language of the parents' names."""
 _MAX_NAMES = 12  # of a concept in each language
 MAX_HITS = 20
 _MAX_QUERY = 500  # characters

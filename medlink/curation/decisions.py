@@ -86,7 +86,7 @@ class Decisions:
                 continue
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
-                problem = f"this term is decided otherwise in line {first.line}"
+                problem = f"another decision about this term is in line {first.line}"
                 raise self._error(row, problem, "keep one of the two rows")
             if first is row:
                 self._by_term[row.term].append(row)
@@ -126,8 +126,8 @@ class Decisions:
             # a spreadsheet quotes a cell and doubles the quotes in it
             quoted = len(row.term) > 2 and row.term[0] == row.term[-1] == '"'
             if quoted and '"' not in row.term[1:-1].replace('""', ""):
-                remedy = "save the file as TSV without quotes, or take them off"
-                raise self._error(row, "the name stands in quotes", remedy)
+                remedy = "save the file as TSV without quotes, or remove the quotes"
+                raise self._error(row, "the name is in quotes", remedy)
 
     def _error(self, row: Decision, problem: str, remedy: str) -> InputError:
         return InputError(problem, path=self.path, line=row.line, remedy=remedy)
@@ -149,10 +149,10 @@ class DecisionsChangedError(InputError):
 
 
 class DecisionStore:
-    """A table of decisions on disk, which need not exist yet.
+    """A table of decisions on disk, which may not exist yet.
 
     Raises:
-        ConfigError: the name is that of a compressed file, or has another ending than ``.tsv``.
+        ConfigError: the file would be compressed, or its ending is not ``.tsv``.
         InputError: the table cannot be read, see :func:`medlink.kb.decision_table.iter_decisions`.
     """
 
@@ -165,7 +165,7 @@ class DecisionStore:
         self.rows = self._parse(self.read()[0]) if self.path.exists() else []
 
     def read(self) -> tuple[bytes, str]:
-        """Return the table and its hash; only a header if the table does not exist."""
+        """Return the table, or a header if it does not exist, and its hash."""
         data = self.path.read_bytes() if self.path.exists() else HEADER.encode()
         return data, hashlib.sha256(data).hexdigest()
 
@@ -188,7 +188,7 @@ class DecisionStore:
         """Replace the decision about the location of a row; a row without a ``decision`` removes it.
 
         Raises:
-            InputError: the table cannot be read, or the row is no decision; nothing is written.
+            InputError: the table cannot be read, or the row is not a decision; nothing is written.
             ConfigError: the table cannot be written.
         """
         with self._lock:
@@ -197,7 +197,7 @@ class DecisionStore:
             self._replace((HEADER + "".join("\t".join(format_cells(one)) + "\n" for one in rows)).encode())
 
     def find(self, item: str) -> list[Decision]:
-        """Return the decisions about the mentions of a note that are on the disk now."""
+        """Return the decisions on disk about the mentions of a note."""
         return [row for row in self._parse(self.read()[0]) if row.item == item and row.kind == MENTION]
 
     def _replace(self, data: bytes) -> None:
@@ -212,7 +212,7 @@ class DecisionStore:
 
 
 def check_offsets(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
-    """Check that the words of each decision are at its offsets in ``texts``, by note id.
+    """Check that the words of each decision are at its offsets in ``texts``, which map note ids to texts.
 
     Raises:
         InputError: the words at the offsets differ.

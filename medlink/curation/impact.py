@@ -1,8 +1,8 @@
 """Which links of notes a new release would change, and why: a report, a table and a page.
 
-Read only the links, no note. Link each mention again with the new bundle, without its context. If the result differs
-from the file, link the mention the same way with the old bundle, so that the missing context does not count as a
-change.
+This reads only the links, not the notes. It links each mention again with the new bundle, without its context. If the
+result differs from the file, it also links the mention with the old bundle without context, so that the missing context
+does not count as a change.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ class ImpactReport(Result):
     changed_notes: int
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
         yield f"{self.links:,} links, {self.checked:,} with a concept"
         for result, count in self.results.items():
             yield f"{result:10} {count:>10,}"
@@ -163,13 +162,11 @@ def check_links(
 
 
 class _NoteCounter:
-    """Count notes from links grouped by note."""
-
     def __init__(self) -> None:
         self.count, self._last = 0, ""
 
     def add(self, note: str) -> bool:
-        """Count a note, and return whether it is another one than the last."""
+        """Count a note, and return whether it differs from the last note."""
         is_new = note != self._last or not self.count
         self.count += is_new
         self._last = note

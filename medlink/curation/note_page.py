@@ -57,7 +57,7 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
 
 
 class PageWriter:
-    """A writer that passes notes on to another one, and writes their page at the end. Memory grows with the notes."""
+    """A writer that passes notes to another writer, and writes their page at the end. Memory grows with the notes."""
 
     def __init__(self, writer: Writer, path: str | PathLike[str], kb: KnowledgeBase, *, title: str) -> None:
         self._writer, self._path, self._kb, self._title = writer, path, kb, title
@@ -66,7 +66,6 @@ class PageWriter:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Remarks of the other writer."""
         return getattr(self._writer, "remarks", ())
 
     def open(self, job: Job) -> int:

@@ -40,9 +40,9 @@ class Review:
         bundle: an opened bundle, or its folder: the concepts to show and search.
         links: links, codes or clusters as JSON lines.
         notes: the notes of the links, as given to :func:`medlink.link_notes`.
-        decisions: the table of decisions, which need not exist yet.
+        decisions: the table of decisions, which may not exist yet.
         fields: names of the JSONL fields of notes.
-        encoding: that of the notes.
+        encoding: encoding of the notes.
 
     Raises:
         BundleError: the bundle cannot be used.
@@ -75,7 +75,8 @@ class Review:
         yield from self.items.warnings(self.bundle.kb)
 
     def write_page(self, path: StrPath) -> None:
-        """Write the page as one file, with the decisions so far; new decisions stay in the page until they are saved.
+        """Write the page as one file, with the decisions so far; new decisions stay in the browser until the user saves
+        them.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -126,7 +127,7 @@ class Review:
         return len(pairs)
 
     def write_gold(self, path: StrPath) -> int:
-        """Write the notes that have decisions with their findings, a JSON line each; return their number.
+        """Write the notes that have decisions, with their findings, a JSON line each; return their number.
 
         A note is ``complete`` if the reviewer marked it as fully annotated. The lines do not say whether a finding is
         present, because reviewers do not decide it.

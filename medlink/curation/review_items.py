@@ -67,12 +67,10 @@ class ReviewItems:
         return {row["item"]: row["language"] for _, row in self.rows if self.kind == MENTION}
 
     def page_rows(self, kb: KnowledgeBase) -> Iterator[list[Any]]:
-        """Yield the rows of the page's data."""
         for number, (_, row) in enumerate(self.rows, 1):
             yield cluster_row(row, kb, None) if self.kind == CLUSTER else _located_row(number, row)
 
     def note_rows(self) -> Iterator[list[Any]]:
-        """Yield the notes of the page's data."""
         languages = self.languages
         for item, note in self.notes_by_id.items():
             yield [item, languages.get(item) or note.language or "", note.text, note.problem]
@@ -121,7 +119,7 @@ def read_review_items(
         remedies = {"sourcecode": "map_codes", "source_code": "map_codes", "cluster": "cluster_list"}
         wrote = next((call for word, call in remedies.items() if word in first_line.lower()), "link_notes")
         remedy = f"give the JSON lines that {wrote}(format=jsonl) writes"
-        raise InputError("is no file of JSON lines, which a review reads", path=path, remedy=remedy)
+        raise InputError("is not a file of JSON lines, which a review reads", path=path, remedy=remedy)
     rows: list[tuple[int, dict[str, Any]]] = []
     kind: Kind | None = None
     lines: dict[tuple[Any, ...], int] = {}  # first line of each item
@@ -268,7 +266,7 @@ class _Cluster(_Checked):
 
 
 def _check(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a line with its defaults; ValueError if it is not of its kind."""
+    """Return a line with its defaults; raises ValueError if it is not of its kind."""
     if kind == CLUSTER:
         if not set(CLUSTER_FIELDS["cluster"]) <= row.keys():
             raise ValueError

@@ -35,7 +35,7 @@ FIELDS = {
     ],
     "neighbour": ["term", "cluster", "probability", "apart", "member"],
 }
-"""Columns of the rows of the page's data: naming them once halves a page of 50,000 clusters. ``broader`` is a
+"""Columns of the rows of the page's data; listing them once halves a page of 50,000 clusters. ``broader`` is a
 neighbour, too.
 """
 _TERM_FIELDS = ("representative", "term", "joined_to", "member")
@@ -54,10 +54,10 @@ def review_data(
 ) -> Iterator[str]:
     """Return the pieces of the data, one line for each row; memory does not grow with them.
 
-    ``fields`` names the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
+    ``fields`` lists the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
     the columns :data:`NOTE`; ``concepts``, which are read last, have the columns
-    :data:`~medlink.curation.concepts.CONCEPT`. The page starts with
-    the table ``decisions``. A ``served`` page gets concepts and decisions from its server.
+    :data:`~medlink.curation.concepts.CONCEPT`. The page starts with the table ``decisions``. A ``served`` page gets
+    concepts and decisions from its server.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
     head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
@@ -86,7 +86,7 @@ def write_cluster_page(
 
     The page leaves out candidates with a score below :data:`~medlink.curation.page.MIN_SCORE`, except those of an
     ambiguous cluster, and says so. ``clusters`` are from ``Cluster.to_dict``. ``kb`` names concepts in the language of
-    the representative, or in ``language`` if that is unknown; without ``kb`` names stay as they are.
+    the representative, or in ``language`` if that is unknown; without ``kb``, names stay unchanged.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -96,7 +96,7 @@ def write_cluster_page(
 
 
 def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: str | None) -> list[Any]:
-    """Return a cluster as a row of the page's data; arguments as for :func:`write_cluster_page`."""
+    """Return a cluster as a row of the page's data; arguments are those of :func:`write_cluster_page`."""
     row = dict(cluster)
     equal = [near["concept_id"] for near in cluster["candidates"]]
     nearest = [near for near in cluster["nearest"] if near["score"] >= MIN_SCORE or near["concept_id"] in equal]

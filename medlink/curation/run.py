@@ -62,16 +62,17 @@ def cluster_list(
 
     Args:
         terms: the list, or the name of ``stream`` in messages.
-        stream: where to read instead of opening ``terms``.
+        stream: read from this instead of opening ``terms``.
         columns, encoding, max_bad_share: see :func:`medlink.clustering.read_terms`.
-        out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`; by default
-            that of its ending. A TSV becomes a workbook in a file ``.xlsx``.
+        out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`; by default,
+            the ending determines the format. A TSV becomes a workbook in a file ``.xlsx``.
         report: file for the page to review the clusters.
         on_message: called with each line for the user, such as the summary.
         progress: called with step, done and total.
         options: those of :class:`medlink.clustering.ClusterOptions`, and
 
-            - ``encoder``: for :func:`medlink.load_encoder`, by default that of the bundle or the built-in one;
+            - ``encoder``: for :func:`medlink.load_encoder`, by default the encoder of the bundle or the built-in
+              encoder;
             - ``bundle``: bundle with the known concepts;
             - ``prefer``: sources whose concept is used if several sources have it, as for :class:`medlink.Linker`;
             - ``decisions``: a file saved on the page, see :func:`medlink.curation.apply_decisions`;

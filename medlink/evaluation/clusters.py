@@ -1,12 +1,12 @@
 """Measures of a clustering against the concepts of its terms, and of how well embeddings cluster names.
 
 Terms may belong to several concepts. In all measures two terms belong together if they share a concept; a pair that
-shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts are an
+shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts form an
 incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are counted without listing them.
 
 The sweep of thresholds is that of CODER++ (Zeng et al. 2022, sections 3.1 and 3.2). A pair of names is predicted if
-either is among the m nearest of the other and their cosine is above the threshold; it is true if they share a concept.
-A true pair in neither list is missed, whatever its cosine.
+either is among the m nearest names of the other and their cosine is above the threshold. A pair is true if the names
+share a concept. A true pair in neither list is missed, whatever its cosine.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 class PartitionMeasures(Result):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
-    Pair precision is the share of pairs in one cluster that belong together, and pair recall is the share of pairs
-    belonging together that are in one cluster; 0 without pairs. B-cubed precision and recall are means over terms of
-    the same shares for the pairs of a term. ``mixed`` is the share of clusters of two or more terms in which two do not
-    belong together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` if none belongs
-    together.
+    Pair precision is the share of pairs in one cluster that belong together. Pair recall is the share of pairs
+    belonging together that are in one cluster. Both are 0 without pairs. B-cubed precision and recall are the same
+    shares for the pairs of a term, averaged over terms. ``mixed`` is the share of clusters of two or more terms in
+    which two terms do not belong together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None``
+    without such pairs.
     """
 
     terms: int
@@ -68,7 +68,7 @@ def measure_partition(
     """Measure a clustering in which each term is in one cluster.
 
     B-cubed: Bagga and Baldwin 1998, "Algorithms for Scoring Coreference Chains", with equal weights. Amigó et al. 2009
-    extend it to several concepts: their recall counts the concepts that a pair shares, ours counts only whether it
+    extend it to several concepts: their recall counts the concepts that a pair shares; here it counts only whether it
     shares any. A pair has two languages unless both terms have the same single language; terms without a language do
     not count. Time is linear in terms while the size of concepts is bounded.
 
@@ -141,7 +141,7 @@ def build_incidence(rows: Sequence[Collection[int]], width: int) -> Any:
 
 
 def split_concepts_by(matrix: Any, label: NDArray[np.int64]) -> Any:
-    """Split each concept by an integer label of its names, 0 or more, such as a cluster or a language.
+    """Split each concept by a label of its names, an integer from 0, such as a cluster or a language.
 
     Two rows share a column of the result if they share a concept and have the same label.
     """
@@ -152,10 +152,10 @@ def split_concepts_by(matrix: Any, label: NDArray[np.int64]) -> Any:
 
 
 def count_related(matrix: Any) -> NDArray[np.int64]:
-    """Count for each name ``(n,)`` the names that share a concept with it, itself included; the sum is n + 2 * pairs.
+    """Count, for each name ``(n,)``, the names that share a concept with it, itself included; the sum is n + 2 * pairs.
 
-    A count is the sum of the sizes of the concepts, corrected for names that share several. Only names of several
-    concepts need the correction: time and memory are linear in names while the size of concepts is bounded.
+    A count is the sum of the sizes of the concepts, corrected for names that share several concepts. Only names of
+    several concepts need this correction, so time and memory are linear in names while the size of concepts is bounded.
     """
     counts: NDArray[np.int64] = np.asarray(matrix @ matrix.sum(axis=0), dtype=np.int64)
     several = np.flatnonzero(np.diff(matrix.indptr) > 1)
@@ -183,7 +183,7 @@ def harmonic_mean(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArr
 
 
 def safe_divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """Compute ``part / whole``, with 0 where the whole is 0."""
+    """Compute ``part / whole``, 0 where the whole is 0."""
     part = np.asarray(part, dtype=np.float64)
     return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
 
@@ -235,9 +235,9 @@ class PartitionTask(Task):
 class Sweep:
     """Counts of pairs at each threshold.
 
-    ``true_pairs`` counts the pairs that share a concept, and ``listed_true_pairs`` counts those in which one name is
-    among the ``neighbours`` of the other: no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the pairs
-    at each of the ascending cosines ``thresholds (t,)``.
+    ``true_pairs`` counts the pairs that share a concept. ``listed_true_pairs`` counts the true pairs in which one name
+    is among the ``neighbours`` of the other; no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the
+    pairs at each of the ascending cosines ``thresholds (t,)``.
     """
 
     names: int
@@ -257,12 +257,10 @@ class Sweep:
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """Recall at each threshold ``(t,)``."""
         return safe_divide(self.tp, self.tp + self.fn)
 
     @property
     def f1(self) -> NDArray[np.float64]:
-        """F1 at each threshold ``(t,)``."""
         return harmonic_mean(self.precision, self.recall)
 
     @property
@@ -271,7 +269,6 @@ class Sweep:
         return int(np.argmax(self.f1))
 
     def to_dicts(self) -> list[dict[str, float | int]]:
-        """Return a row for each threshold."""
         names = ("threshold", "precision", "recall", "f1", "tp", "fp", "fn", "tn")
         columns = [getattr(self, name if name != "threshold" else "thresholds").tolist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -283,9 +280,9 @@ def sweep(
 ) -> Sweep:  # fmt: skip
     """Evaluate embeddings as a clustering of names, at every threshold at once.
 
-    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, and TN follows from that of all pairs.
-    Pairs have no direction. Unlike in the paper a name may belong to several concepts; two names that share any are one
-    true pair. Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
+    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, and TN from the number of all pairs. Pairs
+    have no direction. Unlike in the paper, a name may belong to several concepts; two names that share any concept are
+    one true pair. Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
 
     Args:
         concepts: one or more concept ids of each of n distinct names.
@@ -304,7 +301,7 @@ def sweep(
     # phrased so that NaN fails
     if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
         message = "thresholds must be cosines between -1 and 1, ascending, each once"
-        raise ConfigError(message, remedy="sort them, and take out duplicates")
+        raise ConfigError(message, remedy="sort them, and remove duplicates")
     matrix = incidence(concepts)
     rows, cosines = nearest(embeddings, neighbours, progress=progress)
     true_pairs = (int(count_related(matrix).sum()) - n) // 2

@@ -35,7 +35,7 @@ class LinkingTask(LinkOptions, QueryOptions):
         """Link the mentions, in context if all have one.
 
         A candidate is right if it, or its concept in another source, is one of the ids. A composite mention is right if
-        each of its parts has a right candidate; its rank is the worst of theirs. BioSyn (Sung et al. 2020,
+        each of its parts has a right candidate; its rank is the worst rank of the parts. BioSyn (Sung et al. 2020,
         ``check_label`` and ``evaluate_topk_acc`` of its ``utils.py``) does the same: it splits mentions and ids at
         ``|`` and ``+``, and any id is right for any part.
         """

@@ -1,7 +1,7 @@
 """Bootstrap intervals, calibration, and the ranks of gold concepts.
 
-Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name,
-some queries at a time, so that memory beyond the embeddings does not grow with either.
+Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name, some
+queries at a time, so that memory does not grow beyond the embeddings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SPARE = 8  # further names, since rounding in the matrix product could cut a ti
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Result):
-    """A measure over a number of items (``items``) with its interval; NaN if every resample leaves it undefined."""
+    """A measure over ``items`` items with its interval; NaN if every resample leaves it undefined."""
 
     items: int
     value: float
@@ -79,7 +79,7 @@ def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, co
 
 
 def bootstrap_values(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
-    """Return the values of a statistic in resamples of the items, without undefined values."""
+    """Return the defined values of a statistic in resamples of the items."""
     from scipy.stats import bootstrap
 
     if resamples < 1:
@@ -111,8 +111,8 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 class Ranks(NamedTuple):
     """The rank of the gold concept and the first concept for each of q queries, ``(q,)`` each.
 
-    ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is that of rank 1, -1 for an
-    empty dictionary; ``cosine`` is that of the query and its best name.
+    ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is the concept at rank 1, -1 for
+    an empty dictionary. ``cosine`` is the cosine of the query and its best name.
     """
 
     rank: NDArray[np.int64]
@@ -166,9 +166,9 @@ def rank_gold(
 ) -> Ranks:
     """Rank the names of a dictionary by cosine with each query; return the rank of the first gold concept.
 
-    BioLORD 2022, section 4.2. By ``concepts`` a concept is ranked once, by its best name; by ``names`` each name of
-    each concept is ranked, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper
-    does not say which it does. Rank 1 is the same in both. Equal cosines are ordered by concept number, then by row.
+    BioLORD 2022, section 4.2. ``rank_by`` ``concepts`` ranks each concept once, by its best name; ``names`` ranks each
+    name of each concept, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper does
+    not say which it uses. Rank 1 is the same in both. Equal cosines are ordered by concept number, then by row.
 
     ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct; ``owners (n, c)`` and ``gold
     (q, c)`` are SciPy CSR arrays with the concepts of each name and the right concepts of each query, possibly none.
@@ -191,7 +191,7 @@ def rank_gold(
 
 
 def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, gold: Any, rank_by: str) -> Ranks:
-    """Ranks of b queries with the nearest names ``rows (b, k)`` and the gold ``gold (b, c)``."""
+    """Ranks of b queries with the nearest names ``rows (b, k)`` and the right concepts ``gold (b, c)``."""
     b, width = len(rows), owners.shape[1]
     # an entry for each concept of each name, query after query
     entries = owners[rows.ravel()]

@@ -34,8 +34,8 @@ _SQLITE = b"SQLite format 3\0"
 class Dictionary:
     """Distinct names, sorted, with the concepts that have them.
 
-    ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` are the ascending rows of the
-    concepts of each name, and ``languages`` are the tags of its languages.
+    ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` has, for each name, the ascending
+    rows of its concepts; ``languages`` has the tags of its languages.
     """
 
     texts: tuple[str, ...]
@@ -47,7 +47,7 @@ class Dictionary:
     def from_entries(
         cls, entries: Iterable[tuple[Ids, str] | tuple[Ids, str, str]], *, by_language: bool = False
     ) -> Dictionary:
-        """Make a dictionary of (ids, name) or (ids, name, language); white space in names is collapsed.
+        """Make a dictionary from (ids, name) or (ids, name, language); white space in names is collapsed.
 
         With ``by_language``, a text of several languages is a separate name in each of them.
         """
@@ -81,7 +81,7 @@ class Dictionary:
     def sample(self, count: int, seed: int) -> Dictionary:
         """Draw whole concepts until they have ``count`` names or more; a name keeps its other concepts.
 
-        Names drawn singly would split most pairs of one concept.
+        Drawing single names would split most pairs of one concept.
         """
         members: list[list[int]] = [[] for _ in self.concepts]
         for row, owners in enumerate(self.owners):
@@ -100,7 +100,6 @@ class Dictionary:
 
 
 def plain(text: str) -> str:
-    """Collapse white space."""
     return " ".join(text.split())
 
 
@@ -111,7 +110,7 @@ def split_ids(text: str) -> Ids:
 
 
 def match_ids(ids: Iterable[str], known: Container[str]) -> Ids:
-    """Return ids as a dictionary has them, without a prefix that it lacks: ``HPO:HP:0001945`` as ``HP:0001945``."""
+    """Return ids as in a dictionary, without a prefix that it lacks: ``HP:0001945`` for ``HPO:HP:0001945``."""
     bare = (one if one in known or (part := one.partition(":")[2]) not in known else part for one in ids)
     return tuple(dict.fromkeys(bare))
 
@@ -122,11 +121,11 @@ def read_dictionary(
     """Read names, except fully specified names (type ``fsn``), which the index leaves out too.
 
     ``path`` is a knowledge base, a bundle, a table as :func:`medlink.kb.readers.delimited.read_table` reads it, or the
-    dictionary of BioSyn and XL-BEL: lines ``id||name``, with synonymous ids joined by ``|``, which have no
-    ``languages`` to select by. For ``by_language`` see :meth:`Dictionary.from_entries`.
+    dictionary of BioSyn and XL-BEL: lines ``id||name``, with synonymous ids joined by ``|``. Such a dictionary has no
+    ``languages`` to select. For ``by_language`` see :meth:`Dictionary.from_entries`.
 
     Raises:
-        KnowledgeBaseError: the folder or file is no knowledge base.
+        KnowledgeBaseError: the folder or file is not a knowledge base.
         InputError: the file cannot be read, has no name or no name in ``languages``, or too many rows are bad.
     """
     if _is_store(path):

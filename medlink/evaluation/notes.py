@@ -38,13 +38,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
 ALL_FIELDS = frozenset(FIELDS)
 """The fields of :class:`medlink.records.Qualifiers` that a gold may annotate."""
 HEADING = "heading"
-"""In place of a value, for a finding in a heading, which has no status."""
+"""Replaces the value of a finding in a heading, which has no status."""
 ReadStatus = dict[str, tuple[str, str]]
 """Value and cue of each field."""
 Pairs = Counter[tuple[str, str]]
 """Counts of pairs of gold value and read value."""
 SHARES = {"touched": "annotated", "exact": "annotated", "right": "coded"}
-"""Counts of findings reported as shares, with the count that each is a share of."""
+"""Counts of findings that are reported as shares, each with the count for 100 %."""
 _BATCH = 32
 
 
@@ -70,9 +70,9 @@ class Finding:
 class GoldText:
     """A text with its findings.
 
-    ``concepts`` are all right concepts of the text, and ``affirmed`` are the affirmed ones. In a ``complete`` text
-    every finding was annotated; with ``has_spans`` each finding has its pieces, so that concepts found elsewhere are
-    wrong. ``annotated_fields`` are the fields of the status that the gold has.
+    ``concepts`` are all right concepts of the text, and ``affirmed`` are the affirmed ones. In a ``complete`` text,
+    every finding was annotated. With ``has_spans``, each finding has its pieces, so concepts found elsewhere are wrong.
+    ``annotated_fields`` are the fields of the status that the gold has.
     """
 
     name: str
@@ -110,7 +110,6 @@ class BestConcept(NamedTuple):
 
 
 def best_concepts(text: GoldText, note: LinkedNote) -> list[BestConcept]:
-    """Return the mentions of a note with their best concepts."""
     concepts = []
     for mention in note.mentions:
         if mention.link.candidates:
@@ -124,14 +123,14 @@ def best_concepts(text: GoldText, note: LinkedNote) -> list[BestConcept]:
 
 
 def is_affirmed(qualifiers: Qualifiers, fields: Collection[str]) -> bool:
-    """Return whether the patient has or had a finding, by the fields that the gold has."""
+    """Return whether the patient has or had a finding, according to the fields that the gold has."""
     return Qualifiers(**{field: getattr(qualifiers, field) for field in fields}).is_present
 
 
 def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
     """Return whether a concept is right for a span of a text; ``None`` if unknown.
 
-    In a gold without spans a concept is right anywhere, and denied or uncertain findings are unknown.
+    In a gold text without spans, a concept is right anywhere, and denied or uncertain findings are unknown.
     """
     if not text.has_spans:
         return True if concept in text.concepts else None if denied else False
@@ -142,7 +141,7 @@ def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool
 
 
 def scored_outcomes(text: GoldText, mentions: Sequence[BestConcept]) -> list[tuple[float, bool]]:
-    """Return the score of each concept and whether it is right, unless that is unknown."""
+    """Return the score of each concept and whether it is right; leave out unknown concepts."""
     right = (is_right(text, m.start, m.end, m.concept, denied=not m.affirmed) for m in mentions)
     return [(mention.score, known) for mention, known in zip(mentions, right, strict=True) if known is not None]
 
@@ -152,10 +151,10 @@ def count(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
 
     - ``documents right``, ``wrong`` and ``missed``: affirmed concepts; ``regardless ...``: all concepts.
     - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions. Each is paired with at most one finding that it
-      overlaps and whose concept it has, so that most are paired (SciPy's ``maximum_bipartite_matching``). Mentions that
-      may be right do not count as wrong.
-    - findings: ``annotated``: all; ``touched``: that overlap a mention; ``exact``: with the span of a mention;
-      ``coded``: with a concept; ``right``: that overlap a mention with that concept, whatever its status.
+      overlaps and whose concept it has, with as many pairs as possible (SciPy's ``maximum_bipartite_matching``).
+      Mentions that may be right do not count as wrong.
+    - findings: ``annotated``: all; ``touched``: overlap a mention; ``exact``: have the span of a mention; ``coded``:
+      have a concept; ``right``: overlap a mention with this concept, whatever its status.
     """
     linked = [mention for mention in mentions if mention.linked]
     affirmed = [mention for mention in linked if mention.affirmed]
@@ -214,7 +213,7 @@ def read_status(reader: QualifierReader, text: GoldText) -> list[ReadStatus]:
 
 
 def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int]:
-    """Return precision, recall and F1 of a value, and its numbers among the gold values and the read values."""
+    """Return precision, recall and F1 of a value, and its counts among gold values and among determined values."""
     right = pairs[value, value]
     gold, read = (sum(n for pair, n in pairs.items() if pair[at] == value) for at in (0, 1))
     return right / max(read, 1), right / max(gold, 1), 2 * right / max(read + gold, 1), gold, read
@@ -256,7 +255,7 @@ _FIELDS = {*_Line.model_fields, *_Marked.model_fields}
 
 
 def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
-    """Read annotated texts: JSON lines with the status of findings, or brat and PubTator without.
+    """Read annotated texts: JSON lines with the status of findings, or brat or PubTator without a status.
 
     A line has ``id``, ``text``, and if known ``language`` and ``complete``. ``findings`` have ``pieces`` (pairs of
     character offsets), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. A file annotates the

@@ -55,9 +55,9 @@ _AROUND = 200  # characters of context on either side, as where notes are linked
 class Query:
     """A name to look up.
 
-    ``parts`` is its text; a composite mention has several parts, and all must be right. ``gold`` are the ids of the
-    right concepts. ``source`` is its file, with the line in ``row`` (from 1), or the concept that has the name. Only
-    the linker uses ``context``, the text around it.
+    ``parts`` is its text; a composite mention has several parts, all of which must be right. ``gold`` are the ids of
+    the right concepts. ``source`` is its file, with the line in ``row`` (from 1), or the concept that has the name.
+    Only the linker uses ``context``, the text around it.
     """
 
     parts: Ids
@@ -72,9 +72,9 @@ class Query:
 class Answer:
     """The result of a query. A composite mention has the worst rank and the lowest cosine of its parts.
 
-    ``known``: the dictionary has one of the gold concepts. ``rank``: that of the first gold concept, from 1; 0 if none
-    is among the names searched. ``concept``: ids of the concept at rank 1, for each part. ``cosine``: that of the query
-    and its best name, NaN if it was not compared.
+    ``known``: whether the dictionary has one of the gold concepts. ``rank``: rank of the first gold concept, from 1; 0
+    if none is among the names searched. ``concept``: ids of the concept at rank 1, for each part. ``cosine``: cosine of
+    the query and its best name, NaN if they were not compared.
     """
 
     query: Query
@@ -88,7 +88,7 @@ def retrieve(
     encode: Encode, dictionary: Dictionary, queries: Sequence[Query], *,
     depth: int = DEPTH, rank_by: RankBy = "concepts", progress: Progress | None = None,
 ) -> list[Answer]:  # fmt: skip
-    """Look up queries in a dictionary, in their order; embeds each distinct text once.
+    """Look up queries in a dictionary, in order; embed each distinct text once.
 
     ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
     :func:`medlink.evaluation.measures.rank_gold`. The parts of a composite query are ranked separately.
@@ -156,7 +156,7 @@ def read_queries(paths: Iterable[StrPath], problems: Problems, *, language: str 
     - Annotated notes (:func:`medlink.notes.gold.read_gold`), with 200 characters of context on either side.
 
     Ids are joined by ``|`` or ``+``; each of them is right. ``problems`` counts bad rows and queries without a concept,
-    which are left out. ``language`` is that of queries without one.
+    which are left out. ``language`` applies to queries that state none.
 
     Raises:
         InputError: a file cannot be read or has no such layout, a folder has none of these files, no query has a
@@ -190,7 +190,7 @@ def _read(path: Path, problems: Problems, language: str) -> Iterator[Query]:
 
 
 def _read_marked(path: Path, problems: Problems, language: str) -> Iterator[Query]:
-    """Read lines of BioSyn or of XL-BEL; the first line decides for the file."""
+    """Read lines of BioSyn or XL-BEL; the first line determines the layout of the file."""
     match = _TAGGED.match(path.name)
     named = language_tag(match[1]) if match else None
     lines = LineFile(path, problems)
@@ -223,7 +223,7 @@ def _read_annotated(path: Path, problems: Problems, language: str) -> Iterator[Q
 
 
 def _parts(mention: str, gold: Ids) -> Ids:
-    """Split a composite mention, with several ids and separators, as BioSyn's preparation does."""
+    """Split a composite mention, which has several ids and separators, as BioSyn's preparation does."""
     parts = [plain(part) for part in SEVERAL.split(mention) if part.strip()]
     return tuple(dict.fromkeys(parts)) if len(gold) > 1 and len(parts) > 1 else (plain(mention),)
 
@@ -279,7 +279,6 @@ class RankedTask(Sampled):
         return Report(head, table, items, run.problems)
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
-        """Look up the queries."""
         return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
 
 
@@ -289,7 +288,7 @@ class QueryOptions(Sampled):
     distinct: Annotated[bool, Field(description="Use queries with the same words, ids and language once.")] = False
 
     def select_queries(self, paths: Iterable[StrPath], run: Run, language: str) -> tuple[Query, ...]:
-        """Read queries (:func:`read_queries`), deduplicated and sampled as the options say."""
+        """Read queries (:func:`read_queries`), deduplicate and sample them by the options."""
         queries = read_queries(paths, run.problems, language=resolve_language(language))
         if self.distinct:
             first = dict[tuple[Ids, Ids, str], Query]()
@@ -300,7 +299,7 @@ class QueryOptions(Sampled):
 
 
 def with_known_gold(queries: Iterable[Query], known: Container[str], run: Run) -> tuple[Query, ...]:
-    """Return queries with ids as the dictionary has them; InputError if it has none."""
+    """Return queries with ids as in the dictionary; raises InputError if it has none of them."""
     matched = tuple(replace(query, gold=match_ids(query.gold, known)) for query in queries)
     if not any(concept_id in known for query in matched for concept_id in query.gold):
         remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
@@ -334,7 +333,8 @@ class RetrievalTask(QueryOptions, RankedTask):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Names of concepts with children, and a query for each name of a leaf, whose gold are its parents.
+    """Names of concepts with children, and a query for each name of a leaf; the right concepts are the parents of the
+    leaf.
 
     The ``source`` of a query is the leaf; ``nameless`` counts leaves without a name, which are left out.
     """
@@ -347,9 +347,9 @@ class Leaves:
 def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
     """Read leaves and their parents from a knowledge base: SCT-L2P of BioLORD 2022 (section 4.2, A.3).
 
-    A leaf has a parent and no child. Every name of a leaf is a query whose gold are the direct parents. The dictionary
-    has the names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as in the index. With
-    ``languages`` both sides have only names in these, and names without a language.
+    A leaf has a parent and no child. Every name of a leaf is a query; its right concepts are the direct parents. The
+    dictionary has the names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as in the
+    index. With ``languages``, both sides have only names in these languages, and names without a language.
 
     Raises:
         InputError: no relation leads from a leaf to a parent, or there is no name on one of the two sides.
@@ -378,7 +378,7 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
 
 
 class LeafToParentTask(RankedTask):
-    """Rank of the parents among all concepts that are no leaves, for the names of leaves (SCT-L2P, BioLORD 2022).
+    """Rank of the parents among all concepts that are not leaves, for the names of leaves (SCT-L2P, BioLORD 2022).
 
     KB is a knowledge base or a bundle of any source with a hierarchy.
     """

@@ -26,7 +26,7 @@ MEASURES = ("spearman", "pearson")
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the cosines ``(n,)`` of the rows of two arrays ``(n, d)`` of float32 unit vectors.
 
-    Sums all products in the same order, so equal pairs have equal cosines. ConfigError if the shapes differ.
+    Sums all products in the same order, so equal pairs have equal cosines. Raises ConfigError if the shapes differ.
     """
     if one.shape != other.shape or one.ndim != 2:
         raise ConfigError(f"embeddings of shape {one.shape} and {other.shape}, the same (n, d) expected")
@@ -38,10 +38,10 @@ def correlate(
     ratings: ArrayLike, scores: ArrayLike, *,
     measure: str = "spearman", resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Return the correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval by resampling.
+    """Return the correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval.
 
     Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). BioLORD 2022, table 1 (Spearman) and
-    table 3 (Pearson), without intervals; ours are percentile intervals of the bootstrap (Efron 1979), without resamples
+    table 3 (Pearson), has no intervals; these are percentile intervals of the bootstrap (Efron 1979), without resamples
     in which a side does not vary. ``resamples`` is the number of resamples, and ``confidence`` is their share in the
     interval.
 
@@ -54,7 +54,7 @@ def correlate(
     columns = _columns(ratings, scores, "ratings", "scores")
     for name, values in zip(("ratings", "scores"), columns, strict=True):
         if not np.isfinite(values).all():
-            raise ConfigError(f"the {name} hold NaN or infinite values", remedy="give finite numbers")
+            raise ConfigError(f"the {name} have NaN or infinite values", remedy="give finite numbers")
         if len(values) < 2:
             raise ConfigError(f"{len(values)} rated pairs, two or more expected", remedy="give more pairs")
         if (values == values[0]).all():
@@ -69,8 +69,8 @@ def triplet_accuracy(
 ) -> Estimate:  # fmt: skip
     """Return the share of n triplets whose premise has the higher cosine ``(n,)`` with the entailed text.
 
-    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options are as for
-    :func:`correlate`; ConfigError if lengths differ or there is no triplet.
+    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie counts as wrong. Interval and options are as for
+    :func:`correlate`. Raises ConfigError if lengths differ or there is no triplet.
     """
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
     if not len(columns[0]):
@@ -97,7 +97,9 @@ class SimilarityTask(Sampled):
     measures: ClassVar[tuple[str, ...]] = ("spearman",)
     triplets: ClassVar[bool] = True
 
-    sample: Annotated[int | None, Field(ge=2, description="Only so many pairs or triplets of each file.")] = None
+    sample: Annotated[
+        int | None, Field(ge=2, description="Number of pairs or triplets of each file; the rest is left out.")
+    ] = None
     seed: Annotated[int, Field(ge=0, description="Seed of sample and interval.")] = 1
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 

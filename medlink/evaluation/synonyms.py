@@ -14,7 +14,7 @@ from medlink.training.grounding.synonyms import SetOptions, SynonymSets, read_se
 
 
 class SynonymsTask(Sampled, SetOptions):
-    """How well a name finds the other names of its concept, of unseen names and of unseen concepts (Fivez et al. 2021).
+    """How well names find the other names of their concept, for unseen names and unseen concepts (Fivez et al. 2021).
 
     KB is a knowledge base or a bundle, whose concepts are split as in section 5.1 of the paper. With --hold-out and the
     same options, 'medlink train grounding' leaves the same names out.
@@ -22,7 +22,7 @@ class SynonymsTask(Sampled, SetOptions):
 
     inputs: ClassVar = ("kb",)
 
-    sample: Annotated[int | None, Field(ge=1, description="Only so many queries of each kind, drawn at random.")] = None
+    sample: Annotated[int | None, Field(ge=1, description="Number of queries of each kind, drawn at random.")] = None
     trained: Annotated[bool, Field(description="Whether names to train on are queries too.")] = False
 
     def measure(self, run: Run) -> Report:
@@ -44,7 +44,7 @@ class SynonymsTask(Sampled, SetOptions):
     ) -> tuple[Row, Sequence[Row]]:
         """Measure one kind, and return an item for each query, without its text.
 
-        A name without a synonym is no query; the paper does not mention such names.
+        A name without a synonym is not a query; the paper does not mention such names.
         """
         names = [(text, concept) for concept, texts in sets.items() for text in texts]
         rows: dict[str, list[int]] = defaultdict(list)

@@ -43,8 +43,8 @@ _CHUNK = 8192
 class Report:
     """The result of an evaluation.
 
-    ``head`` describes the data in one line. ``table`` has a row of measures for each file, language or kind, ``None``
-    for an undefined one; ``items`` has a row for each query, pair or threshold, without texts, which may come from
+    ``head`` describes the data in one line. ``table`` has a row of measures for each file, language or kind; ``None``
+    is an undefined measure. ``items`` has a row for each query, pair or threshold, without texts, which may come from
     notes. ``problems`` are the rows of the input that were left out, and ``further`` has other tables by title.
     """
 
@@ -60,7 +60,7 @@ class Report:
         return "\n".join([self.head, *_aligned(self.table), *further])
 
     def csv(self) -> str:
-        """Format the first table as CSV, numbers with six digits."""
+        """Format the first table as CSV, with six digits."""
         return "".join(format_rows(self.table, ",")).rstrip("\n")
 
     def json(self) -> str:
@@ -68,7 +68,6 @@ class Report:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: head, tables, counts of rows left out by reason, remarks."""
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
         further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
         data = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
@@ -83,7 +82,7 @@ def _aligned(table: Sequence[Row]) -> Iterator[str]:
 
 
 def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
-    """Format a cell.
+    """Return the text of a cell of a report.
 
     >>> format_cell(0.25), format_cell(None), format_cell(3)
     ('0.250', '-', '3')
@@ -94,7 +93,7 @@ def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
 def format_rows(rows: Sequence[Row], separator: str) -> Iterator[str]:
     r"""Format a table as lines of TSV, without quotes, or CSV; floats have six digits.
 
-    The columns are those of all rows, such as rows of pairs and of triplets, in the order of their first row.
+    The columns are those of all rows, for example of pairs and of triplets, in the order of their first occurrence.
 
     >>> list(format_rows([{"name": "=a", "cosine": -1 / 3}], "\t"))
     ['name\tcosine\n', "'=a\t-0.333333\n"]
@@ -121,7 +120,7 @@ class Run:
 
     @cached_property
     def encode(self) -> Encode:
-        """The encoder as a function; an encoder given by name is loaded on first use."""
+        """The encoder as a function; an encoder given by name is loaded when it is first used."""
         from medlink.models import load_encoder
 
         if self.regressor is not None:
@@ -132,7 +131,7 @@ class Run:
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:
-        """The regressor of pairs, if one was given in place of an encoder."""
+        """The regressor of pairs, if given instead of an encoder."""
         encoder: Any = self._encoder
         if not isinstance(encoder, str):
             return None if hasattr(encoder, "encode") else encoder
@@ -162,7 +161,7 @@ class Task(Settings, ABC):
     has_items: ClassVar[bool] = True
 
     def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
-        """Read the files, measure, and report; arguments as for :class:`Run`.
+        """Read the files, measure, and report; arguments are those of :class:`Run`.
 
         Raises:
             MedlinkError: a file cannot be read, or does not fit the task.
@@ -177,16 +176,15 @@ class Task(Settings, ABC):
 class Sampled(Task):
     """A task that can be run on a sample of its items."""
 
-    sample: Annotated[int | None, Field(ge=1, description="Only so many items, drawn at random.")] = None
+    sample: Annotated[int | None, Field(ge=1, description="Number of items, drawn at random.")] = None
     seed: Annotated[int, Field(ge=0, description="Seed of the sample.")] = 1
 
     def draw_sample(self, items: Sequence[Item]) -> tuple[Item, ...]:
-        """Draw :attr:`sample` of the items, or return all."""
         return tuple(items) if self.sample is None else draw_sample(items, self.sample, self.seed)
 
 
 def draw_sample(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
-    """Draw at most ``count`` items at random without replacement, in their order."""
+    """Draw at most ``count`` items at random without replacement; keep their order."""
     if count < 1:
         raise ConfigError(f"a sample of {count}, 1 or more expected")
     rows = np.sort(np.random.default_rng(seed).permutation(len(items))[:count])
@@ -201,7 +199,6 @@ def by_language(tags: Sequence[str]) -> dict[str, NDArray[np.intp]]:
 
 
 def step(progress: Progress | None, name: str) -> Callable[[int, int], object] | None:
-    """Make the progress function of one step."""
     return None if progress is None else partial(progress, name)
 
 

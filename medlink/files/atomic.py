@@ -1,4 +1,4 @@
-"""Atomic file output: a file appears complete or not at all, and an old one stays until the new one is complete."""
+"""Atomic file output: a file appears complete or not at all, and an old file stays until the new file is complete."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def atomic_writer(path: StrPath, what: str = "the output", *, private: bool = Fa
     """Open a binary file that replaces ``path`` when the block ends without an error.
 
     An error leaves the old file as it was. Devices and FIFOs are written to directly. Only the owner can read a new
-    ``private`` file; an existing file passes on its mode. Raises :class:`ConfigError`, which calls the file ``what``,
-    when it cannot be written.
+    ``private`` file; a replaced file keeps its mode. If the file cannot be written, raises :class:`ConfigError`, whose
+    message calls it ``what``.
     """
     with wrap_os_error(path, what):
         if not is_replaceable(path):
@@ -59,7 +59,7 @@ def replace_atomically(draft: StrPath, path: StrPath, what: str = "the output", 
 
 
 def is_replaceable(path: StrPath) -> bool:
-    """Return whether ``path`` is a regular file or missing; other outputs, such as devices, are written to directly."""
+    """Return whether ``path`` is a regular file or missing; other outputs, such as devices, are written directly."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 
@@ -112,7 +112,7 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
 
 
 def redirect_to_devnull(out: TextIO) -> None:
-    """Redirect an output that failed, since flushing it at exit would fail again."""
+    """Redirect an output that failed, because flushing it at exit would fail again."""
     # suppress: an object without a file descriptor cannot be redirected
     with suppress(OSError, ValueError), open(os.devnull, "wb") as devnull:
         os.dup2(devnull.fileno(), out.fileno())
@@ -126,7 +126,7 @@ def check_output_paths(targets: Mapping[str, StrPath | None], inputs: Iterable[S
         inputs: files and folders that are read, or file descriptors.
 
     Raises:
-        ConfigError: a target is a folder, its folder does not exist, it is an input or lies in an input folder, or two
+        ConfigError: a target is a folder, its folder does not exist, it is an input or inside an input folder, or two
             targets are the same file.
     """
     read, taken = list(inputs), dict[Path, str]()
@@ -180,7 +180,7 @@ def _resolve_target(what: str, path: StrPath, inputs: Iterable[StrPath | int]) -
         if same:
             raise ConfigError(f"{what} is the input", path=path, remedy=_ANOTHER)
         if real is not None and real.is_dir() and target.is_relative_to(real):
-            raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
+            raise ConfigError(f"{what} is in a folder that is read", path=path, remedy="name a file elsewhere")
     return target
 
 

@@ -1,7 +1,7 @@
 """Atomic folder output, scratch folders, and locks.
 
-Output is prepared in a hidden folder beside its target, which holds a locked file. The system releases the lock when a
-process ends in any way, so the next process that writes the same target can clean up after a killed one.
+Output is prepared in a hidden folder beside its target, which holds a locked file. The system releases the lock however
+a process ends, so the next process that writes the same target can clean up after a killed process.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _FOLDER = "name a place that you can write to and that has room"
 def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = False) -> Iterator[Path]:
     """Yield a new folder that replaces ``path`` when the block ends without an error.
 
-    Creates parent folders. An existing folder passes on its mode; only the owner can read a new ``private`` folder. An
-    error leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
-    restores the old one. If two processes write the same folder, the last to end wins. Raises :class:`ConfigError`,
-    which calls the folder ``what``, when it cannot be written.
+    Creates parent folders. A replaced folder keeps its mode; only the owner can read a new ``private`` folder. An error
+    leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
+    restores the old folder. If two processes write the same folder, the last to end wins. If the folder cannot be
+    written, raises :class:`ConfigError`, whose message calls it ``what``.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -65,8 +65,8 @@ def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = Fa
 def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
     """Yield a private temporary folder beside ``target``, on the same disk, and remove it at the end.
 
-    First removes the folders that killed processes left beside the same target, and creates parent folders. Raises
-    :class:`ConfigError`, which calls the target ``what``, for an ``OSError`` in the block.
+    First removes the folders that killed processes left beside the same target, and creates parent folders. For an
+    ``OSError`` in the block, raises :class:`ConfigError`, whose message calls the target ``what``.
     """
     target = Path(os.path.realpath(target))
     with ensure_folder(target.parent, what), wrap_os_error(target, what, _FOLDER), hidden_folder(target) as folder:
@@ -75,7 +75,7 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
 
 @contextmanager
 def ensure_folder(path: Path, what: str = "the folder") -> Iterator[None]:
-    """Create a folder and its parents; an error in the block removes the new ones that are still empty."""
+    """Create a folder and its parents; an error in the block removes new folders that are still empty."""
     with wrap_os_error(path, what, _FOLDER):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,9 @@ def locked(
     Args:
         path: the lock file.
         what: name of the protected output, for errors.
-        wait: wait for the other process, and log it; otherwise raise :class:`ConfigError`.
+        wait: if another process holds the lock, log it and wait; otherwise raise :class:`ConfigError`.
         output: the output whose draft is the lock file; errors name it instead.
-        private: make the file readable to its owner alone.
+        private: make the file readable only by its owner.
     """
     from filelock import Timeout
 

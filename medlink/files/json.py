@@ -34,8 +34,8 @@ def read_json(path: StrPath) -> Any:
 def parse_json(text: str) -> Any:
     """Parse JSON more strictly than :mod:`json`.
 
-    Raises :class:`ValueError` for invalid or too deeply nested JSON, too large a number, a repeated key in an object,
-    and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
+    Raises :class:`ValueError` for invalid or too deeply nested JSON, numbers that are too large, repeated keys in an
+    object, and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
     """
     try:
         data = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite_float)
@@ -53,7 +53,7 @@ def read_json_input(lines: LineFile) -> Any:
     try:
         return parse_json(lines.read_text())
     except json.JSONDecodeError as error:
-        raise lines.error(f"is no JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
+        raise lines.error(f"is not JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
     except ValueError as error:
         raise lines.error(f"cannot be used: {error}", "fetch or export it again") from error
 
@@ -61,7 +61,7 @@ def read_json_input(lines: LineFile) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return data
 
 
@@ -102,6 +102,6 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
+        raise InputError(f"is not TOML: {error}", path=path, remedy="correct the file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error

@@ -12,9 +12,9 @@ from medlink.errors import ConfigError, InputError
 MAX_EXAMPLES = 5
 """Bad rows that are recorded with file and line."""
 MAX_ODD_ROWS = 9
-"""So many bad rows in a file of a release do not stop a load, unless they are more than half of it."""
+"""Up to this number, bad rows in a file of a release do not stop a load, unless they are more than half of the file."""
 EARLY_CHECK_ROWS = 10_000
-"""From this row on the share of bad rows is checked while reading, not only at the end of the file."""
+"""From this row on, the share of bad rows is checked while reading, not only at the end of the file."""
 _MAX_SAMPLE = 10_000  # undecoded bytes that are kept
 _USUAL_MARKS = frozenset("äöüßÄÖÜáéíóúñÁÉÍÓÚÑçèàêëïô¿¡µ°§–„“”’€")
 _BEYOND_ASCII = bytes(range(128, 256))
@@ -37,7 +37,7 @@ def likely_encoding(data: bytes) -> str:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Return whether bytes are UTF-8 and not ASCII; a letter that is cut off at their end does not count."""
+    """Return whether bytes are UTF-8 and not ASCII; ignore a letter that is cut off at the end."""
     whole = data.rstrip(_BEYOND_ASCII)
     try:
         return not whole.isascii() and bool(whole.decode())
@@ -46,7 +46,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def encoding_remedy(encoding: str, *, is_option: bool) -> str:
-    """Return how to read a file that is probably in an encoding; ``is_option``: the caller has that parameter."""
+    """Return how to read a file that is probably in an encoding; ``is_option``: the caller has a parameter for it."""
     if is_option:
         return f'name its encoding, probably encoding="{encoding}"'
     return f"give the file as UTF-8, for example: iconv -f {encoding.upper()} -t UTF-8 FILE"
@@ -70,15 +70,15 @@ class Problems:
 
     Args:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load; 1 tolerates
-            everything, a truncated last line too.
-        max_odd_rows: so many bad rows in one file stop nothing if all of them can be decoded, they are at most half of
-            the file, and ``max_bad_share`` is not 0.
+            everything, even a truncated last line.
+        max_odd_rows: up to this number, bad rows in one file do not stop the load if all of them can be decoded, they
+            are at most half of the file, and ``max_bad_share`` is not 0.
         progress: called with the number of bytes read from disk since the last call.
-        adjustable: whether the user can set the share, which the remedy then mentions.
+        adjustable: whether the user can set the share; the remedy then mentions it.
 
     Attributes:
         bad, skipped: bad rows by kind; rows left out on purpose (filters, suppressed, inactive) by reason.
-        examples, lines: the first ``MAX_EXAMPLES`` bad rows; line numbers of as many of each kind.
+        examples, lines: the first ``MAX_EXAMPLES`` bad rows; line numbers of the first rows of each kind.
         notes: remarks for the user, such as a missing optional file.
         rows: data rows seen in all files.
         position: file and line of the current record, if the reader sets it.
@@ -119,7 +119,7 @@ class Problems:
             self.check_bad_share(path, max(rows, 1))
 
     def add_undecoded(self, kind: str, line: bytes, *, is_option: bool) -> None:
-        """Remember a line that cannot be decoded, whose bad row has this ``kind``, to guess its encoding."""
+        """Remember a line that cannot be decoded, a bad row of this ``kind``, to guess its encoding."""
         self._undecoded_kinds.add(kind)
         self._is_option = is_option
         self._undecoded += line[: _MAX_SAMPLE - len(self._undecoded)]
@@ -131,7 +131,7 @@ class Problems:
 
     @property
     def encoding_remedy(self) -> str:
-        """How to read the lines that cannot be decoded, ``""`` without one."""
+        """How to read the lines that cannot be decoded, ``""`` if there are none."""
         return (
             encoding_remedy(likely_encoding(bytes(self._undecoded)), is_option=self._is_option)
             if self._undecoded
@@ -159,7 +159,7 @@ class Problems:
         if few or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
+        remedy = "correct or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
         if is_undecoded:
             remedy = (f"{remedy}; " if first.kind not in self._undecoded_kinds else "") + self.encoding_remedy
         raise InputError(

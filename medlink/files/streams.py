@@ -34,19 +34,19 @@ _SIGNATURES = tuple(
     for signature, message, remedy in (
         (
             rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",  # .xlsx, .docx, .odt and other zip files; .xls, .doc
-            "is a spreadsheet or document file, or zipped, and no text",
+            "is a spreadsheet, a document or a zip file, not text",
             "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
         ),
-        (rb"%PDF-|\{\\rtf", "is PDF or RTF, and no plain text", "save it as plain text in UTF-8"),
-        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, and no text", _AS_TEXT),
-        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, and no text", _AS_TEXT),
+        (rb"%PDF-|\{\\rtf", "is PDF or RTF, not plain text", "save it as plain text in UTF-8"),
+        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, not text", _AS_TEXT),
+        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, not text", _AS_TEXT),
         (
             rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd",
-            "is packed, and no text",
+            "is compressed, not text",
             "unpack it; only gzip files are read as they are",
         ),
-        (rb"SQLite format 3\0", "is a database of SQLite, and no text", _NAME_TEXT_FILE),
-        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _NAME_TEXT_FILE),
+        (rb"SQLite format 3\0", "is an SQLite database, not text", _NAME_TEXT_FILE),
+        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, not text", _NAME_TEXT_FILE),
     )
 )
 _WIDE = ("utf-16", "utf-32")  # encodings in which a line end is several bytes
@@ -58,7 +58,7 @@ _ASCII_SAMPLE = b'azAZ09\t,;"\r\n'
 def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Path:
     """Return ``path``, or ``path`` with ``.gz`` appended, whichever is a file.
 
-    With ``allow_pipes`` also accepts a named pipe or a device. Raises :class:`InputError` for anything else.
+    With ``allow_pipes``, also accepts a named pipe or a device. Raises :class:`InputError` for anything else.
     """
     plain = Path(path)
     # the working folder and the root have no name to extend
@@ -72,7 +72,7 @@ def existing_file(path: str | PathLike[str], *, allow_pipes: bool = False) -> Pa
     elif allow_pipes:
         return plain
     else:
-        message, remedy = "is a pipe or a device, a file is needed", "write what it gives to a file"
+        message, remedy = "is a pipe or a device, a file is needed", "write its content to a file"
     raise InputError(message, path=path, remedy=remedy)
 
 
@@ -108,7 +108,9 @@ def resolve_encoding(encoding: str) -> str:
 
 
 def choose_encoding(path: str | PathLike[str], first: str, second: str) -> str:
-    """Return the second of two encodings if most non-ASCII lines at the beginning of a file are not in the first."""
+    """Return the first of two encodings, or the second if most non-ASCII lines at the beginning of a file are not in
+    the first.
+    """
     sample = b""
     for block in LineFile(path, Problems(1.0), allow_empty=True).iter_blocks():
         sample += block
@@ -148,8 +150,8 @@ class LineFile:
         rows: number of the last line.
         unterminated: whether the last line has no line end; set at the end of the file.
         grew: whether the file grew while it was read.
-        encoding: that of the blocks; wide characters are recoded to UTF-8.
-        remarks: on a workbook.
+        encoding: encoding of the blocks; wide characters are recoded to UTF-8.
+        remarks: remarks on a workbook.
         decode_error: why the current bad line cannot be decoded, ``None`` if it can.
 
     Raises:
@@ -191,11 +193,9 @@ class LineFile:
         self._stream, self._universal, self._require_line_end = stream, universal_newlines, require_line_end
 
     def bad_row(self, kind: str, line: int, detail: str = "") -> None:
-        """Count a bad row."""
         self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.lines_without_row)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Yield line numbers, from 1, and lines."""
         for first, lines in self.iter_chunks():
             # self.rows must be right after each line
             for self.rows, text in enumerate(lines, first):
@@ -212,12 +212,11 @@ class LineFile:
         self.problems.check_bad_share(self.path, self.rows - self.lines_without_row)
 
     def read_text(self) -> str:
-        """Read the whole file."""
         with self._open() as stream:
             raw = b"".join(self._text_blocks(stream))
         self._check_empty(not raw.strip())
         if (index := raw.find(0)) >= 0:
-            raise self.error(f"is no text: byte {index + 1} is NUL", _AS_TEXT)
+            raise self.error(f"is not text: byte {index + 1} is NUL", _AS_TEXT)
         try:
             return raw.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -225,7 +224,6 @@ class LineFile:
             raise self.error(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
     def iter_blocks(self) -> Iterator[bytes]:
-        """Yield the decompressed bytes of the file in blocks."""
         empty = True
         with self._open() as stream:
             for block in self._text_blocks(stream):
@@ -234,7 +232,6 @@ class LineFile:
         self._check_empty(empty)
 
     def error(self, message: str, remedy: str, line: int | None = None) -> InputError:
-        """Build the error to raise for this file."""
         return InputError(message, path=self.path, line=line, remedy=remedy)
 
     def report_truncated(self, detail: str = "") -> None:
@@ -273,7 +270,7 @@ class LineFile:
             yield first, _without_bom(lines, first).replace("\r", " ").split("\n")
 
     def _decoded_singly(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
-        """Decode lines, one of them bad or the last; count a bad row after the lines before it."""
+        """Decode lines one by one: one of them is bad or the last; count a bad row after the preceding lines."""
         good: list[str] = []
         for raw in raws:
             kind, detail, self.decode_error = "", "", None
@@ -377,7 +374,6 @@ def _without_bom(text: str, line: int) -> str:
 
 
 def _decompressed(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress gzip with any number of members."""
     decompressor, begun = zlib.decompressobj(wbits=31), False
     while block:
         while block := block if begun else block.lstrip(b"\0"):

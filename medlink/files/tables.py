@@ -26,7 +26,7 @@ _MAX_ROW_LINES = 100  # of a row that spans lines
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
 _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
-"""A title of one word, which is no text of a note."""
+"""A title of one word, which is not text of a note."""
 TITLE = re.compile(r"[^\W\d][\w .:()/-]{0,60}")
 """A title of a list of codes, which has no text of a note."""
 _COUNT = re.compile(r"(\d{1,15}|\d{1,3}(?:\.\d{3}){1,4}|\d{1,3}(?:,\d{3}){1,4})(?:[.,]0+)?")
@@ -57,7 +57,7 @@ class Table:
             return False
         for column in columns:
             if self.header.count(column.lower()) > 1:
-                raise self.error(f"the column {column} is there twice", "rename or delete one of them")
+                raise self.error(f"the column {column} occurs twice", "rename or delete one of them")
         return True
 
     def column_indices(self, columns: Sequence[str]) -> list[int]:
@@ -97,7 +97,7 @@ class Table:
         )
 
     def error(self, message: str, remedy: str) -> InputError:
-        """Build an error for the first line, which names a likely other separator."""
+        """Build an error for the first line that also names the likely separator."""
         mark = self._other_separator()
         if mark is not None:
             wanted = " or ".join(_SEPARATORS[separator] for separator in self.separators)
@@ -144,7 +144,7 @@ def usual_titles(kind: str) -> tuple[str, ...]:
 
 
 def parse_count(text: str) -> int | None:
-    """Parse a whole number from 0 on, ``None`` for other text; groups of three digits may be separated.
+    """Parse a whole number from 0, ``None`` for other text; groups of three digits may be separated.
 
     >>> list(map(parse_count, ("12", "12.0", "1.200", "1,234,567", "3,5", "-1", "1e3", "many")))
     [12, 12, 1200, 1234567, None, None, None, None]
@@ -174,17 +174,17 @@ def open_table(
     """Open a table and read its header.
 
     A table with a tab in its first line is TSV without quoting. Any other table is CSV, separated by ``,`` or ``;``,
-    whichever the first line has more of. For a single column the file name decides. A first line ``sep=;``, as Excel
-    writes it, states the separator, and the header follows. Rows of blank cells are skipped.
+    whichever the first line has more of. For a single column, the file name decides. A first line such as ``sep=;``,
+    which Excel writes, states the separator; the header follows. Rows of blank cells are skipped.
 
     A quoted cell may span several lines. If its lines look like rows, an unpaired quote has joined them, and each
-    counts as a bad row. This is the case if, without regard to quotes, a middle line has as many columns as the table,
-    or both the first and the last line have.
+    counts as a bad row. Lines look like rows if, ignoring quotes, a middle line, or both the first and the last line,
+    have as many columns as the table.
 
     Args:
         given: the file, plain or ``.gz``, or its lines, which have their own ``problems``.
         problems: where bad rows are counted.
-        separator: the separator, if known; there is then no quoting.
+        separator: the separator, if known; cells are then not quoted.
         quoted_with: name of a column; a file that has it may quote cells despite ``separator``.
         comments: prefix of lines to skip and count.
     """
@@ -218,7 +218,7 @@ def open_table(
 
 
 def _holds_text(lines: LineFile, text: str) -> bool:
-    """Return whether a line has a cell that is not blank, and count it if it has none."""
+    """Return whether a line has a cell that is not blank; count a blank line."""
     is_blank = not text.strip(" ,;|\t\u00a0")
     lines.lines_without_row += is_blank
     return not is_blank
@@ -245,10 +245,10 @@ def read_rows(
 
     Args:
         lines: the file.
-        columns: cells of a row; a row of another width is a bad row.
+        columns: number of cells of a row; a row of another width is bad.
         separator: the separator.
         trailing_separator: each row also ends with the separator (RRF).
-        wider: so many more cells a row may have.
+        wider: number of extra cells that a row may have.
         numbered: the remaining lines of the file, if some were read.
 
     Raises:
@@ -333,12 +333,12 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
     def swallowed(columns: int) -> bool:
         return len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns)
 
-    mend = "mend the first line"
+    mend = "correct the first line"
     reader = csv.reader(texts(), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise lines.error(f"is no CSV: {error}", mend, 1) from error
+        raise lines.error(f"is not CSV: {error}", mend, 1) from error
     if any("\n" in cell and separator in cell for cell in header):
         raise lines.error(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
     lines.lines_without_row += len(span)
@@ -369,7 +369,7 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
 
 
 def _report_broken_row(lines: LineFile, span: list[int], error: csv.Error) -> None:
-    """Count the lines of a row that is no CSV; raise if it is the rest of the file."""
+    """Count the lines of a row that is not CSV; raise if it is the rest of the file."""
     large = "field larger" in str(error)
     if "unexpected end" in str(error) or (large and len(span) > 1):
         remedy = "close the quote, or give the table as TSV, which has no quoting"
@@ -380,7 +380,7 @@ def _report_broken_row(lines: LineFile, span: list[int], error: csv.Error) -> No
 
 
 def _report_width(lines: LineFile, span: list[int], width: int, columns: int) -> None:
-    """Count a row of another width; at the end of a file it means that the rest is missing."""
+    """Count a row of another width; at the end of a file, it means that the rest is missing."""
     if lines.unterminated and width < columns:
         lines.report_truncated(f": {width} of {columns} columns and no line end")
     for line in span:

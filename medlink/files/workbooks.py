@@ -1,4 +1,6 @@
-"""Excel workbooks (``.xlsx``) as tables: the first sheet is read as lines of tabs, and written tables are all text."""
+"""Excel workbooks (``.xlsx``) as tables: reading turns the first sheet into tab-separated lines; written cells are
+text.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ENDING = ".xlsx"
 _MAX_ROWS, _MAX_CELL = 1_048_576, 32_767  # of Excel
 _SPACES = re.compile(r"[\t\r\n\v\f\x85\u2028\u2029]+")
 QUOTED_TEXT = re.compile(r'="((?:[^"]|"")*)"')
-"""A formula that is a text in quotes, as programs write codes with leading zeros."""
+"""A formula that is a text in quotes: some programs write codes with leading zeros in this way."""
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d+)?")
 _ZEROS = re.compile("0+")
 _CHANGED = re.compile(rb"(<dcterms:(created|modified)[^>]*>)[^<]*")
@@ -35,13 +37,13 @@ def is_workbook(path: str | PathLike[str]) -> bool:
 
 
 def read_sheet(path: str | PathLike[str]) -> tuple[bytes, list[str]]:
-    """Return the first visible sheet with a value as UTF-8, a line for each row, and remarks on what is not read.
+    """Return the first visible sheet with a value as UTF-8, a line for each row, and remarks on ignored content.
 
     A line has the number of its row. Tabs and line ends in cells become blanks. A formula gives the value that Excel
-    stored, a text in quotes (``="007"``) that text, and any other formula nothing.
+    stored. Without a stored value, a text in quotes (``="007"``) gives that text, and any other formula gives nothing.
 
     Raises:
-        InputError: the file is no workbook, is damaged or encrypted, or has no value.
+        InputError: the file is not a workbook, is damaged or encrypted, or has no value.
         ConfigError: openpyxl is not installed.
     """
     with needs_extra("excel", "reading Excel"):
@@ -58,7 +60,7 @@ def read_sheet(path: str | PathLike[str]) -> tuple[bytes, list[str]]:
         reason = f"cannot be read: {error.strerror or 'no workbook of Excel'}"
         raise InputError(reason, path=path, remedy=remedy) from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
-        raise InputError("is no workbook of Excel, or damaged", path=path, remedy=remedy) from error
+        raise InputError("is not an Excel workbook, or is damaged", path=path, remedy=remedy) from error
     for row, at in formulas:
         if not texts[row][at] and (quoted := QUOTED_TEXT.fullmatch(rows[row][at].value)):
             texts[row][at] = quoted[1].replace('""', '"')
@@ -85,7 +87,7 @@ def _rows(book: Any) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Return the rows of the first visible sheet with a value, and the titles of all such sheets."""
     sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
     for sheet in sheets:
-        sheet.reset_dimensions()  # written by other programs, they may be wrong
+        sheet.reset_dimensions()  # other programs may write wrong ones
     filled = [sheet for sheet in sheets if any(value is not None for row in sheet.values for value in row)]
     rows = list(filled[0].iter_rows()) if filled else []
     book.close()
@@ -117,10 +119,10 @@ def _text(cell: Any) -> str:
 def table_writer(
     path: str | PathLike[str], what: str = "the output", *, delimiter: str = ",", numbers: Collection[str] = ()
 ) -> Iterator[TextIO]:
-    """Open a text file as :func:`atomic_text_writer` does; the table that is written becomes a workbook in ``.xlsx``.
+    """Open a text file as :func:`atomic_text_writer` does; for ``.xlsx``, the written table becomes a workbook.
 
-    In a workbook no cell is a formula. Cells are text, but for whole and decimal numbers in the columns ``numbers``.
-    Memory grows with the table. Equal tables give equal bytes.
+    In a workbook, no cell is a formula. Cells are text, except for numbers in the columns ``numbers``. Memory grows
+    with the table. Equal tables give equal bytes.
 
     Raises:
         ConfigError: the file cannot be written, the table is too large for Excel, or openpyxl is not installed.

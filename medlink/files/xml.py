@@ -32,10 +32,10 @@ class Element:
 def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
     """Yield the children of the ``root`` element whose names are ``wanted``.
 
-    Memory grows with one element only. ``encoding`` overrides what the file declares. A document type is never fetched.
+    Memory grows with one element only. ``encoding`` overrides the declared encoding. Document types are never fetched.
 
     Raises:
-        InputError: the file is no XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an
+        InputError: the file is not XML or is cut off, has another root, is nested more than ``MAX_DEPTH`` deep, has an
             element of more than ``MAX_LINE_BYTES`` bytes, or declares entities, which can expand to any size and read
             other files.
     """
@@ -51,7 +51,7 @@ def iter_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: 
         reader.parser.Parse(b"", True)
         yield from reader.done
     except expat.ExpatError as error:
-        message = f"is no XML, or is cut off: {expat.ErrorString(error.code)}"
+        message = f"is not XML, or is cut off: {expat.ErrorString(error.code)}"
         raise lines.error(message, "fetch it again", error.lineno) from error
     except (LookupError, ValueError) as error:
         raise lines.error("its encoding is not known", "give the file as UTF-8", 1) from error
@@ -106,4 +106,4 @@ class _Elements:
             self._open[-1].parts.append(text)
 
     def _entity(self, *_: object) -> None:
-        raise self._error("has entities of its own", "replace them by what they stand for")
+        raise self._error("has entities of its own", "replace them with their text")

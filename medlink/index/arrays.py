@@ -122,7 +122,7 @@ class StringArray:
         return str(self._bytes[self._offsets[index] : self._offsets[index + 1]], "utf-8")
 
     def take(self, indices: Array) -> list[str]:
-        """Return the strings at many indices, which is faster than one by one."""
+        """Return the strings at many indices, faster than one by one."""
         content = self._bytes
         starts, ends = self._offsets[indices].tolist(), self._offsets[indices + 1].tolist()
         return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
@@ -198,7 +198,7 @@ class RaggedArray:
         """Return each number ``(m,)`` of many lists, with the ``position (m,)`` of its list in ``indices``.
 
         Raises:
-            BundleError: a list ends before it begins, or after the last number, as in a damaged file, where it would
+            BundleError: a list ends before it begins, or after the last number. In a damaged file, such a list would
                 take all memory.
         """
         starts, stops = self.offsets[indices], self.offsets[np.asarray(indices) + 1]

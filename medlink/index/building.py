@@ -33,7 +33,7 @@ from medlink.records import Name, SemanticType
 NEAR = 8
 """Nearest other names stored for each name."""
 SHARD = 1 << 15
-"""Names embedded at a time: a killed build loses at most as many."""
+"""Names embedded at a time; a killed build loses at most this many."""
 _BATCH = 4096
 _MEAN_BATCH = 1 << 13  # concepts whose mean vectors are computed at a time
 Progress = Callable[[str, int, int], None]
@@ -46,7 +46,7 @@ class BuildOptions(NamedTuple):
     Attributes:
         kind: ``flat`` (exact), ``hnsw`` (a graph, for many names) or ``ivfpq`` (cells, for very many); chosen by size
             when not given.
-        memory: bytes that the vectors may take; decides the kind together with the size.
+        memory: bytes that the vectors may take; together with the size, it determines the kind.
         threads: threads that build the graph or the cells; a single thread gives the same index every time. With
             several, a static encoder embeds many names in a second process.
         progress: called during the build.
@@ -145,7 +145,6 @@ def build_segment(
 
 
 def _build_lookups(folder: Path, table: NameTable, main: Segment | None, forms: LexiconForms | None) -> None:
-    """Write the lookups of names by form, by word and by word family."""
     languages = [table.languages[code] for code in table.language[table.rows.offsets[:-1]].tolist()]
     forms = main.words.forms if main is not None else forms or shipped_forms()
     NameDictionary.build(folder, table, forms)
@@ -208,7 +207,6 @@ def embed_names(
 
 
 def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: DTypeLike) -> str:
-    """Hash everything that the embeddings depend on."""
     digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)
     for segment in known:
         # folders of an index are named by their content
@@ -220,7 +218,7 @@ def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: D
 
 
 def same_rows(table: NameTable, reference: NameTable) -> NDArray[np.int64]:
-    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, -1 without one.
+    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, or -1.
 
     Both tables are sorted by exact form, so one pass through each is enough.
     """

@@ -27,7 +27,7 @@ from medlink.language.text import normalise
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-_SAMPLE = 500  # names of a segment whose words are looked at
+_SAMPLE = 500  # names of a segment whose words are sampled
 
 
 @reporting_damage
@@ -133,7 +133,7 @@ class ConceptIndex(MergedNames):
     ) -> list[tuple[int, int]]:
         """Return the names of the selection that a span with shortened words may stand for, and their numbers of words.
 
-        ``words`` has for each word of the span all features that it may have.
+        ``words`` holds, for each word of the span, all its possible features.
         """
         found: list[tuple[int, int]] = []
         for segment, allowed in self._with_rows(selection):
@@ -153,7 +153,8 @@ class ConceptIndex(MergedNames):
         return False
 
     def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
-        """Find the names in a running text, at each word the longest of each segment and language. Spans may overlap.
+        """Find the names in a running text: at each word, the longest name of each segment and language. Spans may
+        overlap.
 
         A name does not cross a punctuation mark, except a comma before a word such as *type* or *Stadium*. Words may
         be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) includes its
@@ -229,8 +230,10 @@ class ConceptIndex(MergedNames):
     def by_words(
         self, mentions: WordFeatures, wanted: Positions, k: int, selection: Selections | None = None
     ) -> tuple[Positions, Keys]:
-        """Find the k names of each segment that share the most words with the mentions ``wanted``: return the
-        ``position (m,)`` in ``wanted``, and the name.
+        """Find the k names of each segment that share the most words with each of the mentions ``wanted``.
+
+        Returns:
+            The ``position (m,)`` in ``wanted`` of the mention of each name, and the names ``(m,)``.
         """
         positions, names = [], []
         for segment, allowed in self._with_rows(selection):
@@ -265,10 +268,10 @@ class ConceptIndex(MergedNames):
         return np.take_along_axis(name, order, axis=1), np.take_along_axis(score, order, axis=1)
 
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
-        """Find the other names nearest to ``names`` by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
+        """Find the nearest other names of ``names`` by embedding: ``position (m,)`` in ``names``, and name ``(m,)``.
 
-        Each segment contributes the k stored neighbours of its own names. For other names, with a selection, or for a
-        larger k than is stored, the segment searches for k + 1, the name itself included.
+        Each segment contributes the k stored neighbours of its own names. If a segment lacks the name or stores fewer
+        than k, or with a selection, it searches for k + 1 names, because it also finds the name itself.
         """
         positions, neighbours = [], []
         for segment, allowed in self._with_rows(selection):

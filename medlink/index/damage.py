@@ -1,4 +1,4 @@
-"""Report damaged arrays of an index by one error."""
+"""Report damaged arrays of an index as one error."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class NameDictionary:
     def build(cls, folder: Path, names: NameTable, lexicon: LexiconForms) -> NameDictionary:
         """Fill a folder from a table of names; a file holds the forms until the trie numbers them.
 
-        A clipped word is not inflected: *Thrombos* (platelets) is no form of *Thrombose*.
+        A clipped word is not inflected: *Thrombos* (platelets) is not a form of *Thrombose*.
         """
         (folder / _DRAFT).mkdir()
         owner = array("i")
@@ -106,7 +106,7 @@ class NameDictionary:
         return f"{tag}:{form} " in self._trie
 
     def beginning(self, letters: str, limit: int) -> list[str]:
-        """Return the normalised names that begin with some letters, at most ``limit``."""
+        """Return at most ``limit`` normalised names that begin with the given letters."""
         return [key[len(_EXACT) :] for key in islice(self._trie.iterkeys(_EXACT + letters), limit)]
 
     def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:
@@ -123,7 +123,6 @@ class NameDictionary:
 
 
 def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, str]]:
-    """Rows and the keys of their forms, some twice."""
     inflectors = {language: Inflector(language) for language in names.languages}
     languages = [names.languages[code] for code in names.language.tolist()]
     for row, norm in enumerate(names.norms):
@@ -136,7 +135,7 @@ def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, s
 
 
 def _is_clipped(norm: str, tag: str, lexicon: LexiconForms) -> bool:
-    """Whether the lexicon has a word as an abbreviation alone."""
+    """Whether the lexicon has a word only as an abbreviation."""
     known = lexicon.find(WORD, base(tag), norm)
     return bool(known) and all(form.marks & SHORT for form in known)
 

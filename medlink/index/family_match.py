@@ -94,7 +94,9 @@ def _clauses(text: ScannedText) -> int:
 
 
 class FamilyMatcher:
-    """Index of ``count`` names by the features of their rarest words, memory-mapped from a folder of :meth:`build`."""
+    """Index of ``count`` names by the features of their rarest words, memory-mapped from a folder that :meth:`build`
+    filled.
+    """
 
     def __init__(self, folder: Path, words: NameFeatures, count: int) -> None:
         self._words, self._count, self._rows = words, count, RaggedArray.open(folder, "anchor")
@@ -132,11 +134,10 @@ class FamilyMatcher:
     def completed(
         self, words: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the ``allowed (rows,)`` names that have a word of each of several sets, and their numbers of words
-        ``(n,)``.
+        """Find the ``allowed (rows,)`` names that a span with shortened words may mean, and their numbers of words.
 
-        ``words`` are the words of a span, each with all features that it may have. One of them must cover each of the
-        other words of a name too.
+        ``words`` holds, for each word of the span, all its possible features. A name must have a word for each word of
+        the span, and no other words.
         """
         possible = np.zeros(self._words.width, dtype=bool)
         possible[np.concatenate([np.zeros(0, np.int64), *words])] = True
@@ -211,8 +212,6 @@ def _group(*columns: NDArray[np.generic]) -> Iterator[tuple[int, list[_Word]]]:
 
 
 class _FeaturePlaces:
-    """Where each feature stands in a clause."""
-
     def __init__(self, columns: FeatureColumns) -> None:
         self.owner: list[int] = columns.owner.tolist()
         self._ends: list[int] = np.searchsorted(columns.clause, np.arange(len(self.owner) + 1)).tolist()

@@ -218,7 +218,6 @@ _Batches = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def _search_flat(vectors: _Vectors, k: int) -> _Batches:
-    """Compare all pairs."""
     whole = vectors[:]
     for start in range(0, len(vectors), _CHUNK):
         queries = np.arange(start, min(start + _CHUNK, len(vectors)))

@@ -1,6 +1,6 @@
 """The names and concepts of an index by their keys, merged from its segments.
 
-An index has a main segment, and perhaps a second one with later names. Each is complete. Keys, integers that both
+An index has a main segment, and perhaps a second segment with later names. Each is complete. Keys, integers that both
 segments share, identify names and concepts.
 """
 
@@ -24,7 +24,7 @@ from medlink.language.lexicon.forms import LexiconForms
 
 @reporting_damage
 class MergedNames:
-    """The names of one or two segments: a main one in ``folder``, and later names in ``added``."""
+    """The names of an index: those of its main segment in ``folder``, and names added later in ``added``."""
 
     def __init__(self, folder: str | Path, added: str | Path | None = None) -> None:
         self.folder, self.added = Path(folder), None if added is None else Path(added)
@@ -50,7 +50,6 @@ class MergedNames:
         return self.segments[0].words.forms
 
     def __len__(self) -> int:
-        """Number of distinct names."""
         return sum(segment.rows.new for segment in self.segments)
 
     def keys(self) -> Keys:
@@ -161,7 +160,6 @@ class MergedNames:
         return texts, languages, sources
 
     def entries_of(self, name: int, selection: Selections | None = None) -> list[NameEntry]:
-        """Return the entries of one name within the selection."""
         entries = self.entries(np.array([name]), selection)
         columns = (self.concept_ids(entries.concept), *self.describe(entries.address), entries.preferred.tolist())
         return [NameEntry(*values) for values in zip(*columns, strict=True)]

@@ -1,6 +1,6 @@
-"""Find the names of an index in scanned text: exact or inflected, at each word the longest.
+"""Find the longest name of an index, exact or inflected, at each word of a scanned text.
 
-A search starts only at a word that begins a name, and goes on only if a name begins with it and the next word. Both
+A search starts only at a word that begins a name, and continues only if a name begins with this word and the next. Both
 checks are cached, by word and by pair of words.
 """
 
@@ -123,7 +123,6 @@ class NameScanner:
         return bool(forms) and forms[0].exact in self._inflector.numeral_cues
 
     def _single(self, text: ScannedText, at: int, cache: _TableCache, numbers: list[int]) -> NamedSpan | None:
-        """The names that consist of a single word."""
         words, number = text.words, numbers[at]
         forms = cache.forms[number].forms
         if len(forms) > 1 or forms[0].numeral is not None or (at + 1 < len(words) and _is_second_part(words, at + 1)):

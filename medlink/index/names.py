@@ -278,7 +278,6 @@ def _save_entries(
     languages: Mapping[str, int],
     sources: Mapping[str, int],
 ) -> None:
-    """Write the entries, and a row for each exact form."""
     before, count = None, 0
     with ExitStack() as files:
         texts, norms = (files.enter_context(StringWriter(folder, name)) for name in ("texts", "norms"))

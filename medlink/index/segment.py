@@ -44,9 +44,9 @@ class Segment:
 
     Each distinct name (after :func:`medlink.language.text.normalise`) has one row, which belongs to one or more
     concepts. ``near (rows, k)`` holds the nearest other names of each name by embedding, best first, -1 where there are
-    fewer; it has no columns where the kind of index searches for them instead. ``means (concepts, dimension)`` holds
-    the unit mean of the embeddings of each concept's names. ``rows`` and ``concepts`` map row numbers to keys. A
-    segment of later names has the ``places`` of its rows and concepts in the main segment (:func:`find_positions`).
+    fewer; it has no columns if the kind of index searches for them instead. ``means (concepts, dimension)`` holds the
+    unit mean of the embeddings of each concept's names. ``rows`` and ``concepts`` map row numbers to keys. A segment of
+    later names has the ``places`` of its rows and concepts in the main segment (:func:`find_positions`).
 
     Raises:
         BundleError: a file is missing, has changed in size, or is of another format version.

@@ -4,7 +4,8 @@ The German names of a release of HPO give *Tachykardie* to pachygyria, and its S
 Such a name links a common word of notes to the wrong concept, with certainty. A name is suspect if all of this holds:
 
 - it is not English, and the whole name is one finding of the lexicon;
-- the English headword of that finding is a name of other concepts, and no English name of its own concept means it;
+- the English headword of that finding is a name of other concepts, and no English name of the name's own concept means
+  it;
 - the built-in encoder embeds it nearer to the headword than to each English name of its concept, by :data:`NEARER`, or
   by :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
 """

@@ -1,4 +1,4 @@
-"""How much of the words of one text another text covers, by the kinds of the words."""
+"""How many of the words of one text another text covers, by the kinds of the words."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TextCoverage(NamedTuple):
 class WordKinds:
     """The kinds of words in the features of texts.
 
-    ``kinds`` has for each kind the kinds of the lexicon that it stands for; :data:`UNKNOWN_WORD` is one of them. A word
-    has the first kind that one of its features has.
+    ``kinds`` has, for each kind, the kinds of the lexicon for which it stands; :data:`UNKNOWN_WORD` is one of them. A
+    word has the first kind that one of its features has.
     """
 
     def __init__(self, forms: LexiconForms, kinds: Mapping[str, Sequence[str]]) -> None:

@@ -2,7 +2,7 @@
 
 Each content word of a text has a weight, high for a rare word, and *features*: the meanings of the word, of the parts
 of a compound, of a phrase that it belongs to, or the word itself where the lexicon lacks it. The share of a feature is
-the part of its word that it covers if the other text has the feature too.
+the part of its word that it covers if the other text also has the feature.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def features_of_word(word: AnalysedWord, unknown: int) -> list[tuple[int, float]
 
 
 class FeatureExtractor:
-    """Extract the features of analysed texts; computes those of each distinct word once."""
+    """Extracts the features of analysed texts; computes the features of each distinct word once."""
 
     def __init__(self, unknown: int) -> None:
         self._values = WordValues(lambda word: () if word.function else features_of_word(word, unknown))

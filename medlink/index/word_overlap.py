@@ -158,8 +158,8 @@ class FeatureStore:
     def compare(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> tuple[PairWords, PairWords, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the words of both sides of p pairs, masks of the features that both sides have, and a mask of opposed
-        pairs.
+        """Return the words of both sides of p pairs, masks of their shared features, and a mask of pairs with opposite
+        words.
 
         Arguments are those of :meth:`overlap`.
         """
@@ -209,7 +209,6 @@ class PairWords(NamedTuple):
 
     @classmethod
     def of(cls, features: WordFeatures, text: NDArray[np.int64]) -> PairWords:
-        """Return the words of the text ``(p,)`` of each pair."""
         owner, word = RaggedArray.by_owner(features.text, int(text.max(initial=-1)) + 1).take(text)
         position, feature = RaggedArray.by_owner(features.word, len(features.text)).take(word)
         return cls(owner, word, position, feature, owner[position])

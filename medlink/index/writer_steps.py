@@ -106,7 +106,7 @@ def finish(folder: Path, work: Path, manifest: Raw) -> None:
 
 
 def recover(folder: Path, work: Path) -> Raw | None:
-    """Read the manifest of a bundle, and remove what a killed writer left; ``None`` without a sound manifest."""
+    """Read the manifest of a bundle, and clean up after a killed writer; ``None`` without a sound manifest."""
     try:
         manifest = parts.read_bundle_manifest(folder, BundleManifest)
     except BundleError:
@@ -129,7 +129,7 @@ def _is_format_2(folder: Path) -> bool:
 
 
 def take_kb(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
-    """Take the knowledge base of a build as a part: ``kb``, else the pending one, else that of the bundle."""
+    """Store the knowledge base as a part of the bundle: ``kb``, else the pending one, else the present one."""
     incoming = folder / KB_FILE
     if kb is None and not incoming.exists():
         entries = parts.find_intact_parts(folder, "kb") if old is None else [old["parts"]["kb"]]
@@ -191,7 +191,7 @@ def load_own_encoder(folder: Path, old: Raw | None) -> Encoder:
 
 
 def place_encoder(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:
-    """Take the encoder as a part: the existing part if it is equal and intact."""
+    """Store the encoder as a part of the bundle; keep the existing part if it is equal and intact."""
     if old is not None and old["encoder"]["fingerprint"] == model.fingerprint:
         entry: Raw = old["parts"]["encoder"]
         if parts.is_intact(folder, entry):

@@ -90,10 +90,10 @@ def build_bundle(
 
     Args:
         folder: the bundle; created when it does not exist.
-        kb: knowledge base to copy in, or a folder with one; default: ``folder/kb.sqlite``, which is moved in, else the
+        kb: knowledge base to copy in, or its folder; default: ``folder/kb.sqlite``, which is moved in, else the
             bundle's own knowledge base with all additions.
         encoder: name for :func:`medlink.models.load_encoder`; default: the encoder of the bundle, else the built-in
-            one.
+            encoder.
         calibration: weights that turn the evidence for a candidate into a score; stored in the manifest.
         lexicon: folders with a site's own words (``docs/how-to/own-words.md``), for the analysis of names.
         kind, memory, threads, progress: see :class:`medlink.index.building.BuildOptions`.
@@ -154,7 +154,7 @@ def extend_bundle(
     """Add new concepts, and further names of known concepts, to a bundle: its index gets a second segment.
 
     The time grows with all names added since the main segment was built, and with the size of the copied knowledge
-    base; no other name is embedded or indexed again. Links equal those of a bundle built with everything, with two
+    base; no other name is embedded or indexed again. Links equal those of a bundle built with all inputs, with two
     exceptions: words have the weights of the main segment, and each segment contributes its own candidates. ``inputs``
     are as for :func:`medlink.kb.extend_kb`.
 
@@ -217,11 +217,11 @@ def update_bundle(  # noqa: PLR0913 # the options of build_kb, and its own
     progress: Progress | None = None,
     on_message: Callable[[str], object] = logger.warning,
 ) -> UpdateReport:
-    """Replace the knowledge base of a bundle by a new release, and rebuild its index with the known embeddings.
+    """Replace the knowledge base of a bundle with a new release, and rebuild its index with the known embeddings.
 
     Links then equal those of a bundle built with the new release. Keeps the encoder, the calibration, the lexicon
-    folders and a given kind of index. Embeds only new names. Refuses a release without a source or language that the
-    bundle has, such as that of names added to it.
+    folders and a given kind of index. Embeds only new names. Refuses a release that lacks a source or language of the
+    bundle, such as the source of added names.
 
     Args:
         folder: the bundle.
@@ -230,7 +230,7 @@ def update_bundle(  # noqa: PLR0913 # the options of build_kb, and its own
         changes: file for the differences; see :func:`medlink.kb.compare_kbs`.
         languages, under, not_under, max_bad_share: as for :func:`medlink.kb.build_kb`; all but the last only with
             ``inputs``.
-        allow_loss: take in a release without a source or language that the bundle has.
+        allow_loss: accept a release that lacks a source or language of the bundle.
         threads, progress, on_message: as for :func:`build_bundle`.
 
     Raises:

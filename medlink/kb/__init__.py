@@ -1,6 +1,6 @@
 """The knowledge base: terminology releases in one SQLite file.
 
-:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :func:`update_kb` replaces one by a new release,
+:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :func:`update_kb` replaces it with a new release,
 :func:`compare_kbs` lists differences, and :class:`KnowledgeBase` reads it. The readers in :mod:`medlink.kb.readers` can
 be used on their own.
 """

@@ -1,7 +1,7 @@
 """Building a knowledge base from release files, and extending one.
 
 Both load the rows of all inputs (:mod:`medlink.kb.loader`). Extending appends them to a copy of the file and keeps its
-indexes: apart from copying, its time grows with the added rows only.
+indexes, so apart from the copy, its time grows only with the added rows.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def build_kb(
     Args:
         out: file to write; an existing file is only replaced if it is a knowledge base.
         inputs: releases, in order of precedence.
-        languages: keep names and definitions of these languages only (``de`` keeps ``de-at`` too); a concept that is
-            left without a name is dropped.
-        under: keep these concepts and their descendants only; the inputs are then read twice.
+        languages: keep only names and definitions of these languages (``de`` keeps ``de-at`` too); a concept without a
+            remaining name is dropped.
+        under: keep only these concepts and their descendants; the inputs are then read twice.
         not_under: leave out these concepts and their descendants.
         max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
         progress: show a progress bar on standard error: always, never, or on a terminal (``None``).
@@ -83,7 +83,7 @@ def build_kb(
         ConfigError: an option, format, language or concept is unknown, or the folder of ``out`` cannot be written.
         InputError: an input cannot be used.
         KnowledgeBaseError: ``out`` is not a knowledge base, or the disk is full.
-        BundleError: ``out`` lies in a part of a bundle.
+        BundleError: ``out`` is inside a part of a bundle.
     """
     began = time.perf_counter()
     target = Path(out).absolute()
@@ -104,7 +104,7 @@ def extend_kb(
     types in order: the same steps give the same hash.
 
     Args:
-        path: the knowledge base, which is only read, or a folder with ``kb.sqlite``.
+        path: the knowledge base, or a folder with ``kb.sqlite``; not changed.
         out: file to write atomically; may be ``path``.
         inputs, max_bad_share: as for :func:`build_kb`, with the same errors.
 
@@ -257,7 +257,7 @@ def _check_target(target: Path) -> None:
         if row and row[0] == schema.APPLICATION:
             return
     raise KnowledgeBaseError(
-        "exists and is no medlink knowledge base, so it is not replaced",
+        "exists and is not a medlink knowledge base, so it is not replaced",
         path=target,
         remedy="name another file, or delete this one yourself",
     )

@@ -79,7 +79,6 @@ class ChangeReport:
     languages: dict[str, dict[str, int]]
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
         for side, releases in (("old", self.old), ("new", self.new)):
             yield f"{side}: {', '.join(releases)}"
         for kind, count in self.changes.items():
@@ -87,7 +86,6 @@ class ChangeReport:
             yield f"{kind:13} {count:>10,}{languages}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -135,9 +133,9 @@ def check_sources_kept(
 ) -> None:
     """Reject a release that lost a source of names, or a language of a source.
 
-    A forgotten file, such as that of an extension, would retire its names. A source of another name that has half of
-    its first names, such as a table with another file name, counts as the same. ``languages`` are those that are kept;
-    errors name ``path``.
+    A forgotten file, such as that of an extension, would retire its names. A renamed source, such as a table with
+    another file name, counts as the same if it has half of the first names. ``languages`` are the languages that the
+    new release keeps; errors name ``path``.
 
     Raises:
         ConfigError: a source or a language is missing.
@@ -333,9 +331,9 @@ def update_kb(
     allow_loss: bool = False,
     progress: bool | None = False,
 ) -> tuple[BuildReport, ChangeReport]:
-    """Build a knowledge base from new release files, compare it with the old file, and replace that.
+    """Build a knowledge base from new release files, compare it with the old file, and replace the old file.
 
-    A kill at any point leaves the old or the new file. In a bundle the new file still has to be indexed, as after
+    A kill at any point leaves the old or the new file. In a bundle, the new file must still be indexed, as after
     :func:`~medlink.kb.build_kb`.
 
     Args:
@@ -343,7 +341,7 @@ def update_kb(
         changes: file for the differences; see :func:`compare_kbs`.
         inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, with the
             same errors.
-        allow_loss: take in a release without a source or language that the old one has.
+        allow_loss: accept a release that lacks a source or language of the old file.
 
     Raises:
         KnowledgeBaseError: there is no knowledge base at ``path``.

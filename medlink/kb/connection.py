@@ -57,8 +57,8 @@ class SqliteReader:
     own. Pickling keeps the path only.
 
     Raises:
-        KnowledgeBaseError: the reader is closed, or the file cannot be opened, is damaged, is no knowledge base, or was
-            replaced or closed while it was read.
+        KnowledgeBaseError: the reader is closed, or the file cannot be opened, is damaged, is not a knowledge base, or
+            was replaced or closed while it was read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,6 @@ class SqliteReader:
         return connection
 
     def rows(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> list[Any]:
-        """Return all rows of a statement."""
         return list(self.stream(statement, **values))
 
     def stream(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> Iterator[Any]:
@@ -128,7 +127,7 @@ class SqliteReader:
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
             if not self._is_database():
                 raise KnowledgeBaseError(
-                    "is no medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY
+                    "is not a medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY
                 ) from error
             reason = str(getattr(error, "orig", None) or error)
             message = f"cannot be read as a knowledge base: {reason}"
@@ -159,7 +158,7 @@ def _engine(path: Path) -> Engine:
         # close() may run in another thread; queries never do
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.execute("PRAGMA mmap_size=1073741824")
-        with suppress(sqlite3.Error):  # the first query tells what is wrong with the file
+        with suppress(sqlite3.Error):  # the first query reports what is wrong with the file
             connection.execute(_OPEN_WORDS)
         connection.execute("PRAGMA query_only=ON")
         return connection

@@ -6,8 +6,9 @@ A table is a TSV file that a person can edit. Each row is one decision, with the
 - ``accept``: the name belongs to the concept ``id``;
 - ``group``: the terms of this ``id`` belong together, but are not yet a concept;
 - ``none``: the terminology has no concept for the name; ``id`` is empty;
-- ``reject``: the name belongs to no concept, the span is no mention, the code is not to be mapped; ``id`` is empty;
-- ``done``: the note is fully annotated, so that a span without a row is no mention; ``id`` and ``name`` are empty.
+- ``reject``: the name belongs to no concept, the span is not a mention, or the code is not to be mapped; ``id`` is
+  empty;
+- ``done``: the note is fully annotated, so that a span without a row is not a mention; ``id`` and ``name`` are empty.
 
 Six more columns locate the name: ``kind`` (``mention``, ``code`` or ``note``; empty for a term of a list), ``item``
 (the note id or the code), ``start`` and ``end`` (characters of the note), ``section`` (kind of the section around the
@@ -48,7 +49,7 @@ _OFFSET = re.compile("[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One row of a table; ``line`` is its line number, ``start`` and ``end`` are set for a mention only."""
+    """One row of a table; ``line`` is its line number, and only a mention has ``start`` and ``end``."""
 
     concept_id: str
     term: str
@@ -71,12 +72,11 @@ class Decision:
 
 
 def collapse_whitespace(term: str) -> str:
-    """Replace each run of white space, which may hold a tab, by one blank."""
+    """Replace each run of white space, including tabs, by one blank."""
     return " ".join(term.split())
 
 
 def format_cells(row: Decision) -> list[str]:
-    """Return a row as cells of all columns."""
     offsets = (str(row.start), str(row.end)) if row.kind == MENTION else ("", "")
     kind = "preferred" if row.preferred else "synonym"
     decision = (row.concept_id, escape_cell(row.term), row.language, kind, row.parent, row.decision)
@@ -87,8 +87,8 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
     """Yield the rows of a table, plain or ``.gz``, with duplicates.
 
     Raises:
-        InputError: the table cannot be read, is not UTF-8, lacks a column or has one twice; a row lacks a name or a
-            valid id or location, or has an unknown word; a location has two decisions.
+        InputError: the table cannot be read, is not UTF-8, lacks or repeats a column; a row lacks a name or a valid id
+            or location, or has an unknown word; a location has two decisions.
     """
     # no bad row is tolerated: losing a decision silently is worse than having to repair the file
     strict = Problems(0, adjustable=False)
@@ -97,7 +97,7 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
     table = open_table(lines, separator="\t")
     indices = table.column_indices(COLUMNS)
     if "concept_id" in table.header:
-        raise table.error("there are the columns id and concept_id", "leave id and take off the other")
+        raise table.error("there are the columns id and concept_id", "keep id and remove the other")
     if any(column in table.header for column in LOCATION_COLUMNS):
         indices += table.column_indices(LOCATION_COLUMNS)
     decided: dict[tuple[str, str, int, int], Decision] = {}
@@ -107,7 +107,7 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
         if row.kind:
             first = decided.setdefault(row.location, row)
             if (first.concept_id, first.decision, first.term) != (row.concept_id, row.decision, row.term):
-                problem = f"this place is decided otherwise in line {first.line}"
+                problem = f"another decision about this place is in line {first.line}"
                 raise InputError(problem, path=table.lines.path, line=line, remedy="keep one of the two rows")
         yield row
 
@@ -130,7 +130,7 @@ def _parse_row(table: Table, line: int, values: list[str]) -> Decision:
         problem = "the id has a blank, | or an invisible character"
         remedy = "write an id without them; the columns may have changed places"
     elif has_id and not all(is_valid_id(part.strip()) for part in parent.split("|") if part.strip()):
-        problem, remedy = "the parent is no id", "write the id of one concept, or leave it empty"
+        problem, remedy = "the parent is not an id", "write the id of one concept, or leave it empty"
     elif name_type not in _TYPES and has_id:
         problem, remedy = "unknown word in the column type", "use preferred or synonym"
     elif tag is None:
@@ -138,7 +138,10 @@ def _parse_row(table: Table, line: int, values: list[str]) -> Decision:
     elif kind and not item:
         problem, remedy = "there is no item", "write the id of the note, or the code"
     elif kind == MENTION and not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end) and int(start) < int(end)):
-        problem, remedy = "start and end are no place", "write the first character and the one behind the last"
+        problem, remedy = (
+            "start and end are not a place in the note",
+            "write the offsets of the first character and after the last",
+        )
     if problem:
         raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
     if not has_id:

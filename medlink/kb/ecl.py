@@ -119,7 +119,7 @@ class _Parser:
         return token
 
     def expect(self, text: str) -> None:
-        """Consume the token ``text``, or raise; the empty text is the end."""
+        """Consume the token ``text`` (``""`` for the end), or raise."""
         token = self._take()
         if token.text != text or token.is_valid_id:
             wanted, actual = (repr(word) if word else "the end" for word in (text, token.text))
@@ -136,11 +136,11 @@ class _Parser:
         while self._is(*_OPERATORS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
-                raise self._error(f"{first} and {word} stand side by side; put parentheses")
+                raise self._error(f"{first} and {word} stand side by side; add parentheses")
             first = word
             parts.append(self._refined(depth))
             if any(part[0] == ":" for part in (parts[0], parts[-1])):
-                raise self._error(f"{word} stands beside an attribute; put parentheses")
+                raise self._error(f"{word} stands beside an attribute; add parentheses")
         return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
 
     def _refined(self, depth: int) -> Node:

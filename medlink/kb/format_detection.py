@@ -75,12 +75,12 @@ class DetectedInput:
 def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
     """Detect the inputs at a path; also returns the files of a folder without a unique format.
 
-    A folder may hold one release, several, single files, or both. The files of a release are one input, and a single
-    file of a release stands for its folder. Hidden files are ignored.
+    A folder may hold releases and single files. The files of a release are one input; a single file of a release also
+    stands for its folder. Hidden files are ignored.
 
     Raises:
-        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder holds nothing
-            known.
+        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder has no known
+            file.
     """
     top = Path(path)
     if not top.is_dir():

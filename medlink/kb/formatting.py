@@ -13,7 +13,6 @@ from medlink.records import Retired
 
 
 def select_fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
-    """Return some fields of each record."""
     return [{name: getattr(record, name) for name in names} for record in records]
 
 

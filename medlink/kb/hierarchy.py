@@ -40,7 +40,6 @@ class HierarchyFilter:
         self._excluded: frozenset[int] = frozenset()
 
     def add(self, records: Iterable[Record | Batch]) -> None:
-        """Collect the hierarchy of an input."""
         for record in unbatch(records):
             if isinstance(record, Concept):
                 self._missing.discard(record.concept_id)
@@ -84,7 +83,7 @@ class HierarchyFilter:
         return (self._included is None or key in self._included) and key not in self._excluded
 
     def apply(self, records: Iterable[Record | Batch], skipped: Counter[str]) -> Iterator[Record | Batch]:
-        """Yield all retirements and the records of selected concepts (both ends of a relation); count the others."""
+        """Yield all retirements, and the records whose concepts are all selected; count the other records."""
         for record in records:
             # a retired concept is in no hierarchy, but its successor may be selected
             if isinstance(record, Source | Retired):
@@ -143,7 +142,7 @@ def iter_cycle_notes(
             f" and {len(concepts) - _MAX_NAMED:,} more" * (len(concepts) > _MAX_NAMED)
         )
         first = "" if len(by_label) == 1 else ", the first"
-        note = f"{pluralize(len(by_label), 'cycle')} of parents{first}: {named}. Remedy: take out one of its parents"
+        note = f"{pluralize(len(by_label), 'cycle')} of parents{first}: {named}. Remedy: remove one of its parents"
         yield number, with_location(locations[number], note)
 
 

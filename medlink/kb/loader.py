@@ -47,7 +47,8 @@ class Loader(RecordStager):
         marks: highest row number of each table before the load; empty for a new one.
         concepts: number of new concepts by source number.
         names: number of new names by source number and language.
-        renamed: by input, the number of concepts for which it prefers a name other than the stored one, and the first.
+        renamed: by input, the number of concepts for which it prefers another name than the stored name, and the first
+            of them.
         unicode_variants: by input, the number of ids that equal another id after Unicode normalisation, and the first.
         sources, announced: as in ``RecordStager``; the existing sources come first, under input ``-1``.
     """
@@ -211,7 +212,7 @@ class Loader(RecordStager):
     def _move_several(
         self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
-        """Like :meth:`_move_one`, without the rows that are in the table or in an earlier input."""
+        """Like :meth:`_move_one`, but without rows that the table or an earlier input has."""
         staged, target = schema.staged[table.name], schema.sorted_rows[table.name]
         fresh = known
         if self.meta:
@@ -290,8 +291,8 @@ def _deduplicate(
 ) -> Iterator[Row]:
     """Yield the ``name`` rows of a concept: distinct by (language, text, source), one preferred in each language.
 
-    Count in ``renamed`` each input that prefers a further, new name, unless the preferred name is its own too and has a
-    better rank.
+    Counts in ``renamed`` each input that prefers another new name, unless it also prefers the kept name, with a better
+    rank.
     """
     for language, group in groupby(rows, itemgetter(1)):
         named = list(group)

@@ -226,7 +226,7 @@ def _search(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 def fts_query(form: str) -> str:
-    """Build an FTS5 query for all words of a normalised text, the last one as a prefix."""
+    """Build an FTS5 query for all words of a normalised text, the last word as a prefix."""
     words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
     return " AND ".join(words) + "*"
 
@@ -245,7 +245,7 @@ SEARCH_WITHIN = _search(_within())
 
 
 def fts_query_inside(form: str, reader: SqliteReader) -> str:
-    """Build an FTS5 query for words that contain those of a form, ``""`` if one is short or in no word."""
+    """Build an FTS5 query for words that contain the words of a form; ``""`` if a word is too short or in no name."""
     parts = form.split()
     if min(map(len, parts), default=0) < _SHORTEST_PART:
         return ""

@@ -11,7 +11,7 @@ from medlink.files.problems import Problem, pluralize
 from medlink.records import Source
 
 KEPT_ONCE = "repeated, kept once"
-"""End of the reasons that are no loss."""
+"""End of the reasons for skipping a record that lose nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ class SourceCounts:
 
 
 def format_language_counts(names: Mapping[str, int]) -> str:
-    """Format counts of names by language."""
     return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
 
 
@@ -78,7 +77,6 @@ class InputReport:
     remedy: str = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
         yield f"{self.format} {self.path}: {pluralize(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             first = f" (the first: {self.first[reason]})" if reason in self.first else ""
@@ -104,14 +102,12 @@ class BuildReport:
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
         for given in self.inputs:
             yield from given.lines()
         yield from map(str, self.sources)
         yield f"wrote {self.path} in {self.seconds:.1f} s"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -133,14 +129,11 @@ class ExtendReport:
 
     @property
     def names(self) -> int:
-        """Number of new names."""
         return sum(sum(entry.names.values()) for entry in self.added)
 
     @property
     def concepts(self) -> int:
-        """Number of new concepts."""
         return sum(entry.concepts for entry in self.added)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return asdict(self)

@@ -22,7 +22,7 @@ _UNCERTAINTY = {kind: rank for rank, kind in enumerate(RETIREMENTS)}
 
 
 def store_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> None:
-    """Sort the staged retirements into the final table, without those of concepts that were loaded.
+    """Sort the staged retirements into the final table, except for concepts that were loaded.
 
     ``skipped`` counts the skipped rows of each input.
     """

@@ -68,7 +68,6 @@ class RowWriter:
             self.connection.exec_driver_sql(self.sql, rows)
 
     def flush(self) -> None:
-        """Write the buffer."""
         if self.rows:
             rows, self.rows = self.rows, []
             self.write(rows)

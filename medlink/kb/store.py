@@ -38,7 +38,7 @@ class KnowledgeBase:
         path: a file written by :func:`~medlink.kb.build_kb`, a bundle, or a folder with a file ``kb.sqlite``.
 
     Raises:
-        KnowledgeBaseError: there is no such file, it is no knowledge base, or it has another schema version.
+        KnowledgeBaseError: there is no such file, it is not a knowledge base, or it has another schema version.
         BundleError: the knowledge base of the bundle is missing or damaged, or the folder is a part of a bundle.
     """
 
@@ -57,7 +57,7 @@ class KnowledgeBase:
         self._reader = SqliteReader(self.path)
         self._meta: dict[str, str] = dict(map(tuple, self._reader.rows(queries.META)))
         if self._meta.get("application") != APPLICATION:
-            raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY)
+            raise KnowledgeBaseError("is not a medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY)
         if self._meta.get("schema_version") not in {*map(str, READABLE)}:
             message = f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}"
             raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY)
@@ -96,11 +96,11 @@ class KnowledgeBase:
 
     @property
     def has_added_facts(self) -> bool:
-        """Whether records other than names were added after the build; true if an older version did not record it."""
+        """Whether records other than names were added after the build; true if an older version recorded nothing."""
         return self.extended and self._meta.get("beside") != "0"
 
     def iter_added(self) -> Iterator[Name]:
-        """Yield the names added after the build, if the file records which they are."""
+        """Yield the names added after the build, if the file records them."""
         built = str(self._meta.get("built", ""))
         return self.iter_names(after=int(built)) if built.isdecimal() else iter(())
 
@@ -152,7 +152,7 @@ class KnowledgeBase:
         )
 
     def names(self, concept_id: str) -> list[Name]:
-        """Return the names of a concept by language, the preferred one first."""
+        """Return the names of a concept by language, the preferred name first."""
         return list(starmap(Name, self._reader.rows(queries.NAMES, concept_id=concept_id)))
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
@@ -164,7 +164,7 @@ class KnowledgeBase:
         return self.preferred_names([concept_id], language).get(concept_id)
 
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
-        """Return the names that :meth:`preferred_name` gives for many concepts, in one query; leave out unknown ids."""
+        """Return the preferred names of many concepts (:meth:`preferred_name`), in one query; leave out unknown ids."""
         ids, tag = list(dict.fromkeys(concept_ids)), resolve_language(language) or None
         by_concept: dict[str, dict[str, str]] = {concept_id: {} for concept_id in ids}
         for concept_id, name_language, text in self._reader.rows(queries.PREFERRED, concept_ids=json.dumps(ids)):
@@ -234,15 +234,15 @@ class KnowledgeBase:
     ) -> list[Name]:
         """Search as you type: return names with all words of ``text``; the last word may be a prefix.
 
-        Names equal to the text come first, then names that begin with it, then the others; shorter before longer. If
-        these are fewer than ``limit``, names follow whose words contain those of the text (*infarkt*: *Herzinfarkt*).
-        That reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
+        Names equal to the text come first, then names that begin with it, then other names; shorter before longer. If
+        there are fewer than ``limit``, names follow whose words contain the words of the text (*infarkt*:
+        *Herzinfarkt*). This reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
 
         Args:
             text: the words; no character has a special meaning.
             limit: maximal number of names.
             language: filter of the names.
-            under, not_under: only concepts in or below ``under``, and not in or below ``not_under``.
+            under, not_under: only concepts that are in or below ``under``, but not in or below ``not_under``.
             among: only these concepts.
             inside: whether to search inside words.
 

@@ -25,12 +25,12 @@ class System:
     """A known code system, with its prefix, URLs and other names.
 
     Attributes:
-        name: its name as a source and in mappings.
-        prefix: prefix of its concept ids, empty if they are the codes.
-        urls: its FHIR URLs; the first is written.
+        name: name as a source and in mappings.
+        prefix: prefix of its concept ids; empty if codes are concept ids.
+        urls: its FHIR URLs; exports use the first.
         aliases: other names in files.
-        prefixed_codes: whether its codes have the prefix too.
-        separators: what separates the parts of a code, in ClaML files and in common use (``:`` and ``/``).
+        prefixed_codes: whether its codes also have the prefix.
+        separators: separators of the parts of a code, in ClaML files and in common use (``:`` and ``/``).
     """
 
     name: str
@@ -42,7 +42,6 @@ class System:
 
     @property
     def url(self) -> str:
-        """The FHIR URL to write."""
         return self.urls[0] if self.urls else f"{UNKNOWN}{quote(self.name, safe='')}"
 
     def code(self, concept_id: str) -> str:
@@ -114,7 +113,7 @@ def system_by_name(name: str) -> System:
 
 
 def system_by_url(url: str, name: str = "") -> System:
-    """Return the code system at a FHIR URL; an unknown system gets ``name``, or the last part of the URL, as name."""
+    """Return the code system at a FHIR URL; the name of an unknown system is ``name``, or the last part of the URL."""
     if url.startswith(UNKNOWN):
         # written by medlink, so its codes are concept ids
         return System(unquote(url.removeprefix(UNKNOWN).partition("|")[0]), "")

@@ -38,8 +38,8 @@ class ProfileName(NamedTuple):
 class Profile:
     """Features that distinguish a concept from others with the same names.
 
-    ``codes`` are the ``(system, code)`` pairs to which no other concept of its source maps, or none exactly, since a
-    code of several concepts is a class of them; those of broad, narrow and related mappings are left out. Relations are
+    ``codes`` are its ``(system, code)`` pairs, without broad, narrow and related mappings. A code counts only if no
+    other concept of the source maps to it, or none exactly: a code of several concepts is a class. Relations are
     counted up to :data:`medlink.kb.queries.MAX_COUNTED_RELATIONS` in each direction.
     """
 

@@ -47,12 +47,12 @@ Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
 ``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
-``stopped`` and ``planned`` are *historical* and *hypothetical* for their object alone, a drug or an act. ``avoided`` is
-*hypothetical* for its object, and *absent* too if that is a drug or an act, as in *avoid NSAIDs*. ``declined`` is
-*absent* for its object if that is a drug or an act. ``allergy`` marks what the patient is allergic to, and ``taken``
-what the patient takes, even beside allergies. ``pseudo`` only looks like a cue, ``end`` ends scopes, and ``cause`` ends
-all scopes except temporal scopes. ``means`` names a method by which something was found, such as *by CT*: cues of
-presence have no effect on a mention inside it or right after it.
+``stopped`` and ``planned`` are *historical* and *hypothetical* only for their object, a drug or an act. ``avoided`` is
+*hypothetical* for its object, and also *absent* if the object is a drug or an act, as in *avoid NSAIDs*. ``declined``
+is *absent* for its object if that is a drug or an act. ``allergy`` marks a substance that the patient is allergic to;
+``taken`` marks a drug that the patient takes, even beside allergies. ``pseudo`` only looks like a cue, ``end`` ends
+scopes, and ``cause`` ends all scopes except temporal scopes. ``means`` names a method by which something was found,
+such as *by CT*: cues of presence have no effect on a mention inside it or right after it.
 """
 Side = Literal["before", "after", "both", "around", "beside", ""]
 """Position of a cue: before the mention, after it, on either side, around it as two halves, or beside it.
@@ -311,7 +311,7 @@ class Absences(Phrases[Absent]):
         ]
 
     def is_derived(self, word: str) -> bool:
-        """Return whether a word is known by its ending alone, so that it may not concern a finding: *gebührenfrei*."""
+        """Return whether a word is known only by its ending, so that it may not concern a finding: *gebührenfrei*."""
         low = word.casefold()
         return low.endswith(self._endings) and low not in self._root
 
@@ -342,7 +342,7 @@ def _check_cue(row: Row) -> None:
     _one_of(row, "reads", get_args(Reads))
     _one_of(row, "side", ("",) if inert else [side for side in get_args(Side) if side])
     if not row["cue"] or halves > 1 or (halves and inert) or (row["side"] == "around" and not halves):
-        raise row.error(f"{row['cue']!r} is no cue of that side", ROW_REMEDY)
+        raise row.error(f"{row['cue']!r} is not a cue of that side", ROW_REMEDY)
     if row["reach"] and not row["reach"].isdecimal():
         raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", ROW_REMEDY)
 

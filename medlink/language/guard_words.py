@@ -47,7 +47,9 @@ class Acts(NamedTuple):
     rests: frozenset[str]
 
     def differ(self, other: Acts) -> bool:
-        """Return whether two terms with named acts share none, or only one has acts and their other words are equal."""
+        """Return whether two terms differ by acts: both have named acts but share none, or only one has acts and their
+        other words are equal.
+        """
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
@@ -70,9 +72,9 @@ class Word(NamedTuple):
         values: guard values of the word.
         accompanies: kinds that need another word, and count beside this one.
         may_be_number: whether it may have a number or a letter.
-        asserted: for each language its forms.
-        negated: for each language the forms of the rest behind a negating prefix.
-        stems: for each language its stems, by which the objects of acts are compared; none for a small word.
+        asserted: its forms in each language.
+        negated: for each language, the forms of the rest after a negating prefix.
+        stems: its stems in each language, for comparing the objects of acts; none for a small word.
         is_negator: whether it negates the next word.
         may_be_act: whether it may be part of an act.
     """
@@ -104,11 +106,11 @@ class GuardReader:
         return Reading(by_kind(self.values(term, language)), *self.negated(term, language), self.acts(term, language))
 
     def word(self, word: str, language: str = "") -> Word:
-        """Return what a word of an exact form may say in a term."""
+        """Return the features of a word of an exact form."""
         return self._word(word, self.languages(language))
 
     def is_read_otherwise(self, term: str, language: str = "") -> bool:
-        """Return whether a term says less or more than the words of its exact form."""
+        """Return whether a term means less or more than the words of its exact form."""
         return any(pattern.search(term) for pattern in (*self._unread(self.languages(language)), _SUBTYPE))
 
     def values(self, term: str, language: str = "") -> Values:
@@ -166,7 +168,6 @@ class GuardReader:
         return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)
 
     def acts(self, term: str, language: str = "") -> Acts:
-        """Return the acts of a term."""
         languages = self.languages(language)
         acts: set[str] = set()
         if self._unread(languages)[1].search(term):
@@ -215,7 +216,6 @@ class GuardReader:
 
 
 def by_kind(values: Values) -> dict[str, frozenset[str]]:
-    """Return the values of each kind."""
     found: dict[str, frozenset[str]] = {}
     for kind, value in values:
         found[kind] = found.get(kind, frozenset()) | {value}

@@ -36,7 +36,7 @@ REFERENCE = "en"
 
 SHIPPED = RESOURCES / "language"
 """The folder of the shipped languages, and of the data that all languages share."""
-ROW_REMEDY = "mend the row as docs/reference/language.md says"
+ROW_REMEDY = "correct the row: see docs/reference/language.md"
 """Remedy for an unreadable row in a table of a language."""
 _Patterns = dict[str, re.Pattern[str]]
 _AN_ENTRY = 'write the file as {"FIELD": {"value": VALUE, "source": "where it is from"}}'
@@ -100,7 +100,7 @@ class ArticleRules(Rules):
 
 
 class WordList(Rules):
-    """A file of ``words`` alone: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
+    """A file with only ``words``: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
 
     words: frozenset[str] = frozenset()
 
@@ -189,7 +189,7 @@ def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[R
     """Read the rows of a table that must have these columns; returns no rows without a path.
 
     Raises:
-        InputError: a column is missing, the first one is not ``in_front``, or a row has too many or too few cells.
+        InputError: a column is missing, the first column is not ``in_front``, or a row has too many or too few cells.
     """
     if path is None:
         return
@@ -218,17 +218,17 @@ _T = TypeVar("_T")
 
 
 class Language:
-    """The data of one language; each file is read at its first use. A language without a folder has all defaults."""
+    """The data of one language; each file is read when first used. A language without a folder has all defaults."""
 
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder
 
     def file(self, name: str) -> Path | None:
-        """Return the path of a JSON file, given without its ending; ``None`` if the folder lacks it."""
+        """Return the path of a JSON file, named without its ending; ``None`` if the folder lacks it."""
         return self._path(f"{name}.json")
 
     def table(self, name: str) -> Path | None:
-        """Return the path of a table, given without ``.tsv``; ``None`` if the folder lacks it."""
+        """Return the path of a table, named without ``.tsv``; ``None`` if the folder lacks it."""
         return self._path(f"{name}.tsv")
 
     def _path(self, name: str) -> Path | None:
@@ -264,7 +264,7 @@ class Language:
         try:
             raw = read_json(path)
         except (OSError, ValueError) as error:
-            remedy = "mend the file, which is JSON in UTF-8, or take it away"
+            remedy = "correct the file, which is JSON in UTF-8, or remove it"
             raise ConfigError(f"cannot be read: {error}", path=path, remedy=remedy) from None
         if not isinstance(raw, dict):
             raise ConfigError("a JSON object expected", path=path, remedy=_AN_ENTRY)
@@ -309,14 +309,13 @@ class Language:
     def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
         if unknown := next((value for value in values if value not in known), None):
             raise ConfigError(
-                f"{field}: {unknown!r} is no value that terms are compared by",
+                f"{field}: {unknown!r} is not a value by which terms are compared",
                 path=self.file(name),
                 remedy=f"one of {', '.join(known)}" if known else "leave the field out",
             )
 
 
 def languages() -> tuple[str, ...]:
-    """Return the tags of the languages with a folder, in alphabetical order."""
     return tuple(_all_languages())
 
 
@@ -341,14 +340,16 @@ def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """Return the languages whose guards apply to a term: its own if that has a folder, else all with guards."""
+    """Return the languages whose guards apply to a term: its own language if it has a folder, else all languages with
+    guards.
+    """
     every = _all_languages()
     own = every.get(base(language))
     return (own,) if own else tuple(data for data in every.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the case-folded words that alone are not a mention, from the language's folder or else from spaCy."""
+    """Return the case-folded words that alone are not a mention, from the language's folder, else from spaCy."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")
@@ -362,7 +363,7 @@ def add_folder(path: str | PathLike[str]) -> None:
     """Add a folder of language folders, for this process and the processes that it starts.
 
     Raises:
-        ConfigError: there is no such folder, or a folder in it is not that of a new language.
+        ConfigError: there is no such folder, or a folder in it does not belong to a new language.
     """
     added = os.pathsep.join(filter(None, (os.environ.get(VARIABLE, ""), str(Path(path).resolve()))))
     _find_languages(added)
@@ -383,7 +384,7 @@ def _find_languages(further: str) -> dict[str, Language]:
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
             if language_tag(path.name) != path.name or "-" in path.name:
                 message = "a folder of a language is named by its tag, such as fr"
-                raise ConfigError(message, path=path, remedy="name it so, or move it away")
+                raise ConfigError(message, path=path, remedy="rename it, or move it away")
             if path.name in by_tag:
                 remedy = f"keep one of the two; the other is {by_tag[path.name]._folder}"
                 raise ConfigError(f"there is another folder of {path.name}", path=path, remedy=remedy)

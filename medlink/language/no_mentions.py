@@ -81,7 +81,7 @@ class NoMentions:
 
 @per_language
 def no_mentions(data: Language) -> NoMentions:
-    """Return the phrases of a language, none without a table; InputError if a row cannot be read."""
+    """Return the phrases of a language, none without a table; raises InputError if a row cannot be read."""
     found = NoMentions()
     for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
         phrases = alternatives(row["phrase"])

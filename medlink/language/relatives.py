@@ -11,7 +11,7 @@ from medlink.language.cues import Phrases
 from medlink.language.languages import Language, alternatives, per_language, rows
 
 AGE = "age"
-"""Stands in place of a code for phrases with an age."""
+"""Replaces the code of phrases with an age."""
 FamilyMember = Literal[
     "FAMMEMB", "PRN", "MTH", "FTH", "CHILD", "SONC", "DAUC", "SIB", "BRO", "SIS", "HBRO", "HSIS", "TWIN", "TWINBRO",
     "TWINSIS", "GRPRN", "GRMTH", "GRFTH", "MGRMTH", "MGRFTH", "PGRMTH", "PGRFTH", "GGRPRN", "GGRMTH", "GGRFTH",
@@ -26,12 +26,12 @@ _CODES = frozenset(get_args(FamilyMember))
 def relatives(data: Language) -> Phrases[str]:
     """Return the phrases of a language for relatives and ages, with their codes; none without a table.
 
-    InputError if a row cannot be read.
+    Raises InputError if a row cannot be read.
     """
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):
         if row["code"] not in _CODES and row["code"] != AGE:
-            raise row.error(f"{row['code']!r} is no code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
+            raise row.error(f"{row['code']!r} is not a code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
         for phrase in alternatives(row["phrase"]):
             found.add(phrase, row["code"])
     return found

@@ -186,7 +186,7 @@ class Scanner:
     """Scan the texts of one language (BCP 47); analyses of distinct words are cached.
 
     ``is_name`` returns whether a word with a plus (*Rhesus+*), an allergen or an allergy is a name. A compound of an
-    allergen, such as *Penicillinallergie*, has two tokens if the allergen is a name and the whole is none.
+    allergen, such as *Penicillinallergie*, has two tokens if the allergen is a name and the whole word is not.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class Scanner:
         return ScannedText(written, tokens, words, self._phrases(words, tags), self._table)
 
     def _allergen_apart(self, written: str, tags: tuple[str, ...]) -> tuple[str, ...]:
-        """Split a compound such as *Penicillinallergie* if its allergen is a name, and the allergy is none."""
+        """Split a compound such as *Penicillinallergie* if its allergen is a name, but the whole word is not."""
         compound = self._allergy.fullmatch(written)
         if not compound or not self._is_name(compound[1]):
             return (written,)

@@ -27,7 +27,7 @@ class ScopeRules(Rules):
         operated: patterns of words for a patient after an operation ("apendicectomizado").
         since: words before the year in which a lasting finding began.
         nothing: words that, in the line of a heading, mean that its section is empty.
-        nothing_known: words that stand beside these ("none known").
+        nothing_known: words beside those of ``nothing`` ("none known").
         answers: words after a question mark that answer the question ("Fever? no").
         adverbs: patterns of words that may stand between a mention and the negation after it ("fever currently none").
         predicates: pattern of the words of a change that follow their subject ("thickened", "vermindert").
@@ -36,13 +36,14 @@ class ScopeRules(Rules):
         subjects: pattern of the subject of a state, with its capitals ("Lippen").
         states: pattern of the last word of such a statement, which ends a list of denials ("lips cyanotic").
         evident: words after a member of a list of denials that do not end it ("kein Infiltrat, Erguss nachweisbar").
-        results: words for the result of a test, which is that of no finding before it ("cough, troponin negative").
+        results: words for the result of a test, which does not apply to findings before the test ("cough, troponin
+            negative").
         head_first: whether an adjective follows its noun.
         articles: words that may stand before a drug, an act or a finding.
         doses: units, routes and times of a dose ("Ramipril 5 mg p.o. abgesetzt").
         prepositions: words before an attribute of an act or a drug ("surgery for hernia", "wegen Husten abgesetzt").
-        circumstances: those of them that name a circumstance ("no bleeding on warfarin").
-        genitives: such words if they do not begin a clause ("Resektion der Metastase").
+        circumstances: those of ``prepositions`` that name a circumstance ("no bleeding on warfarin").
+        genitives: words that are such prepositions if they do not begin a clause ("Resektion der Metastase").
         therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
         deficits: words of absence that form a finding together with the absent function ("sweating absent").
     """

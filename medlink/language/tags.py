@@ -71,8 +71,8 @@ def wanted(language: str, languages: Collection[str] | None) -> bool:
     """Return whether a name in ``language`` passes a filter; all filters by language use this rule.
 
     A language includes its regions, and a region its language: ``de`` passes ``de-at``, and ``de-at`` passes ``de``,
-    but not ``de-ch``. A name without a language passes every filter. Without a filter, or with an empty one, everything
-    passes.
+    but not ``de-ch``. A name without a language passes every filter. Without a filter, or with an empty filter,
+    everything passes.
     """
     if not languages or not language or language in languages or base(language) in languages:
         return True

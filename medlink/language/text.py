@@ -165,7 +165,9 @@ def _all_parts(text: str, data: Language) -> list[str]:
 
 
 def exact_words(text: str, language: str) -> list[Token]:
-    """Return the words of a running text in their exact form, split as by :func:`normalise`, without elided words."""
+    """Return the words of a running text in exact form, without elided words; :func:`normalise` splits words in the
+    same way.
+    """
     words = _words(text, elision(language_data(language)))
     return [Token(start, end, part) for start, end, word in words for part in normalise(word).split()]
 
@@ -242,11 +244,9 @@ class Inflector:
         )
 
     def words(self, text: str) -> list[str]:
-        """Return the inflected form of a text, word by word."""
         return [form for _, _, form in self._read(text)]
 
     def form(self, text: str) -> str:
-        """Return the inflected form of a text as one string."""
         return " ".join(self.words(text))
 
     def forms(self, texts: Sequence[str], norms: Sequence[str]) -> list[str]:
@@ -270,8 +270,8 @@ class Inflector:
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """Return the exact form of a name, and those of its other spellings (``transcriptions`` of the language, or of
-    all).
+    """Return the exact forms of a name and of its other spellings (``transcriptions`` of the language, or of all
+    languages).
     """
     plain = normalise(text)
     spellings = [_spelling(language_data(tag)) for tag in (languages() if language is None else (language,))]
@@ -280,11 +280,11 @@ def variants(text: str, language: str | None = None) -> list[str]:
 
 
 def is_inflection(first: str, second: str, language: str) -> bool:
-    """Return whether two strings with the same inflected form differ by inflection only.
+    """Return whether two strings with the same inflected form differ only by inflection.
 
-    A stemmer also gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). So this function
-    demands more: each pair of words must differ only by an ending in ``inflections`` of the language (without accents),
-    or be the same number.
+    A stemmer gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). This function
+    therefore demands more: each pair of words must differ only by an ending in ``inflections`` of the language (without
+    accents), or be the same number.
     """
     data = language_data(language)
     endings, spelling = data.forms.inflections, _spelling(data)
@@ -309,7 +309,7 @@ def same_letters(first: str, second: str, language: str) -> bool:
 
 
 def has_number(norm: str) -> bool:
-    """Return whether an exact form has a digit or what looks like a roman numeral, faster than :func:`numerals`."""
+    """Return whether an exact form has a digit, or seems to have a roman numeral; faster than :func:`numerals`."""
     return _MAYBE_NUMBER.search(norm) is not None
 
 

@@ -39,7 +39,7 @@ class Conversion(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A number beyond which a value is a finding, for whom, and its source; ``None`` if only the laboratory decides."""
+    """A limit beyond which a value is a finding; its ``number`` is ``None`` if only the laboratory decides."""
 
     side: Side
     number: float | None
@@ -52,7 +52,7 @@ class Limit(NamedTuple):
         return self.side in ("below", "to")
 
     def holds(self, number: float) -> bool:
-        """Return whether a value, in the unit of the limits, lies beyond the limit."""
+        """Return whether a value, in the unit of the limits, is beyond the limit."""
         if self.number is None:
             return False
         if number == self.number:
@@ -84,7 +84,6 @@ class Measure(NamedTuple):
 
     @property
     def first_unit(self) -> str:
-        """The unit of the limits."""
         return next(iter(self.units))
 
 
@@ -132,7 +131,7 @@ class ValueWords:
         """Words for the examined material; only blood has a group of the pattern."""
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
         """Words after a dose, a time or a length."""
-        period = phrases("period")  # what surrounds a number of years that is no age: "hace 5 años"
+        period = phrases("period")  # words around a number of years that is not an age: "hace 5 años"
         years = (
             rf"(?:{period}){BLANK}\d{{1,3}}|(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})(?! (?:{period}))"
         )
@@ -184,7 +183,7 @@ def any_phrase(words: Iterable[str]) -> str:
 
 @per_language
 def value_words(data: Language) -> ValueWords | None:
-    """Return the words of a language, ``None`` without ``values.tsv``; InputError if a row cannot be read."""
+    """Return the words of a language, ``None`` without ``values.tsv``; raises InputError if a row cannot be read."""
     path = data.table("values")
     return None if path is None else ValueWords(path)
 

@@ -46,7 +46,7 @@ class Curves:
     Args:
         alike: curve for mentions that only resemble the name.
         named: curve for mentions that equal the name; at the same rank score, they are right far more often.
-        named_least: lowest rank score of such names in training; lower rank scores count as this one.
+        named_least: lowest rank score of such names in training; lower rank scores are raised to it.
         rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names,
             because in a small terminology they may have no close competitor.
         languages: offsets added to ``alike`` for mentions of a language.
@@ -59,7 +59,6 @@ class Curves:
     languages: dict[str, float] = field(default_factory=dict)
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
-        """Implements :meth:`Calibration.score`."""
         slope, margin_weight, offset = (
             np.where(named, *pair) for pair in zip(astuple(self.named), astuple(self.alike), strict=True)
         )

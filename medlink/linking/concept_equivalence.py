@@ -1,4 +1,4 @@
-"""Decide which of the competing concepts of a mention are one concept that several sources have."""
+"""Decide which competing concepts of a mention are the same concept in several sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ConceptSet = tuple[float, ...]
 
 
 class ConceptGroup(NamedTuple):
-    """Keys of equivalent concepts, the representative first; ``presumed`` ones are equivalent only by their names."""
+    """Keys of equivalent concepts, the representative first; ``presumed`` keys are equivalent only by name."""
 
     concepts: tuple[float, ...]
     presumed: frozenset[float] = frozenset()
@@ -31,8 +31,8 @@ class ConceptEquivalence:
 
     Two concepts of different sources are equivalent
 
-    - if one maps to the id of the other, or both map to one CUI of the UMLS, and no other concept of their sources
-      does, or not exactly (``skos:exactMatch``);
+    - if one maps to the id of the other, or both map to the same CUI of the UMLS, and no other concept of their sources
+      does so, or only inexactly (not ``skos:exactMatch``);
     - *presumed*: if they share a preferred name in a language, or half of their names, neither maps to another concept
       of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without a
       semantic type agrees with every kind. If two sources have a hundred typed concepts each and no type in common,
@@ -167,9 +167,10 @@ def _may_be_equivalent(first: ConceptProfile, second: ConceptProfile) -> bool:
 
 
 def _share_names(first: ConceptProfile, second: ConceptProfile) -> bool:
-    """Whether two concepts share a preferred name, or so many that neither is a part of the other.
+    """Whether two concepts share a preferred name, or so many names that neither is a part of the other.
 
-    Many are half of the names of each, or at least two and half of the names of one; one must be preferred.
+    This means half of the names of both, or at least two names that are half of the names of one; one of them must be
+    preferred.
     """
     if first.names.isdisjoint(second.names):
         return False
@@ -188,7 +189,7 @@ def _unique_pairs(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _ends(first: ConceptProfile, second: ConceptProfile) -> Iterator[tuple[float, str]]:
-    """Each concept of a pair with the sources of its partner; in a compilation the sources of its names."""
+    """Each concept of a pair with the sources of its partner; in a compilation, these are the sources of its names."""
     for concept, partner in ((first, second), (second, first)):
         for source in partner.sources if partner.source == concept.source else (partner.source,):
             yield concept.key, source

@@ -83,7 +83,7 @@ class SharedNamePolicy:
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
-        """Return ambiguous if the first two shares are equal or below the threshold by sharing, else linked or NIL."""
+        """Return NIL without a good name, AMBIGUOUS if no concept of the name stands out, and LINKED otherwise."""
         if not candidates or best < threshold:
             return NIL
         first = [concept.share for concept in shares if concept.has_best_name][:2]
@@ -91,7 +91,6 @@ class SharedNamePolicy:
         return AMBIGUOUS if tied or candidates[0].score < threshold else LINKED
 
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
-        """Implements :meth:`DecisionPolicy.shares`."""
         grouped = self.group_concepts(ranked)
         features = self.prior_features(mentions, [concepts for concepts, _ in grouped], ranked)
         shares: list[Shares] = []
@@ -103,8 +102,9 @@ class SharedNamePolicy:
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """Return for each mention whether its best name is the preferred name of each concept with that name, and
-        groups of equivalent concepts. A single concept has no group."""
+        """Return two values for each mention: for each concept with its best name, whether this is the preferred name;
+        and the groups of equivalent concepts. A single concept has no group.
+        """
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
         competing = [

@@ -30,7 +30,6 @@ def demo_folder() -> Path:
 
 
 def demo_notes() -> dict[str, str]:
-    """Return the demo notes by language."""
     return {path.stem: path.read_text("utf-8") for path in sorted((demo_folder() / "notes").glob("*.txt"))}
 
 

@@ -74,7 +74,7 @@ class CandidateFeatures:
         return [norms[at] for at in inverse.tolist()]
 
     def queries_of(self, pairs: Ints) -> list[str]:
-        """Return the exact forms of the mentions of some pairs; an inflected mention has that of the name."""
+        """Return the exact forms of the mentions of some pairs; an inflected mention has the exact form of the name."""
         norms = self.batch.norms
         queries = [norms[at] for at in self.mention[pairs].tolist()]
         inflected = np.flatnonzero(self.route[pairs] == INFLECTED)

@@ -150,9 +150,9 @@ def _low_quantile(rank: Floats) -> float:
 def _curve(has: CurveData, lacks: CurveData) -> list[float]:
     """Weights of rank, margin and languages, and the offset; the weights of rank and margin are not negative.
 
-    The first fit has the examples ``has``, whose concepts are in the dictionary, and with a third of the weight the
-    examples ``lacks``, whose concepts are not. The second fit changes only languages and offset, on ``has`` alone, so
-    that a score is the share of right links. Without data the curve is nearly flat.
+    The first fit uses the examples ``has``, whose concepts are in the dictionary, and, with a third of the weight, the
+    examples ``lacks``, whose concepts are not. The second fit changes only languages and offset, and uses only ``has``,
+    so that a score is the share of right links. Without data, the curve is nearly flat.
     """
     (x, right, weight), (x_, right_, weight_) = has, lacks
     both = np.concatenate([x, x_]), np.concatenate([right, right_]), np.concatenate([weight, weight_ * _NIL_SHARE])
@@ -248,7 +248,8 @@ class RerankerFit(NamedTuple):
 
 
 def weigh(groups: Sequence[Group], read: Sequence[Floats]) -> RerankerFit:
-    """Fit both weights, with 0 as lower bound, and then the calibration, on groups that the model was not trained on.
+    """Fit both weights, with 0 as lower bound, and then the calibration, on groups that were not used to train the
+    model.
 
     ``read`` has the scores of the cross-encoder for the candidates of each group. If fewer than 20 mentions equal a
     name, the shipped curve of names is used.

@@ -47,8 +47,9 @@ _BATCH = 1024  # mentions that are ranked together
 _CACHED_RANKINGS = 8192  # 2 KB each
 _CACHED_CONCEPTS = 65_536
 MAX_SCORE_OF_OTHER_KIND = 0.25
-"""Highest score of a name of a finding for a mention that is no finding. Training has no such pair; of 13 linked pairs
-in notes and development sets 2 were right (*ECG* was linked to an abnormal ECG)."""
+"""Highest score of a name of a finding for a mention that is not a finding. Training has no such pair; of 13 linked
+pairs in notes and development sets, 2 were right (*ECG* was linked to an abnormal ECG).
+"""
 
 
 class BestConcept(NamedTuple):
@@ -93,8 +94,8 @@ class Linker:
         bundle: an opened bundle, or its folder.
         ranker: ranks the candidates; default: the weights of the bundle. The folder of a trained ranker, or the URL or
             description of a language model, selects a re-ranker, like the option of that name.
-        reranker: re-orders the first concepts of a mention, unless ``ranker`` selects one.
-        calibration: turns ranks into scores; default: that of the re-ranker or of the bundle.
+        reranker: re-orders the first concepts of a mention, unless ``ranker`` selects a re-ranker.
+        calibration: turns ranks into scores; default: the calibration of the re-ranker or of the bundle.
         decision: shares scores and decides between linked, ambiguous and NIL; default:
             :class:`~medlink.linking.decision.SharedNamePolicy`.
         among: ids of the concepts that may be candidates; default: all.
@@ -102,7 +103,7 @@ class Linker:
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
-        ConfigError: an option is unknown, a value is out of range or not in the index, or ``ranker`` is no ranker.
+        ConfigError: an option is unknown, a value is out of range or not in the index, or ``ranker`` is not a ranker.
         EncoderError: the folder of the ranker is damaged.
         InputError: the description of the ranker cannot be read.
     """
@@ -161,13 +162,13 @@ class Linker:
             mentions: n mentions.
             contexts: n texts around them, which decide between concepts with the same name. Without them such concepts
                 share the score.
-            k: number of candidates of each mention, 1 to 10,000; default: that of the options.
+            k: number of candidates of each mention, 1 to 10,000; default: ``k`` of the options.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.
 
         Raises:
-            ConfigError: k is out of range, a mention is no text, or the numbers of contexts and mentions differ.
+            ConfigError: k is out of range, a mention is not text, or the numbers of contexts and mentions differ.
         """
         options = self.options if k is None else self.options.replace(k=k)
         if contexts is not None and len(contexts) != len(mentions):
@@ -235,7 +236,6 @@ class Linker:
         return scores
 
     def _normalise(self, mention: str | Mention) -> Mention:
-        """Resolve the text and the language to link."""
         if isinstance(mention, str):
             return Mention(mention.strip(), self.options.language)
         text, language = mention.text.strip(), parse_language(mention.language) or self.options.language
@@ -421,4 +421,4 @@ def open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
 
         return ChatRanker(Endpoint(url=named) if is_url else Endpoint.read(named), bundle, answers)
     remedy = "name the folder of a trained ranker, a URL that begins with https://, or a TOML or JSON file"
-    raise ConfigError("is no ranker", path=named, remedy=remedy)
+    raise ConfigError("is not a ranker", path=named, remedy=remedy)

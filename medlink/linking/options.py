@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parse_language(language: str | None) -> str | None:
-    """Return a language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and
+    """Return a language in the form of the knowledge base (``DE``, ``de_AT`` and ``ger`` become ``de``, ``de-at`` and
     ``de``).
 
     Raises:
@@ -25,14 +25,14 @@ def parse_language(language: str | None) -> str | None:
 
 
 def check_path(option: str, path: str | None) -> str | None:
-    """Return the path of an option; ValueError if it is empty, for example because a shell variable is unset."""
+    """Return the path of an option; raises ValueError if it is empty, for example because a shell variable is unset."""
     if path == "":
         raise ValueError(f"{option} is empty")
     return path
 
 
 def parse_date(day: str | None, *words: str) -> str | None:
-    """Return a date in ISO 8601 or one of the allowed words, normalised; ValueError for anything else.
+    """Normalise a date in ISO 8601 or one of the allowed words; raises ValueError for other texts.
 
     >>> parse_date("20261130"), parse_date("today", "today")
     ('2026-11-30', 'today')
@@ -96,7 +96,7 @@ class LinkOptions(Settings):
         str | None,
         AfterValidator(lambda value: check_path("ranker", value)),
         Field(
-            description="Ranker that orders the first candidates anew: a folder of 'medlink train ranker'; or the URL, "
+            description="Ranker that re-orders the first candidates: a folder of 'medlink train ranker'; or the URL, "
             "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]"
         ),
     ] = None

@@ -185,7 +185,6 @@ class Prior:
         return len(plain) > 1 and not set.intersection(*plain)
 
     def log_odds(self, features: PriorFeatures) -> float:
-        """Return the weighted sum of the features."""
         return sum(weight * value for weight, value in zip(self.weights, features, strict=True))
 
 
@@ -211,7 +210,6 @@ class ConceptProfiles:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Names of the sources that have concepts."""
         return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property

@@ -86,7 +86,7 @@ class FittedRanker:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any], features: Sequence[str] = FEATURES) -> FittedRanker:
-        """Read what :meth:`to_dict` returned.
+        """Read the data that :meth:`to_dict` returned.
 
         Raises:
             BundleError: the weights belong to another set of features.
@@ -257,7 +257,8 @@ def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
 
 
 def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
-    """Compute, for each candidate of each mention, its rank score minus that of the best candidate of another name.
+    """Compute the margin of each candidate: its rank score minus the rank score of the best candidate with another
+    name.
 
     >>> compute_margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7, 7, 8, 9])).tolist()
     [2.0, 2.0, -2.0, 5.0]

@@ -21,8 +21,9 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
-    """Raise :class:`ConfigError` unless a folder is new, is empty, or has the file ``holds``, by which an output of the
-    kind ``what`` is recognised."""
+    """Raise :class:`ConfigError` unless a folder is new, is empty, or has the file ``holds``, which marks outputs of
+    the kind ``what``.
+    """
     if out.exists() and not out.is_dir():
         raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
     if out.exists() and any(out.iterdir()) and not (out / holds).exists():
@@ -44,13 +45,13 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None, is_ch
 
     Args:
         name: ``"builtin"``, a model folder, or ``"hf:"`` and the name of a model of the Hugging Face hub, such as
-            ``hf:FremyCompany/BioLORD-2023-M``. Only the last uses the network. A prefix ``"cls:"`` or ``"mean:"`` is
-            the pooling of a checkpoint without its own, see :class:`TransformerEncoder`.
+            ``hf:FremyCompany/BioLORD-2023-M``. Only the last uses the network. A prefix ``"cls:"`` or ``"mean:"`` sets
+            the pooling of a checkpoint that states none, see :class:`TransformerEncoder`.
         device: torch device for a transformer; a static encoder always runs on the CPU.
         is_checked: skip the hashes, for files known to be intact.
 
     Raises:
-        EncoderError: there is no such model, it is damaged, the hub does not answer, or the model has another pooling.
+        EncoderError: there is no such model, it is damaged or has another pooling, or the hub does not answer.
     """
     pooling, bare = split_pooling(name)
     if bare.startswith(HUB):

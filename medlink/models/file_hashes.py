@@ -13,7 +13,7 @@ _REMEDY = "train or fetch the encoder again, or name another one"
 
 
 def write_hashes(folder: Path) -> None:
-    """Write size and hash of every file of a folder into it, except for cards, which people edit."""
+    """Write the size and hash of every file of a folder to a file in it, except for model cards, which people edit."""
     (folder / HASHES_FILE).unlink(missing_ok=True)
     files = {name: file for name, file in hash_files(folder).items() if not name.endswith(".md")}
     (folder / HASHES_FILE).write_text(json_text(files), "utf-8")
@@ -23,7 +23,8 @@ def check_hashes(folder: Path, *, is_required: bool) -> None:
     """Compare the files of a folder with their hashes.
 
     Raises:
-        EncoderError: a file is missing or damaged, or hashes are missing and ``is_required``. Foreign models have none.
+        EncoderError: a file is missing or damaged, or hashes are missing and ``is_required``. Models of other origin
+            have no hashes.
     """
     path = folder / HASHES_FILE
     try:

@@ -1,8 +1,8 @@
 """Hashed character n-grams of many strings at once, the features of the static encoder.
 
-The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): a blank bounds every word on each side, and
-each run of ``sizes`` characters of the bounded word, boundaries included, is an n-gram; the whole word is a further
-feature. All strings form one array of code points: a hundred thousand names take about a second on one core.
+The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): each word gets a blank on each side, and every
+run of ``sizes`` characters of the result is an n-gram; the whole word is a further feature. All strings form one array
+of code points, so a hundred thousand names take about a second on one core.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _BLANK, _END = 32, 10
 
 
 class Bags(NamedTuple):
-    """Features of ``n`` strings: those of string i are ``values[offsets[i]:offsets[i + 1]]``, hashes (uint64) or
-    table rows (int64)."""
+    """Features of ``n`` strings, hashes (uint64) or table rows (int64): string i has ``values[offsets[i]:offsets[i +
+    1]]``.
+    """
 
     offsets: NDArray[np.int64]
     values: NDArray[Any]
@@ -146,7 +147,7 @@ _PROBES = (
 def rules_digest() -> str:
     """Compute a hash of the features of probe texts that exercise each rule of normalisation, markers and hashing.
 
-    It is part of the fingerprint of a static encoder, whose weights are useless under other rules.
+    The hash is part of the fingerprint of a static encoder, whose weights are useless under other rules.
     """
     ngrams, markers = hash_ngrams(_PROBES, (2, 3, 5)), hash_markers(_PROBES)
     rows = [buckets(np.append(ngrams.values, markers.values), 1_000_003, probe) for probe in range(3)]

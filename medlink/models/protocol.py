@@ -25,4 +25,4 @@ class Encoder(Protocol):
         """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
 
     def save(self, folder: str | Path) -> Path:
-        """Write a model folder; returns it."""
+        """Write a model folder, and return it."""

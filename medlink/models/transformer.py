@@ -33,7 +33,7 @@ class TransformerEncoder:
     Args:
         device: torch device; by default a GPU if there is one.
         pooling: pooling of a bare checkpoint, which has no ``modules.json`` (as CODER, SapBERT and PubMedBERT are
-            published). By default the mean of sentence-transformers, with one warning.
+            published). By default it is the mean, as in sentence-transformers, with one warning.
 
     Raises:
         EncoderError: no model could be loaded, or it has another pooling.
@@ -115,7 +115,8 @@ class TransformerEncoder:
 def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
     """Load a model whose first module is medlink's own; ``None`` for any other folder.
 
-    sentence-transformers would need the permission to load any class. Here all other modules must be its own.
+    sentence-transformers would need permission to load any class. Here all other modules must belong to
+    sentence-transformers.
     """
     modules = modules_of(folder)
     if not modules or modules[0][0] not in MODULE_PATHS:
@@ -135,7 +136,7 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
 
 
 def _find_hub_error(name: str) -> str:
-    """Reason why the hub does not serve a model, empty if it does; the cache may still have the model."""
+    """Reason why the hub does not serve a model, empty if it does; the local cache may still have the model."""
     with needs_extra("transformers", "an encoder of the hub"):
         from huggingface_hub import model_info
 
@@ -148,8 +149,9 @@ def _find_hub_error(name: str) -> str:
 
 
 def compute_fingerprint(model: SentenceTransformer) -> str:
-    """Hash everything that determines the embeddings of a sentence-transformers model: all weights, the modules with
-    their settings, the tokenizer, and the length at which texts are cut."""
+    """Hash everything that determines the embeddings: all weights, the modules and their settings, the tokenizer, and
+    the length at which texts are cut.
+    """
     digest = hashlib.sha256()
     for module in model:
         settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
@@ -162,7 +164,7 @@ def compute_fingerprint(model: SentenceTransformer) -> str:
 
 
 def tokenizer_settings(model: SentenceTransformer) -> list[Any]:
-    """Return the length at which texts are cut, and the tokenizer without padding and truncation, set by each call."""
+    """Return the length at which texts are cut, and the tokenizer without its settings of padding and truncation."""
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     definition = {} if backend is None else json.loads(backend.to_str())
     return [model.max_seq_length, {k: v for k, v in definition.items() if k not in ("padding", "truncation")}]

@@ -1,4 +1,4 @@
-"""Translate, then encode: an encoder of one language for texts in others."""
+"""Translate, then encode: an encoder of one language for texts in other languages."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TranslatedEncoder:
         self.encoder, self._translate = encoder, translate
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate n texts; :class:`EncoderError` unless the translator returns n texts."""
+        """Translate n texts; raises :class:`EncoderError` unless the translator returns n texts."""
         returned = self._translate(list(texts))
         translations = [returned] if isinstance(returned, str) else list(returned)
         if len(translations) != len(texts) or not all(isinstance(text, str) for text in translations):
@@ -108,7 +108,7 @@ class TranslatedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the fingerprints of encoder and translator; :class:`EncoderError` if the translator has none."""
+        """Hash of encoder and translator; raises :class:`EncoderError` if the translator has no fingerprint."""
         own = getattr(self._translate, "fingerprint", None)
         if not isinstance(own, str):
             remedy = "give it an attribute 'fingerprint', a text that changes when its translations do"

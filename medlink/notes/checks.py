@@ -1,4 +1,4 @@
-"""Signs in the notes that the encoding or the language that a user gave for all of them is wrong."""
+"""Signs that the encoding or the language that a user gave for all notes is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medlink.language.tags import base
 
 _SAMPLE = 4_000  # characters of a note
 _WORD = re.compile(r"[^\W\d_]+")
-_CLEAR, _TIMES = 5, 4  # function words of the other language, and how many times as many as of the given one
+_CLEAR, _TIMES = 5, 4  # function words of the other language, and their ratio to those of the given language
 
 
 class InputChecks:
@@ -38,7 +38,7 @@ class InputChecks:
             self._others[other] += counts[other] >= max(_CLEAR, _TIMES * counts[self._language])
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each that most notes contradict."""
+        """Yield a warning about the encoding or the language if most notes contradict it."""
         if self._encoding is not None and 2 * self._utf8 > self._beyond:
             notes = pluralize(self._utf8, "note")
             yield f'{notes} read as {self._encoding.upper()}, but probably UTF-8: give encoding="utf-8"'
@@ -51,7 +51,7 @@ class InputChecks:
 
 @cache
 def _function_words() -> dict[str, frozenset[str]]:
-    """The function words of each language that no other language has."""
+    """Function words of each language that no other language has."""
     languages: dict[str, set[str]] = {}
     for row in rows(SHIPPED / "function_words.tsv", "word", "language", "kind"):
         languages.setdefault(row["word"], set()).add(row["language"])

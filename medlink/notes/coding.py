@@ -1,10 +1,11 @@
 """The codes of a note as a whole, learned from annotated notes.
 
-Annotators code a note, not each of its mentions: they code *vómitos* inside *náuseas y vómitos*, skip what is trivial
-beside a diagnosis, and may code negated findings. Candidates are the concepts of the linked mentions, and all concepts
-that the words of the note had in the annotated notes, inside longer mentions too. A logistic regression of what
-supports each candidate gives the probability that annotators would code it. It is fitted on the candidates that notes
-get from mentions learned on other notes (stacking; Wolpert 1992, "Stacked generalization", Neural Networks 5:241-259).
+Annotators code a note, not each of its mentions: they code *vómitos* inside *náuseas y vómitos*, skip findings that are
+trivial beside a diagnosis, and may code negated findings. Candidates are the concepts of the linked mentions, and all
+concepts that the words of the note had in the annotated notes, even inside longer mentions. A logistic regression
+estimates from the evidence for each candidate the probability that annotators would code it. It is fitted on the
+candidates that notes get from mentions learned on other notes (stacking; Wolpert 1992, "Stacked generalization", Neural
+Networks 5:241-259).
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of a candidate.
 
-``learned``: words of the note had the concept; ``share``, ``count``: log odds of their share of occurrences with the
-concept, and log of one plus the number, of the words with the highest share; ``linked``: a mention is linked to it;
-``score``: log odds of the highest score; ``route``: a learned mention is linked to it; ``rate``: log odds of the share
-of occurrences of all its words in which they were annotated; ``annotated``: log of one plus its annotations; ``rival``:
-each of its spans had another concept more often; ``characters``: log of the length of its longest span; ``position``:
-start of its first span as share of the note; ``absent``, ``present``: so are all, or some, of its mentions.
+``learned``: words of the note had the concept; ``share``, ``count``: for the words with the highest share of
+occurrences with the concept, log odds of this share, and log of one plus their number; ``linked``: a mention is linked
+to the concept; ``score``: log odds of the highest score; ``route``: a learned mention is linked to the concept;
+``rate``: log odds of the share of annotated occurrences of all its words; ``annotated``: log of one plus the number of
+its annotations; ``rival``: each of its spans had another concept more often; ``characters``: log of the length of its
+longest span; ``position``: start of its first span, as share of the note; ``absent``: all of its mentions are absent;
+``present``: some are present.
 """
 _PENALTY = 1.0  # of squared weights of standardised columns, as in the prior of a normal distribution
 _STEPS, _TOLERANCE, _DIGITS = 50, 1e-8, 4
@@ -63,7 +65,7 @@ class NoteCode(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A concept with its spans and :data:`COLUMNS`."""
+    """A concept with its spans and the values of :data:`COLUMNS`."""
 
     concept_id: str
     spans: tuple[tuple[int, int], ...]
@@ -89,7 +91,7 @@ class NoteCoder:
             self._seen[language][mention] = seen
             concepts = {label: number for label, number in seen.items() if label not in self._no_codes}
             annotated.update(concepts)
-            for concept, number in concepts.items():  # of several concepts each has its part
+            for concept, number in concepts.items():  # several concepts share the occurrence
                 unannotated[concept] += seen[NO_MENTION] * number / sum(concepts.values())
         self._forms = {language: Forms(seen) for language, seen in self._seen.items()}
         self._annotated, self._unannotated = annotated, unannotated
@@ -98,7 +100,7 @@ class NoteCoder:
 
     @classmethod
     def of(cls, learned: Learned) -> NoteCoder:
-        """Return the coder of a file, for the concepts that the bundle has."""
+        """Return the coder of learned mentions, for the concepts that the bundle has."""
         return cls(learned.entries, learned.head.codes, learned.unknown)
 
     def codes(self, text: str, language: str, mentions: Sequence[LinkedSpan]) -> tuple[NoteCode, ...]:
@@ -160,8 +162,8 @@ def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]
     """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if all candidates are right or all
     are wrong.
 
-    The lowest probability of a code is the threshold with the highest F1 over all codes, where each fold is judged by
-    the weights of the others.
+    The probability threshold is that with the highest F1 over all codes, where each fold is scored by weights of the
+    other folds.
     """
     x = np.array([one.columns for _, candidates, _ in notes for one in candidates]).reshape(-1, len(COLUMNS))
     y = np.array([float(one.concept_id in codes) for _, candidates, codes in notes for one in candidates])
@@ -188,7 +190,7 @@ def _rounded(value: float) -> float:
 
 
 def _logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Weights of columns ``x (n, c)`` and offset of a logistic regression of ``y (n,)`` with a ridge penalty.
+    """Weights for columns ``x (n, c)``, and offset, of a logistic regression of ``y (n,)`` with a ridge penalty.
 
     Newton's method (Bishop 2006, Pattern Recognition and Machine Learning, equations 4.92 to 4.100) on standardised
     columns; the offset has no penalty.

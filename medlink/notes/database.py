@@ -115,8 +115,8 @@ def _refuse_to_write(engine: Engine) -> None:
 def wrap_database_errors(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
     """Raise the errors of a database as InputError while ``reading``, else as ConfigError, with their code.
 
-    Leave out their messages, which may contain stored values, except on the connection and on missing tables and
-    columns.
+    Leaves out their messages, which may contain stored values, except for errors of the connection and missing tables
+    or columns.
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -149,8 +149,8 @@ class SqlNotes:
     password in the address is never shown.
 
     Raises:
-        ConfigError: the address cannot be parsed, or not exactly one of table and query is given. InputError: raised by
-        the methods, if the database cannot be read or lacks a column.
+        ConfigError: the address cannot be parsed, or not exactly one of table and query is given. The methods raise
+            InputError if the database cannot be read or lacks a column.
     """
 
     address: str
@@ -182,7 +182,7 @@ class SqlNotes:
         return {"database": self.redacted_address, "table": self.table, "query": self.query, **rows_state}
 
     def notes(self, fields: Fields, skip: int = 0) -> Iterator[Note]:
-        """Yield the notes after the first ``skip``; the database returns them in batches."""
+        """Yield the notes after the first ``skip`` notes; the database returns them in batches."""
         from sqlalchemy import String, cast, select
 
         with self._open() as engine:

@@ -27,9 +27,9 @@ class Annotation:
     """An annotated mention of a note.
 
     Attributes:
-        pieces: its parts as character offsets; empty if the file has no text of the note.
+        pieces: its parts as character offsets; empty if the file lacks the text of the note.
         text: the mention as written in the note.
-        concepts: ids as written, likeliest first; empty without a concept.
+        concepts: ids as written, likeliest first; may be empty.
         rejected: whether a reviewer rejected it as a mention.
         section: kind of its section, if the file has it.
     """
@@ -84,7 +84,7 @@ def find_gold(paths: Sequence[str | Path]) -> tuple[list[Path], Counter[str]]:
 
 
 def read_gold(path: Path, problems: Problems) -> Iterator[AnnotatedNote]:
-    """Yield the annotated notes of one file; InputError if too many rows are bad."""
+    """Yield the annotated notes of one file; raises InputError if too many rows are bad."""
     readers = {**_READERS, _TABLE: read_decisions}
     yield from readers.get(file_suffix(path), read_pubtator)(LineFile(path, problems, allow_empty=True))
 
@@ -98,8 +98,8 @@ _OTHERS = ("A", "M", "R", "E", "*", "#")
 def read_brat(lines: LineFile) -> Iterator[AnnotatedNote]:
     """Read brat standoff: ``NAME.ann`` beside ``NAME.txt`` (https://brat.nlplab.org/standoff.html), which is one note.
 
-    A mention (``T``) has the concept of its normalisation (``N1 Reference T1 HPO:HP:0001945``), else of a one-word note
-    (``#1 AnnotatorNotes T1 HP:0001945``). Attributes, relations and events are ignored.
+    A mention (``T``) has the concept of its normalisation (``N1 Reference T1 HPO:HP:0001945``), otherwise of a one-word
+    note (``#1 AnnotatorNotes T1 HP:0001945``). Attributes, relations and events are ignored.
 
     Offsets may count a line end of two characters as one or two characters, and a U+FEFF at the beginning as one or
     none. The words of the mentions determine which count the file uses. A mention whose words are not at its offsets is
@@ -229,7 +229,7 @@ def read_links(lines: LineFile) -> Iterator[AnnotatedNote]:
 
     Lines have the fields ``note``, ``text``, ``language``, ``concept_id`` (``null``: no concept is right) and
     optionally ``section``. The reviewer corrects a wrong ``concept_id``, and adds the field ``decision``: ``accept``,
-    or ``reject`` for a span that is no mention. Consecutive links of an id belong to one note.
+    or ``reject`` for a span that is not a mention. Consecutive links with the same id belong to one note.
     """
     for (note, language), rows in groupby(_links(lines), key=lambda row: row[:2]):
         yield AnnotatedNote(note, None, language, tuple(annotation for *_, annotation in rows))
@@ -268,7 +268,9 @@ def _link_problem(row: dict[str, Any]) -> str:
 
 
 def read_decisions(lines: LineFile) -> Iterator[AnnotatedNote]:
-    """Read the mentions of a table of decisions; consecutive mentions of an id are one note, other rows are ignored."""
+    """Read the mentions of a table of decisions; consecutive mentions with the same id are one note; other rows are
+    ignored.
+    """
     mentions = (row for row in iter_decisions(lines) if row.kind == MENTION)
     for (note, language), rows in groupby(mentions, key=lambda row: (row.item, row.language)):
         annotations = (

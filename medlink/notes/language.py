@@ -1,4 +1,4 @@
-"""Determine the language of a note, and describe what is missing to read it."""
+"""Determine the language of a note, and describe what medlink lacks to read it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ tokenisers for ja, ko, th, vi and zh)."""
 
 
 class NoteLanguages:
-    """Determine the language of a note: the ``given`` language, else the language that the note names, else the
-    detected one.
+    """Determine the language of a note: the ``given`` language, else the language that the note states, else the
+    detected language.
 
     Detection chooses among the languages of the bundle's names (``tags``), without regions. A name without a language
-    allows every language with rules. An unknown ``given`` language raises ConfigError.
+    allows every language with rules. Raises ConfigError for an unknown ``given`` language.
     """
 
     def __init__(self, tags: Iterable[str], given: str | None = None) -> None:
@@ -32,7 +32,7 @@ class NoteLanguages:
         self._detector: Any = None
 
     def detect(self, note: Note) -> str:
-        """Return the language of a note, without region; ConfigError if the note names an unknown one."""
+        """Return the language of a note, without region; raises ConfigError if the note states an unknown language."""
         return self.given or base(parse_language(note.language) or "") or self._detect(note.text)
 
     def _detect(self, text: str) -> str:
@@ -50,7 +50,7 @@ class NoteLanguages:
 
 
 def describe_missing(language: str, tags: Iterable[str]) -> Iterator[str]:
-    """Yield warnings on what is missing for a language; ``tags`` are the languages of the bundle's names."""
+    """Yield warnings on what medlink lacks for a language; ``tags`` are the languages of the bundle's names."""
     if language not in languages():
         yield "medlink has no rules for it: only names of the bundle are found, and no qualifiers are read"
     known = sorted({base(tag) for tag in tags})

@@ -32,7 +32,7 @@ from medlink.reading.qualifiers import qualifier_reader
 CONCEPT, UNDECIDED = "concept", "undecided"
 """Kinds of entries, beside :data:`NO_CONCEPT` and :data:`NO_MENTION`."""
 _BATCH = 32
-_FOLDS = 5  # parts of the notes; those of a part are linked with what the others teach
+_FOLDS = 5  # parts of the notes; notes of a part are linked with mentions learned from the other parts
 _MIN_CODED = 50  # notes from which on the codes of a note are learned
 
 
@@ -40,11 +40,11 @@ _MIN_CODED = 50  # notes from which on the codes of a note are learned
 class LearnReport:
     """Counts of notes, mentions and entries.
 
-    ``mentions`` counts the annotated mentions. Of these, ``counted`` counts those used, ``discontinuous`` counts those
-    with several pieces, ``partial_words`` counts those that do not begin and end with words, and ``duplicates`` counts
-    those with the offsets of another mention. ``unknown`` counts mentions by concept that the bundle lacks. ``learned``
-    counts the entries of the file by their most frequent kind: ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or
-    ``UNDECIDED``; ``rare`` entries were in too few notes. ``left_out`` counts other files of folders by suffix.
+    ``mentions`` counts the annotated mentions: ``counted`` are used, ``discontinuous`` have several pieces,
+    ``partial_words`` do not begin and end with words, and ``duplicates`` have the offsets of another mention.
+    ``unknown`` counts mentions by the concept that the bundle lacks. ``learned`` counts the entries of the file by
+    their most frequent kind: ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or ``UNDECIDED``; ``rare`` entries were in too
+    few notes. ``left_out`` counts other files of folders by suffix.
     """
 
     notes: int = 0
@@ -205,9 +205,9 @@ class _Learner:
                 self._folds[self._numbers[note] % _FOLDS][at].notes += 1
 
     def code_weights(self) -> CodeWeights | None:
-        """Fit the codes of notes, each linked with the mentions learned from notes of the other folds.
+        """Fit the codes of notes, each linked with mentions learned from the notes of the other folds.
 
-        Of too few notes the weights are those of the last file that was read, if any.
+        With too few notes, returns the weights of the last file that was read, if any.
         """
         documents = [doc for doc in self._documents if doc.concepts]
         if len(documents) < _MIN_CODED:

@@ -44,8 +44,8 @@ class Report:
 
     ``left_out`` counts other files of folders by suffix. ``already_done`` counts the notes of the interrupted run.
     ``duplicate_ids`` counts the notes that repeat the id of one of the first million notes; ``first_duplicate`` is the
-    first of them, without text. ``languages`` counts linked notes by language, and ``codes`` counts notes with a code
-    by the system of the code. ``finished`` tells that there was nothing to resume.
+    first of these, without text. ``languages`` counts linked notes by language, and ``codes`` counts notes with a code
+    by system. ``finished`` means that there was nothing to resume.
     """
 
     notes: int = 0
@@ -86,11 +86,11 @@ def link_notes(
         failures: a file, or its writer, for the notes that could not be linked, a JSON line each: number in the run,
             id, place, problem and remedy, without text.
         processes: worker processes; they change only the speed.
-        resume: continue a killed run with the same inputs, options and bundle. It changes nothing if the run is
-            finished, that is, if its output is complete and newer than the inputs and the bundle.
+        resume: continue a killed run with the same inputs, options and bundle. Nothing changes if the run is finished:
+            its output is complete, and newer than the inputs and the bundle.
         fields: names of the JSONL fields, and of the columns of tables.
-        encoding: that of all files and of standard input, such as ``latin-1``.
-        progress: called with the number of notes done, and their total as estimated from the share of the input read, 0
+        encoding: encoding of all files and of standard input, such as ``latin-1``.
+        progress: called with the number of notes done, and their total, estimated from the share of the input read; 0
             if unknown.
         on_message: called with each warning, such as a language without rules or a missing field; by default it is
             logged.
@@ -154,7 +154,6 @@ def link_notes(
 
 
 def _check_read(report: Report, failed: Failures | None) -> None:
-    """Raise InputError if no note could be read."""
     if report.problems and len(report.problems) == report.notes + report.already_done:
         if failed is not None:
             failed.close()  # keep the reasons
@@ -235,7 +234,7 @@ class NoteSource:
     Attributes:
         left_out: number of other files of folders, by suffix.
         skipped: number of notes that the earlier run finished.
-        duplicate_ids, first_duplicate: number of notes so far that repeat an id, and the first of them, without text.
+        duplicate_ids, first_duplicate: number of notes so far that repeat an id, and the first of these, without text.
     """
 
     def __init__(
@@ -273,7 +272,7 @@ class NoteSource:
         self._size = 0 if STANDARD_INPUT in self.paths else sum(map(input_size, self.paths))
 
     def after(self, done: int) -> Iterator[Note]:
-        """Yield the notes after the first ``done``. The earlier notes of files are read again for their ids."""
+        """Yield the notes after the first ``done`` notes. Reads the earlier notes of files again, for their ids."""
         skip = done if self._table is not None else 0
         self._seen["notes"] = self._read = skip
         notes = self._count(self._all(skip))
@@ -281,11 +280,11 @@ class NoteSource:
         return notes
 
     def expected(self) -> int:
-        """Estimate the number of notes from the share of the input read; 0 if it is unknown."""
+        """Estimate the number of notes from the share of the input read; 0 if unknown."""
         return round(self._seen["notes"] * self._size / self._read) if self._read else 0
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings on empty notes, wrong encoding or language, and fields of the user that no note has."""
+        """Yield warnings on empty notes, a wrong encoding or language, and given fields that no note has."""
         seen = self._seen
         yield from self._checks.warnings()
         if seen["empty"]:

@@ -1,4 +1,4 @@
-"""Ids of notes that are text files: numbers as file names, or a table of the user."""
+"""Ids of notes that are text files: their file names, if these are numbers, or a table of the user."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def number_as_id(note: Note) -> Note:
 def ids_of_table(path: str | Path) -> Callable[[Note], Note]:
     """Read a table with the columns ``name`` and ``note_id``, and return the function that gives notes their ids.
 
-    A name is the path of a text file as given, or the name of the file. A file without a row becomes a note with a
-    problem, and so does the second file of one name.
+    A name is the path of a text file as given, or its file name. A file without a row becomes a note with a problem; so
+    does a second file with the same name.
 
     Raises:
         InputError: the table cannot be read, lacks a column, or repeats a name.

@@ -12,7 +12,7 @@ from medlink.settings import Settings
 
 
 def linker_options(options: LinkOptions, language: str | None) -> dict[str, Any]:
-    """Return the options of :class:`medlink.Linker`; ``language`` applies to mentions without one."""
+    """Return the options of :class:`medlink.Linker`; ``language`` applies to mentions that state none."""
     return {name: getattr(options, name) for name in LinkOptions.model_fields} | {"language": language}
 
 

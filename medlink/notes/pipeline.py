@@ -43,8 +43,8 @@ _CACHED_CONCEPTS = 65_536  # with their codes
 class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
-    ``qualifiers`` and ``attributes`` are ``None`` if they were not read, as in a language without cues. ``value`` is
-    set if the mention is a measured value. ``codes`` are the codes of the concept in the systems of the option ``map``.
+    ``qualifiers`` and ``attributes`` are ``None`` if nothing read them, as in a language without cues. ``value`` is set
+    if the mention is a measured value. ``codes`` are the codes of the concept in the systems of the option ``map``.
     """
 
     start: int
@@ -80,11 +80,11 @@ class NotePipeline:
     Args:
         bundle: an opened bundle, or its folder.
         classifier: decides which spans are mentions; by default the shipped weights.
-        finder: replaces medlink's mention finder; a text is the option ``finder``.
-        ranker: ranks the candidates (:class:`~medlink.linking.ranking.Ranker`); a text is the option ``ranker``.
+        finder: replaces medlink's mention finder; a string is the option ``finder``.
+        ranker: ranks the candidates (:class:`~medlink.linking.ranking.Ranker`); a string is the option ``ranker``.
         reranker: reorders the first candidates (:class:`~medlink.linking.rankers.common.Reranker`).
         qualifier: replaces medlink's reader of qualifiers.
-        learned: learned mentions, opened or as their file.
+        learned: learned mentions, or their file.
 
     Raises:
         ConfigError: an option is unknown, out of range, or not available in the bundle.
@@ -133,21 +133,19 @@ class NotePipeline:
 
     @property
     def linker(self) -> Linker:
-        """The linker of the mentions."""
         return self._linker
 
     def ranker_warnings(self) -> list[str]:
-        """Return the warnings of the re-ranker."""
         return self._linker.ranker_warnings()
 
     @property
     def ranker_counts(self) -> Counter[str]:
-        """Counts of the re-ranker; empty without one."""
+        """Counts of the re-ranker; empty without a re-ranker."""
         reranker = self._linker.reranker
         return Counter() if reranker is None else reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
-        """Link notes together, and rank a mention of several notes once."""
+        """Link notes together; a mention in several notes is ranked once."""
         languages = [self._language(note) for note in notes]
         read: list[list[ReadMention]] = [[] for _ in notes]
         for language in dict.fromkeys(tag for tag in languages if isinstance(tag, str)):
@@ -198,7 +196,7 @@ class NotePipeline:
 
 
 class Codes:
-    """Codes of concepts in some systems, each given by any of its names (``ICD10CM``, ``ICD-10-CM``)."""
+    """Codes of concepts in some systems; any name of a system will do (``ICD10CM``, ``ICD-10-CM``)."""
 
     def __init__(self, kb: KnowledgeBase, systems: Sequence[str]) -> None:
         self._kb = kb
@@ -221,7 +219,7 @@ class Codes:
 
 
 class SpacyFinder:
-    """Find mentions as entities of a spaCy pipeline, a package or a folder; ConfigError if it cannot be loaded."""
+    """Finds mentions as entities of a spaCy pipeline (package or folder); raises ConfigError if it cannot be loaded."""
 
     def __init__(self, name: str) -> None:
         import spacy

@@ -41,10 +41,11 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note. If it could not be read, ``problem`` states why, without text of the note, and ``remedy`` what to do.
+    """A note. If it could not be read, ``problem`` states why, without text of the note, and ``remedy`` states what to
+    do.
 
-    ``location`` is its file and line, if ``note_id`` does not name them. ``date`` is the day on which it was written: a
-    year before that of the note is over.
+    ``location`` is its file and line, if ``note_id`` does not state them. ``date`` is the day on which it was written;
+    earlier years are past.
     """
 
     note_id: str
@@ -60,7 +61,7 @@ class Note:
 class Fields:
     """Names of the fields of JSON lines, and of the columns of tables; dates are read if their field is named.
 
-    ``day_first`` tells that 03/12/2026 is in December in a note without a language of its own.
+    ``day_first``: in a note that states no language, 03/12/2026 is in December.
     """
 
     text: str = "text"
@@ -120,7 +121,7 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
 
 
 class _MonthFirstError(ValueError):
-    """A date in the order of the US."""
+    """The date has the order of the US."""
 
 
 def is_english(language: object) -> bool:
@@ -202,8 +203,8 @@ def _parse_json(line: str, location: str, fields: Fields) -> Note:
 def _read_delimited(file: NoteFile, fields: Fields) -> Iterator[Note]:
     """Read CSV and TSV with a header.
 
-    A quoted cell keeps its line ends, because offsets count from the start of the cell. The reader of terminologies
-    (:func:`medlink.files.tables.open_table`) may take a line within a cell for a row.
+    A quoted cell keeps its line ends, because offsets count from the start of the cell. In contrast, the reader of
+    terminologies (:func:`medlink.files.tables.open_table`) may take a line within a cell for a row.
     """
     lines = _lines(file)
     first = next(lines, "")
@@ -376,7 +377,8 @@ def read_notes(
     is a JSON object, else one note. ``progress`` is called with the number of bytes read.
 
     Raises:
-        ConfigError: ``encoding``, that of all inputs, is unknown or no text encoding; or a library is missing.
+        ConfigError: ``encoding``, which applies to all inputs, is unknown or not a text encoding; or a library is
+            missing.
     """
     for given in inputs:
         kind, stream = file_suffix(given), None

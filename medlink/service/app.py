@@ -49,10 +49,10 @@ access = logging.getLogger("medlink.access")
 class Service(WebServer):
     """Serve bundles over HTTP: ``/link``, ``/mentions``, ``/search``, ``/concepts/ID``, ``/info``, ``/health``; a page.
 
-    Each request is logged by ``medlink.access`` with its method, route, status and milliseconds alone.
+    The logger ``medlink.access`` logs only the method, route, status and milliseconds of each request.
 
     Args:
-        bundles: folders of bundles, or ``NAME=FOLDER``. The first is that of requests that name none.
+        bundles: folders of bundles, or ``NAME=FOLDER``. Requests that name no bundle use the first.
         serve: options of the service.
         options: fields of :class:`~medlink.notes.options.NoteOptions` for requests that do not set them.
 
@@ -176,9 +176,9 @@ class Service(WebServer):
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """Hold one of the places for requests, or refuse the request before its body is read."""
+        """Reserve one of the places for requests, or refuse the request before reading its body."""
         if self._active >= self.options.queue:
-            sentence = f"{self._active} requests are in work: try again later."
+            sentence = f"{self._active} requests are in progress: try again later."
             raise Refusal(503, sentence, {"Retry-After": "1"})
         self._active += 1
         try:
@@ -200,7 +200,7 @@ def _log(method: str, route: str, status: int, seconds: float) -> None:
 
 
 def _read_token(options: ServeOptions) -> str | None:
-    """Read the token from its file; an address that others can reach needs one."""
+    """Read the token from its file; an address that other machines can reach needs a token."""
     if options.token is None:
         if is_loopback(options.host):
             return None
@@ -211,7 +211,7 @@ def _read_token(options: ServeOptions) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the token cannot be read", path=options.token, remedy="name a file with one line") from error
     if len(token) < _MIN_TOKEN or not token.isascii() or len(token.split()) > 1:
-        message, remedy = f"the token is no word of {_MIN_TOKEN} or more ASCII characters", "draw one at random"
+        message, remedy = f"the token is not a word of {_MIN_TOKEN} or more ASCII characters", "draw one at random"
         raise ConfigError(message, path=options.token, remedy=remedy)
     return token
 
@@ -222,7 +222,7 @@ def _language(request: Request) -> str | None:
 
 
 async def _pipeline(bundle: ServedBundle, state: OpenBundle, given: dict[str, Any]) -> NotePipeline:
-    """Return the pipeline of a request; a new set of options needs some work, which is done in another thread."""
+    """Return the pipeline of a request; another thread prepares a new set of options."""
     if not given:
         return state.pipeline({})
     made: Future[NotePipeline] = bundle.call(state.pipeline, given)
@@ -254,7 +254,7 @@ def _note_json(pipeline: NotePipeline, linked: LinkedNote) -> str:
 
 
 def _lines(kind: type[TextWriter]) -> Any:
-    """Return the function that renders a note as lines of a format, which have no place for a problem."""
+    """Return the function that renders a note as lines of a format that cannot report problems."""
 
     def render(pipeline: NotePipeline, linked: LinkedNote) -> str:
         note = linked.note

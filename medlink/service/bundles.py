@@ -21,8 +21,8 @@ from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.service.queue import LinkQueue
 
-_PIPELINES = 8  # sets of options that are kept ready; a pipeline takes some milliseconds to make, and some MB
-_SECONDS = 1.0  # between two looks at the manifest
+_PIPELINES = 8  # sets of options to keep ready; making a pipeline takes some milliseconds and some MB
+_SECONDS = 1.0  # between two checks of the manifest
 # the first note of a language loads its words, one without a language the detector
 _WARM_UP = tuple(
     Note("", text, tag) for text, tag in (("Fieber", "de"), ("fever", "en"), ("fiebre", "es"), ("tos", None))
@@ -32,7 +32,7 @@ logger = logging.getLogger("medlink")
 
 
 class OpenBundle:
-    """One version of a bundle, with a pipeline for each set of options that requests use, and a linker for searches."""
+    """A version of a bundle, with a pipeline for each set of options in use, and a linker for searches."""
 
     def __init__(self, folder: Path, options: NoteOptions) -> None:
         # the target of a symbolic link may change before the last file is opened
@@ -46,7 +46,7 @@ class OpenBundle:
         self._pipelines = LRUCache[NoteOptions, NotePipeline](_PIPELINES)
 
     def pipeline(self, given: Mapping[str, Any]) -> NotePipeline:
-        """Return the pipeline with the options of the service, changed by those of a request.
+        """Return the pipeline with the options of the service, overridden by those of a request.
 
         Raises:
             ConfigError: an option is out of range, or not available in the bundle.
@@ -61,7 +61,7 @@ class OpenBundle:
 
 
 class ServedBundle:
-    """A bundle with a name. ``now`` is its current version; a request ends with the version that it began with."""
+    """A bundle with a name. ``now`` is its current version; a request keeps the version with which it began."""
 
     def __init__(self, name: str, folder: Path, options: NoteOptions) -> None:
         self.name, self._folder, self._options = name, folder, options
@@ -111,13 +111,13 @@ class ServedBundle:
                 failed = state
                 continue
             if opened.hash != self.now.hash:
-                logger.warning("%s: opened anew, with the hash %s", self.name, opened.hash[:16])
+                logger.warning("%s: opened again, with the hash %s", self.name, opened.hash[:16])
             self.now, self._seen = opened, state
             del opened  # a state that was replaced belongs to its requests alone
 
 
 def open_bundles(given: Iterable[str], options: NoteOptions) -> dict[str, ServedBundle]:
-    """Open bundles, each given as its folder or as ``NAME=FOLDER``; without a name it has that of its folder.
+    """Open bundles, each given as its folder or as ``NAME=FOLDER``; the default name is that of the folder.
 
     Raises:
         ConfigError: two bundles have the same name.

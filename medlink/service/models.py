@@ -1,4 +1,4 @@
-"""Requests and answers of the service, as they are checked and as the OpenAPI document shows them."""
+"""Requests and answers of the service, for validation and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class NoteInput(_Part):
-    """A note."""
+    """A note to link."""
 
     text: Annotated[str, Field(description="Text of the note.")]
     id: Annotated[str | int | None, Field(description="Id of the note; by default its number, from 1.")] = None
@@ -56,7 +56,6 @@ class _Request(BaseModel):
 
     @classmethod
     def option_names(cls) -> Collection[str]:
-        """Return the options of linking that the request may have."""
         return PER_REQUEST
 
     @property
@@ -100,7 +99,7 @@ class PageRequest(_Request):
 
 
 class DecisionRequest(_Request):
-    """A decision about a mention, made on the page; an empty decision revokes the earlier one."""
+    """A decision about a mention, made on the page; an empty decision revokes the earlier decision."""
 
     item: Annotated[str, Field(pattern=r"^note-[0-9a-f]{16}$")]
     start: Annotated[int, Field(ge=0)]
@@ -168,7 +167,7 @@ class MentionOutput(_Part):
 
 
 class NoteOutput(_Part):
-    """A note with its mentions, or with what kept it from being linked (``problem``) and what to do (``remedy``)."""
+    """A note with its mentions, or with the reason why it was not linked (``problem``) and what to do (``remedy``)."""
 
     note: str
     language: str
@@ -203,7 +202,7 @@ class MentionsAnswer(_Part):
 
 
 class Hit(_Part):
-    """A concept that a search found; ``score`` and the name that matched are those of linking, if it found it."""
+    """A concept that a search found; if linking found it, with the ``score`` and the name that matched."""
 
     concept_id: str
     preferred_name: str
@@ -224,7 +223,7 @@ class SearchAnswer(_Part):
 
 
 class Ancestor(_Part):
-    """A concept above another one."""
+    """A concept above another concept."""
 
     concept_id: str
     depth: int
@@ -290,7 +289,7 @@ class InfoAnswer(_Part):
 
 
 class HealthAnswer(_Part):
-    """The service answers."""
+    """The service is available."""
 
     status: Literal["ok"]
 
@@ -304,7 +303,7 @@ class Problem(_Part):
 
 
 def parse_request(kind: type[_T], body: bytes) -> _T:
-    """Check a request; the refusal names the place of the first problem and quotes nothing."""
+    """Check a request; the refusal states the place of the first problem and quotes nothing."""
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:

@@ -58,7 +58,6 @@ CALLS = (
 
 @cache
 def openapi() -> dict[str, Any]:
-    """Return the document."""
     kinds = {call.answer for call in CALLS} | {call.request for call in CALLS if call.request} | {models.Problem}
     _, document = models_json_schema(
         [(kind, "validation") for kind in sorted(kinds, key=lambda kind: kind.__name__)], ref_template=_TEMPLATE

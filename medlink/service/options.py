@@ -1,4 +1,4 @@
-"""Options of the service, and those of linking that a request may set."""
+"""Options of the service, and the linking options that a request may set."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The page of the service: link a note that is written or pasted there, and correct its links.
+"""The page of the service: users write or paste a note, link it, and correct its links.
 
-The page itself is the same for everybody. What it shows comes from calls, which need the token if there is one.
+The page itself is the same for everybody. Its content comes from calls, which need the token if there is one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ServicePage:
     Args:
         bundle: returns a bundle by its name.
         place: reserves one of the limited places for requests.
-        store: the store of corrections; without it the page takes none.
+        store: the store of corrections; without it, the page accepts none.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Link the notes of all requests in one thread; notes that wait at the same time are linked together.
 
-Threads share one interpreter, so a second one would not link faster. Notes that are linked together share work: the
-texts are read by columns, and a mention of several notes is ranked once.
+Threads share one interpreter, so a second thread would not link faster. Notes that are linked together share work:
+texts are processed by columns, and a mention in several notes is ranked once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LinkQueue:
         self._thread.start()
 
     def submit(self, pipeline: NotePipeline, notes: Sequence[Note], render: Render) -> Future[list[Any]]:
-        """Link notes, and return what ``render`` makes of each; cancelling the future drops notes that still wait."""
+        """Link notes, and return the result of ``render`` for each; cancelling the future drops waiting notes."""
         future = Future[list[Any]]()
         with self._changed:
             self._jobs.append(_Job(pipeline, notes, render, future))
@@ -80,7 +80,7 @@ class LinkQueue:
             del call, batch  # a replaced bundle must not stay open until the next request
 
     def _take(self) -> Iterator[tuple[_Job, Note]]:
-        """Yield the next notes of jobs that share a pipeline, one of each job in turn."""
+        """Yield the next notes of jobs that share a pipeline, one from each job in turn."""
         jobs = [job for job in self._jobs if not job.future.done()]
         same, others = deque(jobs[:1]), list[_Job]()
         for job in jobs[1:]:
@@ -112,7 +112,7 @@ class LinkQueue:
                     self._repeat(job)
 
     def _repeat(self, job: _Job) -> None:
-        """Link a job from its beginning, alone: another job may have made the batch fail."""
+        """Link a job alone, from its beginning: another job may have made the batch fail."""
         job.next, job.is_alone = 0, True
         job.done.clear()
         with self._changed:

@@ -111,7 +111,7 @@ class Component(ABC):
                 raise BundleError(
                     f"{self.name} was saved with another bundle: its {part} differs",
                     path=self.bundle.folder,
-                    remedy="name the bundle it was saved with, or add the component anew",
+                    remedy="name the bundle it was saved with, or add the component again",
                 )
         return self
 
@@ -132,7 +132,7 @@ class MedlinkMentions(Component):
     Options are the fields of :class:`~medlink.spacy_components.factories.MentionsOptions`.
 
     Raises:
-        ConfigError: an option is unknown or out of range, or names what the bundle does not have.
+        ConfigError: an option is unknown or out of range, or names something that the bundle lacks.
     """
 
     def __init__(self, vocab: Vocab, name: str = "medlink_mentions", **options: Any) -> None:
@@ -227,7 +227,7 @@ class BiolordLinker(Component):
     :class:`~medlink.spacy_components.factories.LinkerOptions`.
 
     Raises:
-        ConfigError: an option is unknown or out of range, or names what the bundle does not have.
+        ConfigError: an option is unknown or out of range, or names something that the bundle lacks.
     """
 
     def __init__(self, vocab: Vocab, name: str = "biolord_linker", **options: Any) -> None:

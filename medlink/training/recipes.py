@@ -16,7 +16,7 @@ from medlink.settings import Settings
 # nothing.
 MAX_VALUE, MIN_VALUE = 1e6, 1e-6
 HEAD_WEIGHTS = r"(^|\.)head\.linear\.(weight|bias)$"
-"""Regular expression of the parameter names of a distillation head; the model below may have linear layers too."""
+"""Regular expression for the parameter names of a distillation head; the model below may also have linear layers."""
 BETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 _HARD_EPOCHS = 3
 
@@ -62,8 +62,8 @@ class Recipe(Settings):
 class PhaseRecipe(Recipe):
     """Further hyperparameters of every phase of BioLORD.
 
-    One epoch, and batches of 64 rows, are those of the pre-training of BioLORD 2022 (A.2; section 3.2 and A.4). Other
-    defaults are those of sentence-transformers, as A.2 says. The 2023 paper leaves its numbers to a supplement.
+    One epoch and batches of 64 rows are the defaults of the pre-training of BioLORD 2022 (A.2; section 3.2 and A.4).
+    Other defaults are those of sentence-transformers, as A.2 says. The 2023 paper gives its numbers in a supplement.
     ``mini_batch`` embeds a few rows at a time with cached gradients (Gao et al. 2021), so memory does not grow with the
     batch. A run writes the weights with the best development measure (A.4), taken each epoch or every
     ``evaluate_steps``.
@@ -102,8 +102,8 @@ class RunOptions(Settings):
 class StsRecipe(PhaseRecipe):
     """Fine-tuning on rated sentence pairs: BioLORD 2022, appendix A.4, on several tables at once as in 2023.
 
-    10 epochs and the rate 6e-6 are from A.4. Neither paper names its loss; the library's own recipe for such tables
-    used ``"cosine"`` at the time.
+    10 epochs and the rate 6e-6 are from A.4. Neither paper states its loss; the library's recipe for such tables used
+    ``"cosine"`` at the time.
     """
 
     epochs: Epochs = 10
@@ -114,9 +114,9 @@ class StsRecipe(PhaseRecipe):
 
 
 class ContrastiveRecipe(PhaseRecipe):
-    """The contrastive phase: the pre-training of the 2022 paper, and of the 2023 paper with other data.
+    """The contrastive phase: the pre-training of the 2022 paper and, with other data, of the 2023 paper.
 
-    Neither paper names the temperature; 0.05 is the library's default (a scale of 20).
+    Neither paper states the temperature; 0.05 is the library's default (a scale of 20).
     """
 
     temperature: float = Field(default=0.05, ge=MIN_VALUE, le=MAX_VALUE, description="Temperature of InfoNCE.")
@@ -156,19 +156,19 @@ class DistillationRecipe(PhaseRecipe):
 
     @property
     def parameter_rates(self) -> dict[str, float]:
-        """The learning rate of the head, if it has one of its own."""
+        """The learning rate of the head, if it has its own."""
         return {} if self.head_rate is None else {HEAD_WEIGHTS: self.head_rate}
 
 
 class MultilingualRecipe(PhaseRecipe):
     """Cross-lingual distillation: BioLORD-2023, section "Cross-lingual distillation".
 
-    The paper names no numbers. 5 epochs, batches of 64 and the rate 2e-5 are from the example of sentence-transformers,
-    by the authors of the method (``examples/training/multilingual/make_multilingual.py``). The ``filter`` measures
-    whether two names mean the same. The paper's is LaBSE (``hf:sentence-transformers/LaBSE``), a transformer trained on
+    The paper states no numbers. 5 epochs, batches of 64 and the rate 2e-5 are from the sentence-transformers example by
+    the authors of the method (``examples/training/multilingual/make_multilingual.py``). The ``filter`` measures whether
+    two names mean the same. The paper's is LaBSE (``hf:sentence-transformers/LaBSE``), a transformer trained on
     translated sentences. The default is the built-in encoder, which knows clinical names in three languages by their
     n-grams and needs no download. Between its cosines ``low`` and ``high`` the weight of a pair grows from 0 to 1
-    (:func:`~medlink.training.biolord.multilingual.alignment_weights`). By default both are estimated from the pairs
+    (:func:`~medlink.training.biolord.multilingual.alignment_weights`). By default, both are estimated from the pairs
     (:func:`~medlink.training.biolord.multilingual.estimate_thresholds`). In the paper student and teacher both have 768
     dimensions; a student of another dimension needs ``project``.
     """
@@ -236,15 +236,15 @@ class CoderPlusPlusRecipe(Recipe):
 class StaticRecipe(Settings):
     """Training of a static encoder from random weights; ``docs/explanation/training-static.md`` explains the defaults.
 
-    A name in a small language is an anchor up to ``language_boost`` times an epoch: the square root of the ratio of
-    names in the largest language to names in its own.
+    A name in a small language is an anchor several times an epoch: the square root of the number of names in the
+    largest language divided by those in its own, up to ``language_boost``.
     """
 
     epochs: Epochs = 8
     hard_epochs: int = Field(
         default=_HARD_EPOCHS,
         ge=0,
-        description="Last epochs, whose batches hold near neighbours; by default 3 or all of fewer.",
+        description="Last epochs, whose batches have near neighbours; by default 3, or all epochs if there are fewer.",
     )
     hard_neighbours: int = Field(default=8, ge=1, description="Near neighbours that join a name in such a batch.")
     batch_size: int = Field(default=512, ge=2, description="Pairs in a batch.")

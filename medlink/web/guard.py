@@ -1,9 +1,9 @@
 """The checks of every request to a server of medlink, and the answer to a refused request.
 
 The ``Host`` header must name the server, against DNS rebinding. ``Origin`` must be the server itself, against requests
-of other sites. Size and time of a request are bounded. A refusal is one sentence as problem details (RFC 9457). Neither
-a log nor a refusal contains a query, a body or the message of an unexpected error, because each may contain text of a
-note.
+from other sites. Size and time of a request are bounded. A refusal is one sentence as problem details (RFC 9457).
+Neither a log nor a refusal contains a query, a body or the message of an unexpected error, because each may contain
+text of a note.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SECURITY_HEADERS = {
 _T = TypeVar("_T")
 logger = logging.getLogger("medlink")
 LogRequest = Callable[[str, str, int, float], object]
-"""Called with method, path of the route (``-`` for none), status and seconds of each request."""
+"""Called with the method, route (``-`` for none), status and seconds of each request."""
 
 
 class Refusal(HTTPException):
@@ -69,7 +69,7 @@ class Guard:
             paths. If ``token_in_path`` is set, it is the first part of every path instead.
         max_bytes: size of the largest body.
         seconds: maximum time from the head of a request to its answer.
-        log: where each request is logged; by default nowhere.
+        log: called for each request; by default nothing is logged.
     """
 
     def __init__(

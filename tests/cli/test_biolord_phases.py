@@ -142,7 +142,7 @@ def test_rows_left_out_are_reported(read: Callable[[TrainingData], Texts], terms
     )  # fmt: skip
     read(data)
     assert sorted(messages) == [
-        f"ids to leave out that are no concepts: 1 in {held_out}",
+        f"ids to leave out that are not concepts: 1 in {held_out}",
         "rows left out: 3 (definition in another language)",
         f"rows that cannot be used: 1 (empty id or definition, the first at {more}:6)",
         f"rows that cannot be used: 1 (unknown language, the first at {more}:7)",

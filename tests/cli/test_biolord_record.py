@@ -88,7 +88,7 @@ def test_a_section_may_change_until_its_phase_or_a_later_one_is_done(begun: Path
             reason = f"[{changed}] changed ({line.split(' ')[0]}) after {FOLDERS[last]} was made. Remedy: {remedy} to "
             with pytest.raises(ConfigError) as error:
                 rebind(begun, (at, f"{at}{line}\n"))
-            assert str(error.value) == f"{begun / 'recipe.toml'}: {reason}have them made anew."
+            assert str(error.value) == f"{begun / 'recipe.toml'}: {reason}have them made again."
             assert record(begun) == before
         else:
             rebind(begun, (at, f"{at}{line}\n"))
@@ -224,5 +224,5 @@ def test_folders_that_cannot_be_used(begun: Path) -> None:
     (begun / "file").touch()
     refused(begun, "run: the folder cannot be written: ", ('out = "run"', 'out = "file/run"'))
     (begun / "sts.tsv").unlink()
-    with pytest.raises(InputError, match=r"sts\.tsv: cannot be read: .*Remedy: mend the recipe, or bring"):
+    with pytest.raises(InputError, match=r"sts\.tsv: cannot be read: .*Remedy: correct the recipe, or provide"):
         rebind(begun)

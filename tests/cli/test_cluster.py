@@ -168,7 +168,7 @@ def decisions(tmp_path: Path) -> Path:
         ("T --threshold 1", ConfigError, "threshold is 1.0, above 0 and below 1 expected"),
         ("T --add-to F", ConfigError, "without decisions there is nothing to add to a bundle"),
         ("T --report F/x -o F/x", ConfigError, "the page and the output are one file"),
-        ("T --bundle F -o F/kb.sqlite", ConfigError, "the output lies in a folder that is read"),
+        ("T --bundle F -o F/kb.sqlite", ConfigError, "the output is in a folder that is read"),
         ("T --decisions D --report D", ConfigError, "the page is the input"),
         ("T --decisions D -o D", ConfigError, "the output is the input"),
         ("F/missing.txt --decisions D --add-to F/none", BundleError, "no such bundle"),
@@ -235,7 +235,7 @@ def test_decisions_that_do_not_fit_the_bundle_add_nothing(decisions: Path, bundl
     before = medlink.load(bundle).kb.content_hash
     for row, message in (
         ("HP:9999\tfever\ten\tsynonym\t\taccept", "decisions.tsv:6: the bundle has no concept with this id"),
-        ('NEW:2\t"fever, high"\ten\tpreferred\t\taccept', "decisions.tsv:6: the name stands in quotes"),
+        ('NEW:2\t"fever, high"\ten\tpreferred\t\taccept', "decisions.tsv:6: the name is in quotes"),
     ):
         decisions.write_text(DECISIONS + row + "\n", encoding="utf-8")
         with pytest.raises(InputError, match=message):

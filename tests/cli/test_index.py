@@ -46,7 +46,7 @@ def test_build_and_info(bundle: Path) -> None:
     with pytest.raises(MedlinkError, match="both a kind of index and its memory are named"):
         run("index", "build", bundle, "--memory", "1G", "--kind", "flat")
     refused = runner.run("index", "build", bundle, "--memory", "some", exit_code=2)
-    assert "'some' is no size, such as 500M or 2G" in refused.output
+    assert "'some' is not a size, such as 500M or 2G" in refused.output
 
 
 @pytest.mark.slow
@@ -84,7 +84,9 @@ def test_files_are_recognised_and_a_release_is_refused(
     assert "2 names and 2 concepts added" in run("index", "add", bundle, tmp_path / "tables")
     (tmp_path / "hp.obo").write_text("format-version: 1.2\n\n[Term]\nid: HP:1\nname: All\n", "utf-8")
     printed = error_of(capsys, "index", "add", bundle, tmp_path / "hp.obo")
-    assert "hp.obo: is no table of your own, but --obo. Remedy: build the bundle again with its release, or " in printed
+    assert (
+        "hp.obo: is not a table of your own, but --obo. Remedy: build the bundle again with its release, or " in printed
+    )
     assert "give 'medlink index update' all files of the new one." in printed
     assert "Name a table of your own." in error_of(capsys, "index", "add", bundle, exit_code=2)
 

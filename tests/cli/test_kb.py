@@ -113,7 +113,7 @@ def test_formats_are_detected(table: Path, umls: Path, tmp_path: Path) -> None:
     assert (report["path"], report["inputs"][0]["format"]) == (str(tmp_path / "kb" / "kb.sqlite"), "table")
     assert report["sources"][0]["names"] == {"de": 2, "en": 4}
     assert "taken for --table" in as_json.stderr
-    swapped = r"t.csv is no description of a format\. Remedy: write --format mine.toml t.csv"
+    swapped = r"t.csv is not a description of a format\. Remedy: write --format mine.toml t.csv"
     with pytest.raises(MedlinkError, match=swapped):
         run("build", tmp_path / "x.sqlite", "--format", "t.csv", "mine.toml")
     with pytest.raises(MedlinkError, match=r"LICENSE: its beginning matches no known format"):
@@ -350,7 +350,7 @@ def test_a_path_without_a_knowledge_base_names_what_is_there(
         ("empty", f"there is no knowledge base in this folder. Remedy: {remedy}."),
         ("lost", "there is no knowledge base in this folder. Remedy: run 'medlink index build lost'."),
         ("pipe", f"there is no knowledge base: it is a pipe or a device. Remedy: {remedy}."),
-        ("own.csv", f"is no medlink knowledge base. Remedy: {remedy}."),
+        ("own.csv", f"is not a medlink knowledge base. Remedy: {remedy}."),
         (str(inner), "is a part of the bundle demo/bundle. Remedy: name demo/bundle."),
     ):  # fmt: skip
         for words in (["kb", "info", path], ["kb", "search", path, "x"], ["index", "build", "b", "--kb", path]):

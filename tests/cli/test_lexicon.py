@@ -99,19 +99,19 @@ def test_info(own: Path) -> None:
 
 
 def test_check(own: Path) -> None:
-    assert "every row can be read, and no form stands in several families unmarked" in run("check", own).stdout
+    assert "every row can be read, and no form is in several families unmarked" in run("check", own).stdout
     path = own / "families.tsv"
     many = "".join(f"{name}{number}\tWort{number} {{n}}\t\n" for name in "ab" for number in range(23))
     with path.open("a", encoding="utf-8") as file:
         file.write(f"chart round\tKurvenvisite {{f}}\t\nour liver\tLeber {{f}}\t\n{many}")
     printed, error = failed("check", own)
     assert printed.splitlines()[:2] == [
-        f"{path}:3: Kurvenvisite (de) stands in ward round and in chart round",
-        f"{path}:4: Leber (de) stands in liver of medlink and in our liver",
+        f"{path}:3: Kurvenvisite (de) is in ward round and in chart round",
+        f"{path}:4: Leber (de) is in liver of medlink and in our liver",
     ]
     assert printed.endswith("and 5 more\n")
     assert len(printed.splitlines()) == 21
-    assert "25 forms stand in several families. Remedy: mark each {amb}" in error
+    assert "25 forms are in several families. Remedy: mark each {amb}" in error
     path.write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
         run("check", own)

@@ -181,12 +181,12 @@ def test_inputs_that_do_not_exist_or_hold_no_notes(link: Link, notes: Path, demo
     (tmp_path / "empty" / "scan.pdf").write_bytes(b"%PDF")
     with pytest.raises(InputError, match=r"looked for \.csv, \.jsonl, \.ndjson, \.parquet, \.text, \.tsv, \.txt"):
         link(tmp_path / "empty")
-    with pytest.raises(ConfigError, match=r"notes: is no bundle\. Remedy: name .* first"):
+    with pytest.raises(ConfigError, match=r"notes: is not a bundle\. Remedy: name .* first"):
         runner.run("link", notes, demo_path)
 
 
 ZIPPED = (
-    "document file, or zipped, and no text. Remedy: save a spreadsheet as CSV in UTF-8, another document as plain "
+    "a document or a zip file, not text. Remedy: save a spreadsheet as CSV in UTF-8, another document as plain "
     "text, and unpack what is zipped."
 )
 
@@ -199,9 +199,9 @@ ZIPPED = (
             "a.png",
             b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
             [],
-            "a picture, and no text. Remedy: save its text as plain text in",
+            "a picture, not text. Remedy: save its text as plain text in",
         ),
-        ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", [], "is PDF or RTF, and no plain text. Remedy: save it as plain text in"),
+        ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", [], "is PDF or RTF, not plain text. Remedy: save it as plain text in"),
         ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field."),
         ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field."),
         ("a.jsonl", b"Geheimnis\n", [], "not JSON. Remedy: give one JSON object a line, or name a text file NAME.txt."),
@@ -260,7 +260,7 @@ def test_notes_that_cannot_be_read_leave_the_others(link: Link, tmp_path: Path) 
         (b'{"broken"', "1", "not JSON"),
         (b"[" * 200_000, "1", "nested too deeply"),
         (b'[{"text": "Geheimnis"}]', "1", "JSON object"),
-        (b'{"text": "a", "text": "b"}', "1", "a key is there twice"),
+        (b'{"text": "a", "text": "b"}', "1", "a key occurs twice"),
         (b'{"text": 3}', "1", "no field 'text' with text"),
         (b'{"text": "a", "id": true}', "1", "the field 'id' is neither text nor a number"),
         (b'{"text": "a", "id": ["Geheimnis"]}', "1", "the field 'id' is neither text nor a number"),
@@ -470,10 +470,10 @@ def test_outputs_that_would_lose_something(link: Link, demo_path: Path, notes: P
     part.write_text("fever", encoding="utf-8")
     for given, out, message in (
         (notes, notes, "the output is a folder"),
-        (notes, more, "the output lies in a folder that is read"),
+        (notes, more, "the output is in a folder that is read"),
         (notes, tmp_path / "hard.jsonl", "the output is the input"),
         (more, tmp_path / "soft.jsonl", "the output is the input"),
-        (text, demo_path / "links.jsonl", "the output lies in a folder that is read"),
+        (text, demo_path / "links.jsonl", "the output is in a folder that is read"),
         (part, tmp_path / "list", "list.part: the unfinished output is the input"),
     ):
         with pytest.raises(ConfigError, match=message):

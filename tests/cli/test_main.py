@@ -120,7 +120,7 @@ def test_an_error_is_one_line_of_plain_text(capsys: pytest.CaptureFixture[str]) 
         ("link B n.txt --threshold nan", 1, "--threshold is nan, at least 0 and at most 1 expected"),
         ("cluster n.txt --threshold inf", 1, "--threshold is inf, above 0 and below 1 expected"),
         ("kb build x --table n.txt --max-bad-share 2", 1, "--max-bad-share is 2.0. Remedy: give a sh"),
-        ("kb build x --table bad.tsv", 1, "Remedy: mend or fetch the file again, or raise --max-bad-share."),
+        ("kb build x --table bad.tsv", 1, "Remedy: correct or fetch the file again, or raise --max-bad-share."),
         ("train static B -o x --batch-size 0", 1, "--batch-size is 0, at least 2 expected"),
     ],
 )

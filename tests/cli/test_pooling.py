@@ -79,7 +79,7 @@ def test_nothing_is_written_into_the_encoder(
     command: str, folder: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+    with pytest.raises(ConfigError, match="is in a folder that is read"):
         run(*command.split(), "--encoder", bare, "--pooling", "cls", "-o", bare / "out.tsv")
     assert not (bare / "out.tsv").exists()
 

@@ -190,7 +190,7 @@ def test_refusals(place: Path, tmp_path: Path) -> None:
         ((old, new, tmp_path / "nothing.jsonl"), {}, InputError, "no such file"),
         ((old, tmp_path / "none", links), {}, BundleError, "no such bundle"),
         ((old, new, links), {"out": links}, ConfigError, "the output is the input"),
-        ((old, new, links), {"report": new / "page.html"}, ConfigError, "lies in a folder that is read"),
+        ((old, new, links), {"report": new / "page.html"}, ConfigError, "is in a folder that is read"),
     ):
         with pytest.raises(error, match=message):
             check_links(*arguments, **options)

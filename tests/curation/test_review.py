@@ -118,7 +118,7 @@ def test_invalid_input(notes: Linked, demo: Bundle, tmp_path: Path) -> None:
         (of_cluster(broader={"term": "a"}), ":1: not a cluster to review"),
         (of_cluster(broader="a"), ":1: not a cluster to review"),
         (" \n", ": nothing to review"),
-        ("sourceCode,sourceName,status\n", ": is no file of JSON lines, which a review reads"),
+        ("sourceCode,sourceName,status\n", ": is not a file of JSON lines, which a review reads"),
     ):  # fmt: skip
         path.write_text(text, "utf-8")
         with pytest.raises(InputError) as caught:

@@ -96,7 +96,7 @@ def test_clusters(tmp_path: Path) -> None:
     assert "max_bad_share" not in str(caught.value)
     for head in ("term\tterm\tcluster", "cluster\tterm\tcluster", "cluster\tlanguage\tterm\tlanguage"):
         path.write_text(head + "\n", "utf-8")
-        with pytest.raises(InputError, match=r"clusters\.tsv:1: the column \w+ is there twice"):
+        with pytest.raises(InputError, match=r"clusters\.tsv:1: the column \w+ occurs twice"):
             read_clusters(path)
 
 

@@ -180,7 +180,7 @@ def test_refusals_of_queries(tmp_path: Path) -> None:
         read_queries([written(tmp_path, "q.tsv", "Erika Mustermann\tfever\n")], Problems())
     with pytest.raises(InputError, match=r"q\.txt: there is no query with a concept in it\. Remedy: give other"):
         read_queries([written(tmp_path, "q.txt", "-1||fever\n")], Problems())
-    with pytest.raises(InputError, match="the column name is there twice"):
+    with pytest.raises(InputError, match="the column name occurs twice"):
         read_queries([written(tmp_path, "q.tsv", "id\tname\tname\nA\ta\tb\n")], Problems())
 
 

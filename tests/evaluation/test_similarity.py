@@ -85,7 +85,7 @@ def test_triplets_by_hand() -> None:
         (([1], [1]), {}, r"1 rated pairs, two or more expected\. Remedy: give more pairs"),
         (([1, 1], [1, 2]), {}, "the ratings are all equal, so no correlation is defined"),
         (([1, 2], [1, 1]), {}, "the scores are all equal"),
-        (([1, 2], [1, math.nan]), {}, "the scores hold NaN or infinite values"),
+        (([1, 2], [1, math.nan]), {}, "the scores have NaN or infinite values"),
         (([1, 2], [1, 2]), {"resamples": 0}, "0 resamples, 1 or more expected"),
         (([1, 2], [1, 2]), {"confidence": 1}, "confidence 1, above 0 and below 1 expected"),
     ],

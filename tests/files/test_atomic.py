@@ -240,7 +240,7 @@ def test_invalid_output_paths(tmp_path: Path) -> None:
         ({"the output": out}, [out], "the output is the input"),
         (
             {"the output": tmp_path / "folder" / "kb.sqlite"}, [tmp_path / "folder"],
-            "the output lies in a folder that is read. Remedy: name a file elsewhere.",
+            "the output is in a folder that is read. Remedy: name a file elsewhere.",
         ),
         ({"the table": out, "the plot": out}, [], "the plot and the table are one file. Remedy: name another file."),
     ):  # fmt: skip

@@ -42,7 +42,7 @@ def test_truncated_last_line(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[" * 200_000, "it is nested too deeply"),
-        ('{"a": {"b": 1, "b": 1}}', "a key is there twice"),
+        ('{"a": {"b": 1, "b": 1}}', "a key occurs twice"),
         (r'["\ud83d"]', "half a surrogate pair"),
         (r'{"\uDC00": 1}', "half a surrogate pair"),
         ("9" * 5_000, "Exceeds the limit"),

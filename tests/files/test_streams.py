@@ -65,7 +65,10 @@ def test_share_of_bad_rows(good: int, bad: int, share: float, stops: bool, tmp_p
     if not stops:
         assert len(rows(path, Problems(share))) == good
         return
-    for adjustable, remedy in ((True, "mend or fetch the file again, or raise max_bad_share."), (False, "file again.")):
+    for adjustable, remedy in (
+        (True, "correct or fetch the file again, or raise max_bad_share."),
+        (False, "file again."),
+    ):
         with pytest.raises(InputError, match="rows cannot be used") as caught:
             rows(path, Problems(share, adjustable=adjustable))
         assert (caught.value.line, caught.value.path) == (good + 1, str(path))
@@ -182,17 +185,17 @@ def test_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"PK\x03\x04" + b"\0" * 90, "is a spreadsheet or document file, or zipped, and no text. Remedy: save a"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 90, "is a spreadsheet or document file, or zipped, and no"),
-        (b"{\\rtf1", "is PDF or RTF, and no plain text"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a picture, and no text. Remedy: save its text as plain text"),
-        (b"\xff\xd8\xff\xe0\0\x10JFIF", "is a picture, and no text"),
-        (b"RIFF\x24\0\n\0WAVEfmt", "is a picture or a sound, and no text"),
-        (b"\0" * 128 + b"DICM\2\0", "is a picture or a sound, and no text"),
-        (b"7z\xbc\xaf\x27\x1c\0\4", "is packed, and no text. Remedy: unpack it"),
-        (b"SQLite format 3\0\x10", "is a database of SQLite, and no text"),
-        (b"\x7fELF\2\1\1\0", "is a program, and no text"),
-        (b"Fieber\0und Husten, seit gestern", "is no text: byte 7 is NUL. Remedy: save its text as plain text"),
+        (b"PK\x03\x04" + b"\0" * 90, "is a spreadsheet, a document or a zip file, not text. Remedy: save a"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 90, "is a spreadsheet, a document or a zip file"),
+        (b"{\\rtf1", "is PDF or RTF, not plain text"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a picture, not text. Remedy: save its text as plain text"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "is a picture, not text"),
+        (b"RIFF\x24\0\n\0WAVEfmt", "is a picture or a sound, not text"),
+        (b"\0" * 128 + b"DICM\2\0", "is a picture or a sound, not text"),
+        (b"7z\xbc\xaf\x27\x1c\0\4", "is compressed, not text. Remedy: unpack it"),
+        (b"SQLite format 3\0\x10", "is an SQLite database, not text"),
+        (b"\x7fELF\2\1\1\0", "is a program, not text"),
+        (b"Fieber\0und Husten, seit gestern", "is not text: byte 7 is NUL. Remedy: save its text as plain text"),
     ],
 )
 def test_binary_files(content: bytes, what: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_header(tmp_path: Path) -> None:
     assert list(table.rows) == [(2, ["1", "one", "c", "d"])]
     with pytest.raises(InputError, match="looked for the columns id, text; found 4 columns"):
         table.column_indices(["id", "text"])
-    with pytest.raises(InputError, match=r"x:1: the column more is there twice\. Remedy: rename or delete one of them"):
+    with pytest.raises(InputError, match=r"x:1: the column more occurs twice\. Remedy: rename or delete one of them"):
         table.column_indices(["id", "more"])
 
 
@@ -69,7 +69,7 @@ def test_a_first_line_in_another_encoding(tmp_path: Path) -> None:
     [
         ('a,b\n1,"x\n2,y\n', "a quoted cell does not end"),
         ("a,b\n1,x\n2", "last line is cut off: 1 of 2"),
-        ('"a"b,c\n', "is no CSV"),
+        ('"a"b,c\n', "is not CSV"),
     ],
 )
 def test_broken_quoted(text: str, message: str, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_header_that_swallows_rows(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         open_table(path, Problems())
     assert str(caught.value) == (
-        f"{path}:1: a quote in the first line swallows the lines to 4. Remedy: mend the first line."
+        f"{path}:1: a quote in the first line swallows the lines to 4. Remedy: correct the first line."
     )
     path = write_lines(tmp_path / "x.csv", ['id,"name\nof it",note', "1,one,x"])
     problems = Problems()

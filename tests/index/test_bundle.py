@@ -115,9 +115,9 @@ def test_not_a_bundle(bundle: Path, tmp_path: Path) -> None:
     for folder, remedy in (("empty", "a folder made by build_bundle()"), ("around", tmp_path / "around/inner")):
         with pytest.raises(BundleError) as caught:
             Bundle(tmp_path / folder)
-        assert str(caught.value) == f"{tmp_path / folder}: is no bundle. Remedy: name {remedy}."
+        assert str(caught.value) == f"{tmp_path / folder}: is not a bundle. Remedy: name {remedy}."
     shutil.copytree(bundle, tmp_path / "around" / "another")
-    with pytest.raises(BundleError, match=r"is no bundle\. Remedy: name a folder made by"):
+    with pytest.raises(BundleError, match=r"is not a bundle\. Remedy: name a folder made by"):
         Bundle(tmp_path / "around")
     # no other name is suggested where a bundle can be built
     (bundle / "manifest.json").unlink()

@@ -309,7 +309,7 @@ def other_database() -> bytes:
 @pytest.mark.parametrize("content", [b"my notes", b"", b"SQLite format 3\x00 but damaged", other_database()])
 def test_foreign_file_is_not_replaced(content: bytes, house: Path, tmp_path: Path) -> None:
     (tmp_path / "notes").write_bytes(content)
-    with pytest.raises(KnowledgeBaseError, match="is no medlink knowledge base, so it is not replaced"):
+    with pytest.raises(KnowledgeBaseError, match="is not a medlink knowledge base, so it is not replaced"):
         build_kb(tmp_path / "notes", [Input("table", house)])
     assert (tmp_path / "notes").read_bytes() == content
 

@@ -341,9 +341,9 @@ def test_update_of_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "house" / "kb.sqlite").exists()
     assert "X:9" not in Bundle(tmp_path / "house").kb
     manifest = (tmp_path / "house" / "manifest.json").read_bytes()
-    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+    with pytest.raises(ConfigError, match="is in a folder that is read"):
         CliRunner().invoke(app, [*words, "-o", str(tmp_path / "house" / "manifest.json")], catch_exceptions=False)
-    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+    with pytest.raises(ConfigError, match="is in a folder that is read"):
         compare_kbs(kb_of(tmp_path / "old", OLD), tmp_path / "house", tmp_path / "house" / "manifest.json")
     assert (tmp_path / "house" / "manifest.json").read_bytes() == manifest
     part = next(iter((tmp_path / "house").glob("kb-*")))

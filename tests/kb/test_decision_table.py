@@ -77,13 +77,13 @@ def test_cells_are_read_as_they_were(term: str, item: str, at: int, length: int)
         ("H:1|a|en|synonym||accept|code|||||", "there is no item. Remedy: write the id of the note, or the code."),
         (
             "|a|en|||reject|mention|x|4|4||",
-            "start and end are no place. Remedy: write the first character and the one ",
+            "start and end are not a place in the note. Remedy: write the offsets of the first ",
         ),
-        ("|a|en|||reject|mention|x|-1|4||", "start and end are no place."),
-        ("|a|en|||reject|mention|x|٣|9||", "start and end are no place."),
+        ("|a|en|||reject|mention|x|-1|4||", "start and end are not a place in the note."),
+        ("|a|en|||reject|mention|x|٣|9||", "start and end are not a place in the note."),
         (
             "|rash|en|||reject|mention|a.txt|0|4||",
-            "this place is decided otherwise in line 2. Remedy: keep one of the ",
+            "another decision about this place is in line 2. Remedy: keep one of the ",
         ),
     ],
 )

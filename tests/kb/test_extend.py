@@ -179,7 +179,7 @@ def test_bad_rows_and_wrong_inputs_leave_the_file(path: Path, tmp_path: Path) ->
     with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
         extend_kb(tmp_path / "none", path, [Input("table", bad)])
     (tmp_path / "notes").write_text("my notes")
-    with pytest.raises(KnowledgeBaseError, match="is no medlink knowledge base, so it is not replaced"):
+    with pytest.raises(KnowledgeBaseError, match="is not a medlink knowledge base, so it is not replaced"):
         extend_kb(path, tmp_path / "notes", [Input("table", bad)])
     assert path.read_bytes() == before
     report = extend_kb(path, path, [Input("table", bad)], max_bad_share=0.2)

@@ -42,11 +42,9 @@ def test_cycles_of_parents_are_counted_and_the_first_is_named(tmp_path: Path) ->
         ["A:1,top,", "A:2,two,A:1|A:3", "A:3,three,A:2", "A:4,four,A:2", "A:5,five,A:6", "A:6,six,A:7"],
         ["A:7,seven,A:5|A:1", "B:1,b one,B:2|A:1", "B:2,b two,B:1"],
     )
-    assert one.notes == (
-        f"{one.path}:3: 2 cycles of parents, the first: A:2, A:3. Remedy: take out one of its parents",
-    )
+    assert one.notes == (f"{one.path}:3: 2 cycles of parents, the first: A:2, A:3. Remedy: remove one of its parents",)
     # that of A:5, A:6 and A:7 begins in the first table
-    assert two.notes == (f"{two.path}:3: 1 cycle of parents: B:1, B:2. Remedy: take out one of its parents",)
+    assert two.notes == (f"{two.path}:3: 1 cycle of parents: B:1, B:2. Remedy: remove one of its parents",)
     long = [f"A:{number},name {number},A:{(number + 1) % 9}" for number in range(9)]
     [whole] = built(tmp_path, long)
     assert "1 cycle of parents: A:0, A:1, A:2, A:3, A:4 and 4 more. Remedy" in whole.notes[0]
@@ -74,7 +72,7 @@ def test_relations_of_other_types_make_no_cycle_and_children_do(tmp_path: Path) 
     write_lines(tmp_path / "MRREL.RRF", [*rows, rel("C1", "PAR", "C3"), rel("C1", "CHD", "C3")])
     [found] = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)]).inputs
     assert [note for note in found.notes if "cycle" in note] == [
-        f"{tmp_path}/MRREL.RRF:3: 1 cycle of parents: C1, C3. Remedy: take out one of its parents"
+        f"{tmp_path}/MRREL.RRF:3: 1 cycle of parents: C1, C3. Remedy: remove one of its parents"
     ]
 
 
@@ -88,7 +86,7 @@ def test_only_cycles_that_an_addition_closes_are_noted(tmp_path: Path) -> None:
 
     assert added("N:1,new,B:2", "N:2,newer,N:1", "B:3,d,B:2") == ()
     assert added("N:1,new,B:2", "B:1,b,N:1") == (
-        f"{tmp_path}/more.csv:2: 1 cycle of parents: N:1, B:1. Remedy: take out one of its parents",
+        f"{tmp_path}/more.csv:2: 1 cycle of parents: N:1, B:1. Remedy: remove one of its parents",
     )
 
 

@@ -104,8 +104,8 @@ def test_historical_associations(tmp_path: Path) -> None:
         Retired("3", "possibly_equivalent_to", "5", "SNOMEDCT"),
         Retired("4", "deleted", "", "SNOMEDCT"),
     ]
-    assert problems.skipped["association that is of no inactive concept"] == 2
-    assert problems.bad == {"no concept that succeeds it": 1}
+    assert problems.skipped["association of a concept that is not inactive"] == 2
+    assert problems.bad == {"no concept that replaces it": 1}
     assert problems.skipped["inactive Association row"] == 1
 
 

@@ -371,7 +371,7 @@ def test_missing(tmp_path: Path) -> None:
 def test_other_file(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "kb").write_bytes(content)
     message = (
-        "cannot be read .*build it again" if len(content) > 100 else "is no medlink knowledge base.*name a file that"
+        "cannot be read .*build it again" if len(content) > 100 else "is not a medlink knowledge base.*name a file that"
     )
     with pytest.raises(KnowledgeBaseError, match=message):
         KnowledgeBase(tmp_path / "kb")
@@ -395,7 +395,7 @@ def test_other_version(house_kb: Path, tmp_path: Path) -> None:
 
 
 def test_other_application(house_kb: Path, tmp_path: Path) -> None:
-    with pytest.raises(KnowledgeBaseError, match="is no medlink knowledge base"):
+    with pytest.raises(KnowledgeBaseError, match="is not a medlink knowledge base"):
         KnowledgeBase(_changed(house_kb, tmp_path / "kb", "application", "x"))
 
 

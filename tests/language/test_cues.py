@@ -125,9 +125,9 @@ def test_shipped_tables(language: str) -> None:
         ("kein\tabsent\tleft\t\ts\t", "side is 'left', one of before, after, both, around, beside expected"),
         ("aber\tend\tbefore\t\ts\t", "side is 'before', one of nothing expected"),
         ("kein\tabsent\tbefore\tfew\ts\t", "the reach is 'few', a number of words or nothing expected"),
-        ("kein\tabsent\taround\t\ts\t", "'kein' is no cue of that side"),
-        ("a … b … c\tabsent\taround\t\ts\t", "'a … b … c' is no cue of that side"),
-        ("\tabsent\tbefore\t\ts\t", "'' is no cue of that side"),
+        ("kein\tabsent\taround\t\ts\t", "'kein' is not a cue of that side"),
+        ("a … b … c\tabsent\taround\t\ts\t", "'a … b … c' is not a cue of that side"),
+        ("\tabsent\tbefore\t\ts\t", "'' is not a cue of that side"),
     ],
 )
 def test_a_wrong_row_is_named(row: str, message: str, italian: Path) -> None:

@@ -154,11 +154,11 @@ def _fields(**fields: object) -> dict[str, object]:
         ("forms", _fields(endings=[["(", ""]]), r"endings.0.0: .* regular expression"),
         ("forms", _fields(letters=3), "letters: "),
         ("forms", [], "a JSON object expected"),
-        ("guards", _fields(laterality={"gauche": "gauches?"}), "laterality: 'gauche' is no value .* left, right"),
-        ("guards", _fields(colour={"red": "rouge"}), "colour: 'red' is no value"),
+        ("guards", _fields(laterality={"gauche": "gauches?"}), "laterality: 'gauche' is not a value .* left, right"),
+        ("guards", _fields(colour={"red": "rouge"}), "colour: 'red' is not a value"),
         ("guards", _fields(laterality={"left": "("}), "laterality.left: "),
         ("guards", _fields(negation={"after": []}), "unknown field 'negation.after'"),
-        ("acts", _fields(acts={"prayer": "priere"}), "acts: 'prayer' is no value"),
+        ("acts", _fields(acts={"prayer": "priere"}), "acts: 'prayer' is not a value"),
     ],
 )
 def test_bad_data_names_file_and_field(name: str, data: object, says: str, tmp_path: Path) -> None:

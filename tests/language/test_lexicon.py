@@ -142,7 +142,7 @@ def test_own_tables(tmp_path: Path) -> None:
             "de ; family\nWort ; x\n",
             r"families\.tsv:1: the first column is 'de'.*begin with the column family",
         ),
-        ("families", "family ; klingon\nx ; a\n", r"families\.tsv:1: 'klingon' is no language"),
+        ("families", "family ; klingon\nx ; a\n", r"families\.tsv:1: 'klingon' is not a language"),
         ("families", "family ; de\nx\n", r"families\.tsv:2: .*1 of 1 rows cannot be used|families\.tsv:2: .*column"),
         ("terms", "term ; de ; kind\nx ; Wort ; thing\n", r"terms\.tsv:2: unknown kind 'thing'"),
         ("families", "family ; de ; kind\nx ; Wort ; thing\n", r"families\.tsv:2: unknown kind 'thing'"),
@@ -166,8 +166,8 @@ def test_own_tables(tmp_path: Path) -> None:
             r"_de\.tsv:2: safe is 'maybe', yes or no expected",
         ),
         ("abbreviations_de", "A ; ~ ; ~ ; text ; 1 ; any ; no\n", r"_de\.tsv:2: no abbreviation or no long form"),
-        ("families", "family ; de\nx ; Wort\ny ; Sache\nx ; Ding\n", r"families\.tsv:4: 'x' stands in line 2 already"),
-        ("terms", "term ; de ; kind\nx ; a ; test\nx ; b ; drug\n", r"terms\.tsv:3: 'x' stands in line 2 already"),
+        ("families", "family ; de\nx ; Wort\ny ; Sache\nx ; Ding\n", r"families\.tsv:4: 'x' is in line 2 already"),
+        ("terms", "term ; de ; kind\nx ; a ; test\nx ; b ; drug\n", r"terms\.tsv:3: 'x' is in line 2 already"),
         ("families", "family ; de\nx ; Wort {f,pl=}\n", r"families\.tsv:2: empty plural of 'Wort'"),
         ("families", "family ; de\nx ; Wort {f,pl=Worte/ }\n", r"families\.tsv:2: empty plural of 'Wort'"),
         (
@@ -180,7 +180,7 @@ def test_own_tables(tmp_path: Path) -> None:
             "AB ; C ; ~ ; text ; .5 ; any ; yes\nAB ; D ; ~ ; text ; .51 ; any ; yes\n",
             r"_de\.tsv:3: 'AB' is safe in line 2 already: one .*",
         ),
-        ("abbreviations_xx1", "A ; B ; ~ ; text ; 1 ; any ; no\n", "'xx1' is no language"),
+        ("abbreviations_xx1", "A ; B ; ~ ; text ; 1 ; any ; no\n", "'xx1' is not a language"),
         (
             "senses",
             "word ; language ; family ; beside\nx ; de ; nowhere ; ~\n",
@@ -189,12 +189,12 @@ def test_own_tables(tmp_path: Path) -> None:
         (
             "senses",
             "word ; language ; family ; beside\nx ; klingon ; - ; ~\n",
-            r"senses\.tsv:2: 'klingon' is no language",
+            r"senses\.tsv:2: 'klingon' is not a language",
         ),
         ("senses", "word ; language ; family ; beside\n~ ; de ; - ; ~\n", r"senses\.tsv:2: no word"),
         ("senses", "word ; language ; family\nx ; de ; -\n", r"senses\.tsv:1: looked for the columns .*beside"),
         ("same", "one ; other\nliver ; nowhere\n", r"same\.tsv:2: no family.* 'nowhere'"),
-        ("inflected", "form ; language ; lemma\nx ; klingon ; y\n", r"inflected\.tsv:2: 'klingon' is no language"),
+        ("inflected", "form ; language ; lemma\nx ; klingon ; y\n", r"inflected\.tsv:2: 'klingon' is not a language"),
         ("words", "a ; b\n", r"looked for families\.tsv, .*abbreviations_de\.tsv; found none of them"),
     ],
 )
@@ -208,5 +208,7 @@ def test_a_wrong_row_is_one_error(table: str, content: str, message: str, tmp_pa
 @pytest.mark.usefixtures("small_lexicon")
 def test_a_table_of_another_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "own", families="family ; de\nx ; Wort\n", terrms="term ; de ; kind\nx ; y ; test\n")
-    with pytest.raises(InputError, match=r"terrms\.tsv: is no table of a lexicon\. Remedy: name it as one of families"):
+    with pytest.raises(
+        InputError, match=r"terrms\.tsv: is not a table of a lexicon\. Remedy: name it as one of families"
+    ):
         Lexicon([folder])

@@ -96,7 +96,7 @@ def test_a_bad_row_is_named(row: str, message: str, italian: Path) -> None:
     with pytest.raises(InputError, match=message) as error:
         value_words("it")
     assert "values.tsv:2:" in str(error.value)
-    assert error.value.remedy == "mend the row as docs/reference/language.md says"
+    assert error.value.remedy == "correct the row: see docs/reference/language.md"
 
 
 def test_a_fourth_language_reads_values(italian: Path) -> None:

@@ -59,5 +59,5 @@ def test_an_unknown_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "it").mkdir()
     (tmp_path / "it" / "relatives.tsv").write_text("phrase\tcode\tsource\nmater\tMUM\tusage\n", "utf-8")
     monkeypatch.setenv("MEDLINK_LANGUAGES", str(tmp_path))
-    with pytest.raises(InputError, match="'MUM' is no code of a relative"):
+    with pytest.raises(InputError, match="'MUM' is not a code of a relative"):
         relatives("it")

@@ -48,8 +48,8 @@ def test_a_token_is_needed_beyond_this_machine(demo_path: Path, tmp_path: Path) 
     token = tmp_path / "token"
     for content, message in (
         (None, "the token cannot be read"),
-        ("short", "the token is no word of 16"),
-        ("a b" * 9, "no word"),
+        ("short", "the token is not a word of 16"),
+        ("a b" * 9, "not a word"),
     ):
         if content is not None:
             token.write_text(content)
@@ -88,7 +88,7 @@ def test_large_requests_and_those_beyond_the_queue(demo_path: Path, tmp_path: Pa
             refused = running.post("/link", notes=[{"text": "fever"}])
             assert client.get("/health").status_code == 200
             assert first.result().status_code == 200
-        assert running.refusal(refused) == (503, "1 requests are in work: try again later.")
+        assert running.refusal(refused) == (503, "1 requests are in progress: try again later.")
         assert refused.headers["Retry-After"] == "1"
         assert running.post("/link", notes=[{"text": "fever"}]).status_code == 200
 

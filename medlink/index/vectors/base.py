@@ -55,7 +55,6 @@ class VectorIndex(ABC):
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:
-        """The part of a Faiss index that stores the vectors."""
         return index
 
     def _searcher(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:

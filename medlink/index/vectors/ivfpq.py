@@ -1,7 +1,7 @@
 """Compressed vectors in cells (IVF; Jégou et al. 2011, section IV): for millions of names, and for little memory.
 
 Product quantisation (section II) takes four bits for two dimensions; a search scans them in registers (André et al.
-2015) in the cells nearest to the query, and compares the best of them again by their full vectors. The full vectors lie
+2015) in the cells nearest to the query, and compares the best of them again by their full vectors. The full vectors are
 in a float16 file; a process keeps few of its pages.
 """
 
@@ -43,8 +43,7 @@ _MAX_PAGES = 1 << 14  # pages of the file that a process holds, about
 class Index(VectorIndex):
     """Compressed vectors in cells, and the full vectors in a file.
 
-    The first search reads the compressed vectors. Each process has its own copy, except for processes forked after
-    that.
+    The first search reads the compressed vectors. Each process has its own copy; processes forked later share it.
     """
 
     kind = "ivfpq"

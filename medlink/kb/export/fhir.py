@@ -37,7 +37,7 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
     of most names. ``display`` is the preferred name in it, and every other name is a ``designation`` in its own
     language: preferred names by their use, other types as codes of ``urn:medlink:name-type``. FHIR has no place for
     further definitions and definitions in other languages. ``content`` is ``fragment``, since the knowledge base may
-    hold a part of a release. Parents from another source are left out, as a code system has its own codes only.
+    hold a part of a release. Parents from another source are left out, because a code system has only its own codes.
 
     Codes of systems in :mod:`medlink.kb.systems` are bare (``A00.9``). A system that is missing there, or whose ids do
     not contain its codes, has the URL ``urn:medlink:`` with its name, and concept ids as codes. The FHIR reader

@@ -55,12 +55,12 @@ def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
     """Write the concepts of a knowledge base and their mappings, and return the number of concepts.
 
     Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. Preferred
-    names, the display among them, have the use ``display`` of FHIR's ``designation-usage``, and names that mean the
-    same have ``synonym``: Hades finds and shows no other designations. Each code system has a value set of all its
-    concepts; its URL ends with ``?fhir_vs``. All mappings form one concept map, ``urn:medlink:mappings``, with a group
-    for each pair of systems: ``exact`` and ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and
-    ``narrower``, others are ``relatedto`` with their type as comment. Apart from the time of import the output is
-    deterministic. Memory grows with the ids and the hierarchy of one source.
+    names, including the display, have the use ``display`` of FHIR's ``designation-usage``; names with the same meaning
+    have ``synonym``. Hades finds and shows no other designations. Each code system has a value set of all its concepts;
+    its URL ends with ``?fhir_vs``. All mappings form one concept map, ``urn:medlink:mappings``, with a group for each
+    pair of systems: ``exact`` and ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and ``narrower``,
+    others are ``relatedto`` with their type as comment. Apart from the time of import the output is deterministic.
+    Memory grows with the ids and the hierarchy of one source.
 
     Raises:
         ConfigError: the path cannot be written, or is not a regular file.

@@ -2,7 +2,7 @@
 
 Conversion:
 
-* ``Class``: a concept, chapters and blocks too.
+* ``Class``: a concept, also for chapters and blocks.
 * ``Rubric`` of kind ``preferred``: the preferred name, or ``preferredLong`` if there is one; the short title, which is
   only clear below its parent's, is then left out.
 * ``inclusion``: a name of type ``narrow``, since an inclusion is more specific than its class. ``definition`` is a
@@ -62,7 +62,7 @@ def read_claml(
     Entities and other files are never read. Memory grows with the codes and their titles.
 
     The name in ``Title``, such as ``ICD-10-GM``, determines the prefix of the ids (``ICD10GM:A00.9``), and by default
-    the name and version of the source. ``language`` is that of labels without one.
+    the name and version of the source. ``language`` applies to labels without a language.
     """
     problems = problems or Problems()
     lines, encoding = _open(path, problems)
@@ -248,7 +248,6 @@ class _Reader:
 
 
 def _valid_codes(element: Element) -> frozenset[str] | None:
-    """Return the valid codes of a modifier, ``None`` for all."""
     if element.get("all").lower() != "false":
         return None
     return frozenset(child.get("code") for child in element.children("ValidModifierClass"))

@@ -49,7 +49,6 @@ class Batch:
         return len(self.lines)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records one by one."""
         return map(self.kind, *self.columns)
 
 
@@ -107,10 +106,10 @@ def missing_files_error(folder: StrPath, wanted: str, names: Iterable[str], reme
 
 
 def existing_folder(folder: StrPath, remedy: str) -> Path:
-    """Return ``folder`` as a path; raises :class:`InputError` if it is no folder."""
+    """Return ``folder`` as a path; raises :class:`InputError` if it is not a folder."""
     top = Path(folder)
     if not top.is_dir():
-        raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
+        raise InputError("is not a folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
     return top
 
 
@@ -123,7 +122,7 @@ def base_name(path: str | PathLike[str]) -> str:
 
 
 def is_valid_id(text: str) -> bool:
-    """Return whether a text has no white space, no ``|``, which separates ids, and no invisible character."""
+    """Return whether a text has no white space, no invisible character and no ``|``, which separates ids."""
     # most ids are ASCII
     return bool(_PLAIN_ID.fullmatch(text)) or (
         bool(text)
@@ -132,16 +131,15 @@ def is_valid_id(text: str) -> bool:
 
 
 def resolve_language(language: str | None) -> str:
-    """Return the tag of a language option, ``""`` for none; raises :class:`ConfigError` for an unknown one."""
+    """Return the tag of a language option, ``""`` for none; raises :class:`ConfigError` for an unknown language."""
     return named_tag(language) if language else ""
 
 
 def is_deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
-    """Return whether a label marks its term as obsolete, or as something other than a concept; count such a term in
-    ``skipped``.
+    """Return whether a label marks its term as obsolete or as not a concept; count such terms in ``skipped``.
 
-    The OBO Foundry prefixes labels of deprecated terms with "obsolete ", and translations keep such terms without
-    another mark. The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") as tissues.
+    The OBO Foundry prefixes labels of deprecated terms with "obsolete "; in translations, this prefix is the only mark.
+    The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") as tissues.
     """
     reason = f"obsolete {what}" if _DEPRECATED.match(label) else "culture condition" if _CULTURE.match(label) else ""
     if reason:

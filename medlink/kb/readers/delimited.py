@@ -76,7 +76,7 @@ class _Reader:
         self.system: System | None = None
         self.source = self.language = self.file = ""
         self.encoding: str | None = None
-        self.remedy = self.spec.get("remedy", "give a file as the description says, or mend that")
+        self.remedy = self.spec.get("remedy", "give a file that fits the description, or correct the description")
 
     def read(
         self, path: str | PathLike[str], source: str | None, version: str | None, title: str, language: str | None
@@ -105,7 +105,7 @@ class _Reader:
         self.source = source or name or (self.system.name if self.system else self.file)
         self.language = (language_tag(language) or "") if tag is None else tag
         if spec.get("language") and tag is None and not self.language:
-            raise InputError("its name does not tell the language", path=path, remedy=spec.get("remedy", self.remedy))
+            raise InputError("its name does not state the language", path=path, remedy=spec.get("remedy", self.remedy))
         title = title or self._text(spec, "title") or (self.system.name if self.system else self.source)
         return Source(self.source, stated if version is None else version, title)
 
@@ -303,7 +303,6 @@ class _File:
         return records
 
     def _tag(self, row: list[str], line: int) -> str | None:
-        """Return the language of a row, ``None`` for an invalid one."""
         stated = row[self.layout.language] if self.layout.language is not None else ""
         if stated not in self.tags:
             self.tags[stated] = language_tag(stated)
@@ -312,7 +311,7 @@ class _File:
         return self.tags[stated]
 
     def _has_new_names(self, code: str, names: list[tuple[str, str | None]], line: int) -> bool:
-        """Return whether a row has names of known types, and is no repetition in a format with one row per code."""
+        """Return whether a row has names of known types and, in a format with one row per code, is not a repetition."""
         if self.layout.names and not names:
             self.lines.bad_row(self.spec.get("bad", "empty id or name"), line)
         elif names and names[0][1] is None:
@@ -335,7 +334,7 @@ class _File:
         if kind not in RETIREMENTS:
             self.lines.bad_row("unknown kind of retirement", line)
         elif kind != "deleted" and not by:
-            self.lines.bad_row("no concept that succeeds it", line)
+            self.lines.bad_row("no concept that replaces it", line)
         else:
             yield Retired(concept_id, kind, by and self._concept_id(by), self.source)
 
@@ -377,5 +376,4 @@ def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str
 
 
 def _split_values(cell: str) -> list[str]:
-    """Split a cell of ids or types, which bars separate."""
     return [value for part in cell.split("|") if (value := part.strip())] if "|" in cell else [cell] * (cell != "")

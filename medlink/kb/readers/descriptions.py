@@ -86,7 +86,7 @@ class Description:
         CellCompiler(path, ("file", "source"), {}).compile_all(spec, "source", "title", "version", "language", "system")
 
     def layouts(self, aliases: dict[str, str]) -> list[Layout]:
-        """Return the possible layouts of a file, or those of the files of a folder."""
+        """Return the possible layouts of a file, or of the files of a folder."""
         return [Layout(part, self.path, aliases) for part in self.parts]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
@@ -111,13 +111,13 @@ def _validate(spec: dict[str, Any], path: Path) -> None:
             if missing:
                 raise _invalid(path, key, f"{missing[0]} is missing", f"give each the keys {_REQUIRED_KEYS[key]}")
         elif key == "types" and not all(isinstance(entry, list) and len(entry) == 2 for entry in value):
-            raise _invalid(path, key, f"{value!r} cannot stand there", "give a list of lists of a pattern and a type")
+            raise _invalid(path, key, f"{value!r} is not allowed there", "give a list of lists of a pattern and a type")
         elif not types:
             known = ", ".join(sorted({*_KEYS, *_ENTRY_KEYS}))
             raise _invalid(path, key, "there is no such key", f"use one of {known}")
         elif not isinstance(value, types):
             words = " or ".join(_TYPE_NAMES[kind] for kind in (types if isinstance(types, tuple) else (types,)))
-            raise _invalid(path, key, f"{value!r} cannot stand there", f"give {words}")
+            raise _invalid(path, key, f"{value!r} is not allowed there", f"give {words}")
 
 
 def _invalid(path: Path, key: str, message: str, remedy: str) -> ConfigError:
@@ -146,7 +146,7 @@ class CellCompiler:
             return lambda row: next(filter(None, (option(row) for option in options)), "")
         if not isinstance(spec, dict) or "text" not in spec or not spec.keys() <= _TEXT_KEYS:
             raise _invalid(
-                self.path, key, f"{spec!r} is no text", f"give a text, or a table of {', '.join(sorted(_TEXT_KEYS))}"
+                self.path, key, f"{spec!r} is not a text", f"give a text, or a table of {', '.join(sorted(_TEXT_KEYS))}"
             )
         cell = self.compile(key, spec["text"])
         if spec.get("upper"):
@@ -181,7 +181,7 @@ class CellCompiler:
             return re.compile(expression)
         except (re.error, TypeError) as error:
             raise _invalid(
-                self.path, key, f"{expression!r} is no regular expression: {error}", "mend the pattern"
+                self.path, key, f"{expression!r} is not a regular expression: {error}", "correct the pattern"
             ) from error
 
     def index(self, key: str, column: str) -> int:
@@ -312,7 +312,7 @@ class Layout:
     def matches(self, table: Table) -> bool:
         for words in self.words.values():
             if sum(table.header.count(word.lower()) for word in words) > 1:
-                raise table.error(f"the column {' or '.join(words)} is there twice", "rename or delete one of them")
+                raise table.error(f"the column {' or '.join(words)} occurs twice", "rename or delete one of them")
         return all(self._find(column, table) is not None for column in self.required)
 
     def _find(self, column: str, table: Table) -> int | None:

@@ -8,16 +8,16 @@ Conversion (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.h
 * ``display`` is the preferred name, in the language of the resource; a ``designation`` is a name in its own language,
   of type ``fsn`` if its use is the fully specified name of SNOMED CT, and preferred if its use is ``display`` or
   ``preferredForLanguage``. ``definition`` is a definition.
-* Nested concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is
-  ``part-of`` or ``grouped-by``: that is then the relation, with ``_`` for the hyphen. A property ``semanticType`` of
-  type string is a semantic type.
+* Nested concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is ``part-of``
+  or ``grouped-by``, which then names the relation, with ``_`` for the hyphen. A property ``semanticType`` of type
+  string is a semantic type.
 * Concepts that are ``inactive``, or whose ``status`` is ``retired``, ``inactive`` or ``deprecated``, are skipped.
 * A ValueSet gives the concepts that it lists: its expansion if it has one, otherwise the concepts of ``compose``. A
   note reports filters and whole systems, whose concepts the file does not list, and an expansion that is one page of
   several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
-  ``disjoint`` give none. The relationships of R5 are converted likewise.
+  ``disjoint`` give none. The relationships of R5 are converted in the same way.
 """
 
 from __future__ import annotations
@@ -305,7 +305,6 @@ def _tag(data: Object, default: str) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a text field, empty for any other type."""
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -314,7 +313,6 @@ def _get(data: object, key: str) -> Any:
 
 
 def _listed(value: object) -> list[Any]:
-    """Return a list field, empty for any other type."""
     return value if isinstance(value, list) else []
 
 

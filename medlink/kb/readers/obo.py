@@ -73,7 +73,7 @@ def read_obo(
     for stanza in _stanzas(lines):
         if stanza.kind != "Term":
             if stanza.kind:
-                problems.skipped["stanza that is no term"] += 1
+                problems.skipped["stanza that is not a term"] += 1
             continue
         concept_id, label = _plain(stanza.value("id")), _text(stanza.value("name"))
         if stanza.obsolete:

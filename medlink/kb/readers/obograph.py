@@ -65,7 +65,7 @@ def read_obograph(
     own: dict[str, dict[str, Any]] = {}
     for node in nodes:
         if node.get("type") != "CLASS":
-            problems.skipped["node that is no class"] += 1
+            problems.skipped["node that is not a class"] += 1
         elif _meta(node).get("deprecated"):
             problems.skipped["deprecated class"] += 1
         elif compact(node["id"]).partition(":")[0] != prefix:

@@ -9,7 +9,7 @@ Conversion:
 
 * ``CONCEPT``: valid standard and classification concepts (``standard_concept`` S and C) are concepts. Any other adds
   its names, and its code as a mapping of type ``maps_to``, to the standard concept that it ``Maps to``; if it maps to
-  several, it is left out. Without a map it is a concept, unless it is invalid.
+  several, it is left out. Without a map, it is a concept, unless it is invalid.
 * ``CONCEPT_SYNONYM``: names in their language. Those of SNOMED CT that end in a semantic tag, ``(disorder)``, have the
   type ``fsn``.
 * ``CONCEPT_RELATIONSHIP``: ``Is a`` is ``isa``, and ``Maps to`` as above; rows with an ``invalid_reason`` are skipped.
@@ -72,7 +72,7 @@ _SEVERAL = 0  # in place of a concept id: maps to several
 def read_omop(folder: str | PathLike[str], *, problems: Problems | None = None) -> Iterator[Record]:
     """Read a download of Athena.
 
-    ``CONCEPT.csv`` is required; a note tells which of ``CONCEPT_RELATIONSHIP``, ``CONCEPT_SYNONYM``,
+    ``CONCEPT.csv`` is required; a note lists which of ``CONCEPT_RELATIONSHIP``, ``CONCEPT_SYNONYM``,
     ``CONCEPT_ANCESTOR`` and ``VOCABULARY`` are missing. Each may be compressed (``.gz``).
 
     Memory grows by 210 bytes for each concept if half of them are mapped (measured by hand on 2026-11-23 with 500,000
@@ -114,7 +114,7 @@ class _Vocabularies:
             yield table.lines, line, [cells[index].strip() for index in indices]
 
     def version(self) -> str:
-        """Return the version of the release, that of the vocabulary ``None``."""
+        """Return the version of the release, which is that of the vocabulary named ``None``."""
         release = ""
         for _, _, (vocabulary, version) in self.rows("VOCABULARY", ("vocabulary_id", "vocabulary_version")):
             release = version if vocabulary == "None" else release
@@ -124,7 +124,7 @@ class _Vocabularies:
     def valid(self, lines: LineFile, line: int, start: str, end: str, reason: str) -> bool | None:
         """Return whether a row is current, ``None`` for a bad row."""
         if reason not in _VALID_BY_REASON or not _DATE.fullmatch(start) or not _DATE.fullmatch(end):
-            lines.bad_row("invalid_reason is none of D and U, or a date is none", line)
+            lines.bad_row("invalid_reason is neither D nor U, or a date is invalid", line)
             return None
         return _VALID_BY_REASON[reason]
 
@@ -146,7 +146,7 @@ class _Vocabularies:
             if valid is None:
                 continue
             if not number or not text or standard not in ("", "S", "C"):
-                lines.bad_row("no number, no name, or standard_concept is none of S and C", line)
+                lines.bad_row("no number, no name, or standard_concept is neither S nor C", line)
                 continue
             if number in self.targets:
                 skipped["concept repeated, kept once"] += 1
@@ -203,7 +203,7 @@ class _Vocabularies:
             elif not valid:
                 skipped["invalid relationship"] += 1
             elif kind == "Maps to":
-                skipped["map of a concept with itself" if head == tail else "map, by which names are given"] += 1
+                skipped["map of a concept with itself" if head == tail else "map, which adds names"] += 1
             elif kind != "Is a":
                 skipped["relationship of another kind"] += 1
             else:
@@ -216,7 +216,7 @@ class _Vocabularies:
             if not head or not tail or not levels.isdecimal():
                 lines.bad_row("no number", line)
             elif levels != "1":
-                self.problems.skipped["ancestor that is no parent"] += 1
+                self.problems.skipped["ancestor that is not a parent"] += 1
             else:
                 yield from self.isa(head, tail)
 
@@ -228,7 +228,6 @@ class _Vocabularies:
 
 
 def _number(digits: str) -> int:
-    """Return a concept number, 0 if invalid."""
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
 
 

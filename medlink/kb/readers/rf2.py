@@ -89,15 +89,15 @@ def read_rf2(
 ) -> Iterator[Record]:
     """Read a SNOMED CT snapshot, with any number of national extensions.
 
-    If several files have the same component, an inactive row of a later date withdraws it, and of a name the latest row
+    If several files have the same component, an inactive row with a later date withdraws it. For a name, the latest row
     counts.
 
-    Memory grows with the preferred terms (about 100 bytes each), the inactive concepts, and, for several files of a
-    kind, with their inactive rows and with the names of all but the largest; the rest is streamed.
+    Memory grows with the preferred terms (about 100 bytes each) and the inactive concepts. With several files of a
+    kind, it also grows with their inactive rows, and with the names of all files but the largest. The rest is streamed.
 
     Args:
         extensions: folders of national extensions of the same release.
-        languages: names and definitions of these languages only.
+        languages: read only names and definitions of these languages.
         language_refsets: ids of language refsets in order of trust, for a language with several preferred terms; by
             default US English, then British English, then by number.
     """
@@ -157,8 +157,8 @@ class _Snapshot:
     def newer_dates(self, kind: str) -> dict[str, str]:
         """Return by id the latest date of the rows that replace earlier ones; empty for a single file.
 
-        These are inactive rows, and of names and of what is preferred also active ones: a name that an edition prefers
-        may be only acceptable in the next one.
+        These are the inactive rows. For names and language refsets, they are also the active rows: the next edition may
+        only accept a name that this edition prefers.
         """
         dates: dict[str, str] = {}
         if len(self.files[kind]) < 2:
@@ -253,9 +253,9 @@ class _Snapshot:
         associated: set[str] = set()
         for lines, line, (refset, concept_id, target) in self.active_rows(_ASSOCIATION, columns):
             if refset not in _RETIREMENT_BY_REFSET or concept_id not in self.inactive:
-                self.skipped["association that is of no inactive concept"] += 1
+                self.skipped["association of a concept that is not inactive"] += 1
             elif not target:
-                lines.bad_row("no concept that succeeds it", line)
+                lines.bad_row("no concept that replaces it", line)
             else:
                 associated.add(concept_id)
                 yield Retired(concept_id, _RETIREMENT_BY_REFSET[refset], target, SOURCE)
@@ -269,7 +269,7 @@ def _open(path: Path, problems: Problems) -> Table:
 
 
 def _states(path: Path) -> Iterator[list[str]]:
-    """Yield id, date and whether it is active of each row of a file."""
+    """Yield the id, the date and the active flag of each row of a file."""
     table = _open(path, Problems(1.0))
     indices = table.column_indices(_STATE)
     for _, cells in table.rows:
@@ -299,7 +299,7 @@ def _compare_with_package(folder: Path, files: dict[str, list[Path]], refsets: s
         for entry in listed if isinstance(listed, list) else []:
             refset = str(entry.get("id", "")) if isinstance(entry, dict) else ""
             if refset and refset not in refsets:
-                yield f"{path}: lists the language refset {refset[:40]}, of which there is no active row"
+                yield f"{path}: lists the language refset {refset[:40]}, which has no active row"
 
 
 def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:

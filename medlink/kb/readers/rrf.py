@@ -14,10 +14,10 @@ Conversion:
   tail=CUI1)``. The type is RELA, or else REL. The file gives a hierarchy from both sides; both become one relation from
   child to parent. ``inverse_isa`` becomes ``isa``. ``PAR`` without RELA becomes ``CHD``: the head is a child of the
   tail, which is weaker than is-a in some sources. Other inverses (``finding_site_of``) stay two relations.
-* ``MRCUI`` (optional): the CUIs of earlier releases that this one lacks. REL tells why: ``SY`` merged into CUI2;
+* ``MRCUI`` (optional): the CUIs of earlier releases that this one lacks. REL gives the reason: ``SY`` merged into CUI2;
   ``RB``, ``RN`` and ``RO`` mapped to CUI2, which is broader, narrower or otherwise related; ``DEL`` deleted. ``SUBX``
   marks concepts outside a MetamorphoSys subset, which are not retired.
-* ``MRFILES``: the numbers of columns, rows and bytes of the other files, which are checked.
+* ``MRFILES``: the numbers of columns, rows and bytes of the other files, for a check.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_rrf_batches(
 ) -> Iterator[Record | Batch]:
     """Read a UMLS release in batches of some thousand rows.
 
-    ``MRCONSO.RRF`` is required; a note tells which of ``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB`` and ``MRRANK`` are
+    ``MRCONSO.RRF`` is required; a note lists which of ``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB`` and ``MRRANK`` are
     missing or empty. Each may be compressed (``.gz``). Raises for a file whose length differs from ``MRFILES``, apart
     from converted line ends, unless all bad rows are tolerated. Without ``MRFILES`` the reader cannot notice a file
     truncated at a line end.
@@ -80,9 +80,9 @@ def read_rrf_batches(
 
     Args:
         folder: its files, or the folder above ``META``.
-        languages: names and definitions of these languages only.
-        sources: names, definitions, relations and codes of these sources (SAB) only.
-        term_types: names of these term types (TTY) only, including types that are left out by default.
+        languages: read only names and definitions of these languages.
+        sources: read only names, definitions, relations and codes of these sources (SAB).
+        term_types: read only names of these term types (TTY), including types that are left out by default.
         include_suppressed: also read rows whose SUPPRESS is not ``N``.
     """
     problems = problems or Problems()
@@ -110,7 +110,7 @@ def _find(folder: str | PathLike[str]) -> Path:
             return candidate
         if (candidate / "MRCONSO.RRF").exists():
             raise InputError(
-                "is no regular file", path=candidate / "MRCONSO.RRF", remedy="save what it gives in a file"
+                "is not a regular file", path=candidate / "MRCONSO.RRF", remedy="save its content in a file"
             )
     names = (entry.name for entry in top.iterdir())
     raise missing_files_error(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", names, remedy)

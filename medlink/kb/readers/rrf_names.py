@@ -31,7 +31,7 @@ class NameKind:
         tag: language, ``None`` for an unknown one.
         number: number of the language.
         skip_reason: why the rows are skipped, or ``""``.
-        not_a_name: why they give no name, though their CUI counts, or ``""``.
+        not_a_name: why they give no name although their CUI counts, or ``""``.
         is_concept: the CUI is a concept, even if a filter skips its names.
         type: type of the names.
         rank: rank of the names, lower is better.

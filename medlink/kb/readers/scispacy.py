@@ -54,7 +54,6 @@ def read_scispacy(
 
 
 def _text(value: object) -> str:
-    """Return a text field, empty for any other type."""
     return value.strip() if isinstance(value, str) else ""
 
 

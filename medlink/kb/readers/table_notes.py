@@ -22,12 +22,12 @@ _SUSPICIOUS = (
     (
         re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffd]"),
         "a control, invisible or replacement character inside",
-        "write them anew",
+        "type them again",
     ),
     (re.compile(r"(?s).{501}"), "more than 500 characters", "give a text on the concept in the column 'definition'"),
 )
 _ANY = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _, _ in _SUSPICIOUS[:2]))
-# Other words for optional columns, and for columns of further names. They lead to a note only: the header of a table
+# Other words for optional columns, and for columns of further names. They only lead to a note: the header of a table
 # decides how it is read.
 _COLUMN_WORDS = {
     "language": ("lang", "lng", "langue", "locale", "language_code"),

@@ -1,7 +1,7 @@
 """Expand abbreviations, and elliptical words, in notes of one language.
 
-In *Abdomen: weich, kein DS*, the *DS* (tenderness) does not name the abdomen. Therefore this module also finds the body
-site that a passage is about. Words in the same sentence tell the meaning of *PE* in *CTPA negative for PE*.
+In *Abdomen: weich, kein DS*, *DS* (tenderness) does not name the abdomen. This module therefore also finds the body
+site of a passage. In *CTPA negative for PE*, other words of the sentence tell the meaning of *PE*.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class AbbreviationTable:
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
     def slashed(self, written: str) -> Abbreviation | None:
-        """Return the most frequent meaning of words with slashes, in any case: *N/V*, *n/v*."""
+        """Return the most frequent meaning of words with slashes, in upper or lower case: *N/V*, *n/v*."""
         found = [
             short
             for form in (written, written.upper(), written.lower())
@@ -199,8 +199,8 @@ class AbbreviationTable:
         return max(found, key=lambda short: short.weight, default=None)
 
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation, bool]]:
-        """Yield the words of a text that are abbreviations, with the meaning that the sentence tells, else the most
-        frequent one, and whether the sentence tells it.
+        """Yield the abbreviations in a text, each with its meaning in the sentence, else its most frequent meaning, and
+        whether the sentence determines the meaning.
         """
         known = text.table.column("abbreviation", lambda entry: self._of_word(entry) is not None, bool)
         found = [(at, short) for at in text.where(known) if (short := self._of_word(text.words[at].entry)) is not None]
@@ -215,7 +215,7 @@ class AbbreviationTable:
         return self.abbreviation(written) or (self._lower(entry) if written.islower() else None)
 
     def _lower(self, entry: WordEntry) -> Abbreviation | None:
-        """The finding that is meant by an abbreviation in lower case, unless this is a word of the language."""
+        """The finding that an abbreviation in lower case means, unless it is a word of the language."""
         short = self._abbreviations.get(shortened(entry.written).upper())
         if self._forms is None or short is None or len(entry.exact) < _LOWER or not short.safe:
             return None
@@ -264,7 +264,7 @@ class AbbreviationTable:
         context: BodySiteContext | None = None
         for place, known in self._laconic.find(text, "laconic"):
             if all(word.function for word in text.words[slice(*place)]):
-                continue  # "para" is no plural of "paro"
+                continue  # "para" is not a plural of "paro"
             written = text.written(place)
             by_organ = {organ: short for organ, short in known if _matches(written, short.forms[0], self._language)}
             if by_organ.keys() - {""}:
@@ -278,7 +278,7 @@ class AbbreviationTable:
 
 @cache
 def most_frequent(language: str, kind: str | None = None, field: str | None = None) -> dict[str, Abbreviation]:
-    """Return the most frequent meaning of each form, among those of a kind (such as ``drug``) or field if given."""
+    """Return the most frequent meaning of each form, optionally among meanings of one kind (``drug``) or field."""
     best: dict[str, Abbreviation] = {}
     path = SHIPPED / ABBREVIATIONS.format(language)
     for short in read_abbreviations(path, language) if path.is_file() else ():

@@ -109,7 +109,7 @@ class BatchAnalyser:
         self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
-        """Analyse names in their languages; without a language, in those that have most of the name's words."""
+        """Analyse names in their languages; without a language, in the languages that have most of the name's words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
     def read_tokens(
@@ -136,7 +136,6 @@ class BatchAnalyser:
     def _language_bits(
         self, token: NDArray[np.int64], ends: NDArray[np.int64], languages: Sequence[str | None] | None
     ) -> NDArray[np.int64]:
-        """The languages of each name ``(n,)``, one bit for each."""
         bit_of = {tag: 1 << at for at, tag in enumerate(self._languages)}
         bits = np.zeros(len(ends) - 1, np.int64)
         if languages is not None:
@@ -157,7 +156,6 @@ class BatchAnalyser:
         return tuple([tag for at, tag in enumerate(self._languages) if bits >> at & 1])
 
     def _number(self, key: int) -> int:
-        """The number of a word, analysed by itself in its languages."""
         number = self._numbers.get(key)
         if number is None:
             tags, analyser = self._tags(key >> _BITS), self._analyser
@@ -212,7 +210,6 @@ class BatchAnalyser:
         return phrases
 
     def _begins(self, pair: int) -> bool:
-        """Whether a phrase begins with two words."""
         begins = self._pairs.get(pair)
         if begins is None:
             texts = self._tokens.texts

@@ -36,7 +36,7 @@ SURE = 4
 _CACHED_FORMS = 16_384
 _CACHED_PARTS = 32_768
 _SENSES = 3  # meanings of an ambiguous form that count
-_RIGHT = 0.03  # cost of each letter of the last part: of splits with as many parts the latest wins
+_RIGHT = 0.03  # cost of each letter of the last part: of several splits with the same number of parts, the latest wins
 _STEM = 3  # letters of the shortest stem of a part
 _LAST = 3  # letters of the shortest last part
 
@@ -50,7 +50,7 @@ class Split(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Cost and meanings of a part; its cost when ``linked`` by a letter, and whether it is hardly an accident."""
+    """Cost and meanings of a part, its cost if ``linked`` by a letter, and whether it hardly matches by chance."""
 
     cost: float
     meanings: tuple[int, ...]
@@ -104,7 +104,7 @@ class CompoundSplitter:
         return best
 
     def _has_sure_parts(self, token: str, language: str) -> bool:
-        """Whether a known word has a split without accidental parts, at any cost."""
+        """Whether a known word has a split, at any cost, in which no part matches by chance."""
         length, starts, seen = len(token), [0], set[int]()
         while starts:
             start = starts.pop()

@@ -33,7 +33,8 @@ TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`LexiconForms.save` writes."""
 WORD, STEM, PREFIX, SUFFIX, PHRASE, FUNCTION, SENSE, INFLECTED_SENSE = "wsflpxmi"
 """Kinds of forms: a word, a stem, a first and a last part of words, a phrase of stems, and a function word. The last
-three are for an ambiguous word: alone, and with another word beside it, in exact or in inflected form."""
+three are for ambiguous words: alone, and beside another word in exact or in inflected form.
+"""
 AMBIGUOUS, AFFIX, SHORT, OTHER, NOTHING = 1, 2, 4, 8, 16
 """Marks of a form: several meanings, affix, abbreviation, neither noun nor adjective, none of its meanings."""
 OWN = "o"
@@ -165,7 +166,7 @@ class LexiconForms:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all data that decide the meanings of a name."""
+        """Hash of all data that determine the meanings of a name."""
         digest = hashlib.sha256(self._trie.tobytes())
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
         digest.update(str(sorted(self.compositions.items())).encode() if self.compositions else b"")
@@ -193,7 +194,7 @@ class LexiconForms:
         return rests
 
     def lengths(self, kind: str, language: str, text: str) -> list[int]:
-        """Return the length of each form that a text begins with."""
+        """Return the length of each form with which a text begins."""
         head = len(kind) + len(language) + 1
         return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
@@ -216,7 +217,7 @@ class LexiconForms:
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Return whether any form has this beginning."""
+        """Return whether any form begins with this text."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
@@ -225,7 +226,7 @@ class LexiconForms:
 
     @classmethod
     def compile(cls, lexicon: Lexicon) -> LexiconForms:
-        """Compile a lexicon; takes seconds, and memory with the number of its members."""
+        """Compile a lexicon in seconds; memory grows with the number of its members."""
         return _Compiler(lexicon).compile()
 
     def save(self, folder: Path) -> None:
@@ -251,12 +252,12 @@ class LexiconForms:
             compositions = {meaning: tuple(parts) for meaning, *parts in raw.get("compositions", ())}
             return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds, compositions)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            remedy = "copy the folder anew from where it came"
+            remedy = "copy the folder again from its origin"
             raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
 
 
 def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
-    """Return the forms of the shipped lexicon, together with those of a site's own folders."""
+    """Return the forms of the shipped lexicon, together with the forms of a site's own folders."""
     return LexiconForms.compile(Lexicon(folders)) if folders else shipped_forms()
 
 
@@ -343,7 +344,6 @@ class _Compiler:
             yield _stem_key(language, map(self.stems[language], form.split()))
 
     def _find(self, text: str, language: str) -> Iterable[Form]:
-        """The forms of a word or phrase among the members."""
         form = normalise(text)
         if language not in self.stems or not form:
             return ()

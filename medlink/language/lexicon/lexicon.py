@@ -153,7 +153,7 @@ class Lexicon:
         return meanings, names
 
     def _same_families(self) -> list[int | None]:
-        """For each term or affix the first family before it that shares enough members with it."""
+        """For each term or affix, the first preceding family that shares enough members with it."""
         forms = list({member.form for entry in self.entries for member in entry.members})
         exact = dict(zip(forms, normalise_all(forms), strict=True))
         # language, exact form and place of the unambiguous members

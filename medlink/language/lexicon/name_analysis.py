@@ -75,7 +75,7 @@ class Phrase(NamedTuple):
 
 
 class _Senses(NamedTuple):
-    """The senses of an ambiguous word: ``beside`` other words as they are, beside their stems, and ``alone``."""
+    """The senses of an ambiguous word: ``beside`` other words in exact form, beside their stems, and ``alone``."""
 
     beside: dict[str, Form]
     beside_stems: dict[str, Form]
@@ -83,7 +83,7 @@ class _Senses(NamedTuple):
 
 
 class _Phrases(NamedTuple):
-    """The phrases that begin with two words: meanings by the rest, and the words of the longest."""
+    """The phrases that begin with two given words: meanings by the rest, and the length of the longest."""
 
     meanings: dict[str, tuple[int, ...]]
     longest: int
@@ -170,7 +170,6 @@ class LexicalAnalyser:
         return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
 
     def _find_word(self, token: str, tags: tuple[str, ...]) -> AnalysedWord:
-        """Analyse a word by itself in some languages."""
         wholes = [(tag, whole) for tag in tags if (whole := self._whole(token, tag)) is not None]
         if wholes:
             return self._known_word(token, wholes)
@@ -200,7 +199,7 @@ class LexicalAnalyser:
         return AnalysedWord(token, meanings, tuple((part,) for part in self.forms.compositions.get(meanings[0], ())))
 
     def _mend(self, token: str, tags: tuple[str, ...]) -> AnalysedWord | None:
-        """Correct one typing error of an unknown word, to a word of the lexicon, else of the names."""
+        """Correct one typing error in an unknown word, to a word of the lexicon, else to a word of the names."""
         for tag in tags:
             for form in sorted(set(self.forms.spelt_like(WORD, tag, token))):
                 if self._whole(form, tag):
@@ -220,7 +219,7 @@ class LexicalAnalyser:
         return self._inflectors[language].word(token)
 
     def phrases(self, tokens: Sequence[str], tags: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
-        """Find phrases from left to right: at each word the longest, in the first language that has any there."""
+        """Find phrases from left to right: at each word, the longest phrase in the first language that has any."""
         at = 0
         while at < len(tokens) - 1:
             opened = [tag for tag in tags if self.opens(tokens[at], tag)]
@@ -232,7 +231,9 @@ class LexicalAnalyser:
                 at = phrase.stop
 
     def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
-        """Return the longest phrase that begins at a word before the last, in the first language that has one."""
+        """Return the longest phrase that begins at a word, in the first language that has any; the last word begins
+        none.
+        """
         for tag in tags:
             phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
             if phrases is None:
@@ -248,7 +249,6 @@ class LexicalAnalyser:
         return None
 
     def _find_opens(self, token: str, language: str) -> bool:
-        """Whether phrases begin with a word."""
         return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, first: str, second: str, language: str) -> bool:
@@ -276,7 +276,7 @@ def _sense_beside(senses: dict[str, Form], word: str, words: Iterable[str]) -> F
 
 
 def with_own_words(forms: LexiconForms, texts: Iterable[str]) -> LexiconForms:
-    """Extend forms by words of the texts that the lexicon lacks; the texts are those on which an encoder is trained."""
+    """Extend forms by words of the texts that the lexicon lacks; the texts are the training data of an encoder."""
     analyser = LexicalAnalyser(forms, mend=False)
     return forms.with_words({word.text for text in texts for word in analyser.read(text).words if not word.known})
 

@@ -49,7 +49,7 @@ OF_TERMS = {
 HEADWORDS = "en"
 """Language of the names that identify entries."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
-"""Place of a member in a word: *hepato-*, *-itis*, *liver*."""
+"""Position of a member in a word: *hepato-*, *-itis*, *liver*."""
 
 FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
 ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
@@ -179,7 +179,7 @@ def shortened(text: str) -> str:
 class Sense(NamedTuple):
     """The meaning of an ambiguous word next to one of the words ``beside``, or without such words its default meaning.
 
-    ``family`` is ``-`` if the word has none of its meanings there.
+    ``family`` is ``-`` if the word has no meaning there.
     """
 
     word: str
@@ -238,10 +238,12 @@ def read_folder(folder: Path) -> Tables:
     abbreviations = sorted(folder.glob(ABBREVIATIONS.format("*")))
     if not abbreviations and not any((folder / name).is_file() for name in _COLUMNS):
         wanted = ", ".join((*_COLUMNS, ABBREVIATIONS.format("de")))
-        raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables so")
+        raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables like this")
     for path in sorted(folder.glob("*.tsv")):
         if path.name not in _COLUMNS and path not in abbreviations:
-            raise InputError("is no table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}")
+            raise InputError(
+                "is not a table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}"
+            )
     tables = Tables()
     for name in (FAMILIES, TERMS, AFFIXES):
         tables.entries += _entries(folder / name)
@@ -263,7 +265,7 @@ def read_folder(folder: Path) -> Tables:
         tables.named += [(row, name) for name in (row["family"], *parts)]
     for row in _rows(folder / SENSES):
         if not row["word"]:
-            raise row.error("no word", "write the ambiguous word, or take the row out")
+            raise row.error("no word", "write the ambiguous word, or remove the row")
         beside = tuple(filter(None, map(str.strip, row["beside"].split("|"))))
         tables.senses.append(Sense(row["word"], _language_of(row), row["family"], beside))
         if row["family"] != "-":
@@ -275,7 +277,7 @@ def _compositions(path: Path) -> Iterator[tuple[Row, tuple[str, ...]]]:
     for row in _rows(path):
         parts = tuple(filter(None, map(str.strip, row["parts"].split("|"))))
         if not parts:
-            raise row.error("no parts", "write the names of families, with | between them, or take the row out")
+            raise row.error("no parts", "write the names of families, with | between them, or remove the row")
         yield row, parts
 
 
@@ -291,7 +293,7 @@ def _language(tag: str, path: Path, line: int | None = None) -> str:
     known = language_tag(tag)
     if known is None:
         remedy = "name columns and files by BCP 47 tags, such as de"
-        raise InputError(f"{tag!r} is no language", path=path, line=line, remedy=remedy)
+        raise InputError(f"{tag!r} is not a language", path=path, line=line, remedy=remedy)
     return known
 
 
@@ -322,7 +324,7 @@ def _entries(path: Path) -> Iterator[LexiconEntry]:
             raise row.error("no member in any language", "write a word into the column of its language, such as de")
         if first := lines.get(name):
             remedy = f"put all members into line {first}, or give one of the two another name"
-            raise row.error(f"{name!r} stands in line {first} already", remedy)
+            raise row.error(f"{name!r} is in line {first} already", remedy)
         lines[name] = row.line
         yield LexiconEntry(table, name, members, kind, row.get("note", ""))
 
@@ -330,7 +332,7 @@ def _entries(path: Path) -> Iterator[LexiconEntry]:
 def _member(text: str, language: str, row: Row) -> Member:
     match = _MEMBER.fullmatch(text.strip())
     if match is None:
-        remedy = "write it as 'Wort {f,pl=Wörter}': tags in one pair of braces behind it, ' | ' before the next member"
+        remedy = "write it as 'Wort {f,pl=Wörter}': tags in one pair of braces after it, ' | ' before the next member"
         raise row.error(f"a member cannot be read: {text.strip()!r}", remedy)
     form, place = match[1], WHOLE
     if len(form) > 1 and form.endswith("-"):
@@ -341,7 +343,7 @@ def _member(text: str, language: str, row: Row) -> Member:
     listed = [tag.removeprefix("pl=").split("/") for tag in tags if tag.startswith("pl=")]
     plurals = tuple(plural.strip() for several in listed for plural in several)
     if not all(plurals):
-        remedy = "write the plural behind 'pl=', or leave 'pl=' out; '/' stands between two plurals"
+        remedy = "write the plural after 'pl=', or leave 'pl=' out; '/' separates two plurals"
         raise row.error(f"empty plural of {form!r}", remedy)
     for tag in tags:
         if not tag.startswith("pl=") and tag not in _TAGS:

@@ -2,7 +2,7 @@
 
 It sends each mention with the names of its candidates. It sends the text around the mention only if the description of
 the model says so. The model can only choose a candidate; after any other answer the order stays. Requests follow no
-redirect and use no proxy, so data go to the named machine only.
+redirects and use no proxy, so data go only to the named machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NoAnswer(Exception):
 
 
 def _check_url(url: str) -> str:
-    """Validate a URL; errors do not show it, as it may hold a password."""
+    """Validate a URL; errors do not show it, because it may contain a password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -82,11 +82,11 @@ def _check_url(url: str) -> str:
 
 
 def _check_variable(name: str | None) -> str | None:
-    """Validate the name of an environment variable; errors do not show it, as it may be the key itself."""
+    """Validate the name of an environment variable; errors do not show it, because it may be the key itself."""
     if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError("key_variable is no name of an environment variable")
+        raise ValueError("key_variable is not the name of an environment variable")
     if name is not None and not _KEY.fullmatch(os.environ.get(name, "")):
-        raise ValueError("the environment variable that key_variable names is not set, or is no key")
+        raise ValueError("the environment variable that key_variable names is not set, or is not a key")
     return name
 
 
@@ -105,9 +105,9 @@ class Endpoint(Settings):
         str | None, AfterValidator(_check_variable), Field(description="Environment variable that holds the key.")
     ] = None
     context: Annotated[bool, Field(description="Also send the text around a mention.")] = False
-    candidates: Annotated[int, Field(ge=2, le=50, description="How many of the first candidates are sent.")] = 8
-    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one answer may take in all.")] = 30.0
-    retries: Annotated[int, Field(ge=0, le=10, description="How often a question is asked again.")] = 2
+    candidates: Annotated[int, Field(ge=2, le=50, description="Number of first candidates to send.")] = 8
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds for one answer.")] = 30.0
+    retries: Annotated[int, Field(ge=0, le=10, description="Number of repeated requests.")] = 2
     max_tokens: Annotated[int, Field(ge=8, le=100_000, description="Tokens of an answer.")] = 200
 
     @model_validator(mode="after")
@@ -169,7 +169,7 @@ class Endpoint(Settings):
         except (ValueError, LookupError, TypeError):
             text = None
         if not isinstance(text, str):
-            raise NoAnswer("answers that are not of the protocol")
+            raise NoAnswer("answers that do not follow the protocol")
         return text
 
     async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:

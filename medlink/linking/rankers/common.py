@@ -57,7 +57,7 @@ class Reranker(Protocol):
         """Return the concepts of n mentions in a new order, or unchanged.
 
         Args:
-            mentions: linked by their ``text``; mentions with a ``learned_id`` are known already.
+            mentions: linked by their ``text``; mentions with a ``learned_id`` are already decided.
             contexts: n texts around them.
             ranked: the concepts of each mention, best first, each with its best name.
         """
@@ -81,7 +81,6 @@ class CandidateText:
 
     @property
     def text(self) -> str:
-        """All fields as one text."""
         both = self.matched if self.name == self.matched else f"{self.matched} ({self.name})"
         return f"{both}: {self.definition}" if self.definition else both
 
@@ -160,7 +159,7 @@ def _reorder(
 
 
 class RankerCache:
-    """A cache of lists of numbers by hash, in one file of a folder; several processes may share it.
+    """A cache that maps hashes to lists of numbers, in a file of a folder; several processes may share it.
 
     Raises:
         ConfigError: the file cannot be created or read, or is not such a cache.
@@ -181,7 +180,7 @@ class RankerCache:
             file.execute("SELECT key, numbers FROM answers LIMIT 1").fetchone()
 
     def get(self, keys: Sequence[bytes]) -> list[list[float] | None]:
-        """Return the numbers of each key, ``None`` if there are none."""
+        """Return the cached numbers of each key, ``None`` for a missing key."""
         with self._connect() as file:
             rows = [file.execute("SELECT numbers FROM answers WHERE key = ?", (key,)).fetchone() for key in keys]
             return [None if row is None else [float(number) for number in json.loads(row[0])] for row in rows]
@@ -199,7 +198,7 @@ class RankerCache:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as file, file:
                 yield file
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-            why = str(error) if isinstance(error, sqlite3.Error) else "a value is no list of numbers"
+            why = str(error) if isinstance(error, sqlite3.Error) else "a value is not a list of numbers"
             remedy = "delete the file, or name another folder"
             raise ConfigError(
                 f"the cache of the ranker cannot be used: {why}", path=self.path, remedy=remedy

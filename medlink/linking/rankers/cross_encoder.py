@@ -55,7 +55,7 @@ def mention_text(text: str, context: str) -> str:
 def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
     """Compute the logits ``(n,)`` of the model for n candidates of one mention, higher is better.
 
-    Each mention is a batch of its own: padding to the length of others would change the rounding.
+    Each mention is a separate batch, because padding to the length of others would change the rounding.
     """
     with needs_extra("transformers", "a cross-encoder"):
         import torch
@@ -158,7 +158,7 @@ def _read_config(folder: Path) -> RankerConfig:
             raise ValueError("numbers out of their range")
     except FileNotFoundError as error:
         remedy = "name the folder of a trained ranker"
-        raise EncoderError(f"is no ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
+        raise EncoderError(f"is not a ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise EncoderError(f"the ranker cannot be read: {error}", path=folder / HOLDS, remedy=_REMEDY) from error
     return config

@@ -1,7 +1,7 @@
 """Sums of feature vectors of names, with a cache for each word, meaning and marker.
 
-No n-gram crosses a blank: the n-grams of a name are those of its words, and the sum of their rows is the sum of the
-cached vectors of the words. Meanings and markers are summed likewise.
+No n-gram crosses a blank, so the n-grams of a name are those of its words, and the sum of their rows is the sum of the
+cached word vectors. Meanings and markers are summed in the same way.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Sums(NamedTuple):
 
 
 class FeatureSums:
-    """Sum the feature vectors of names, caching those of words, meanings and markers; threads may share it.
+    """Sums the feature vectors of names, and caches those of words, meanings and markers; threads may share it.
 
-    ``sum_rows`` gives the sums ``(n, d)`` of the table rows of n bags of hashes, and ``hash_words`` bags of n-grams of
-    words in their exact form.
+    ``sum_rows`` returns the sums ``(n, d)`` of the table rows of n bags of hashes. ``hash_words`` returns the bags of
+    n-grams of words in their exact form.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class FeatureSums:
 
 
 class _VectorCache(Generic[_K]):
-    """Vectors by key, with their numbers of features, computed at the first use of a key."""
+    """Vectors by key, with their numbers of features; computed when a key is first used."""
 
     def __init__(
         self, compute: Callable[[Sequence[_K]], tuple[NDArray[np.float32], NDArray[np.int64]]], dimension: int

@@ -13,9 +13,9 @@ mean over n-grams alone does not distinguish "stage II" from "stage III" in a na
 x also includes the mean of the vectors of word families: the meanings of each word, each part of a compound and each
 phrase (:class:`medlink.language.lexicon.name_analysis.LexicalAnalyser`). *hepatisch*, *Leber-* and *liver* thus share a
 row that no n-gram gives them; a word that the lexicon lacks has its own row. The forms of the lexicon are stored beside
-the weights: a later lexicon changes no embedding.
+the weights, so a later lexicon does not change embeddings.
 
-The folder is a sentence-transformers model as well (``modules.json`` names
+The folder is also a sentence-transformers model (``modules.json`` names
 :class:`medlink.models.static.module.StaticEmbedding`). This class reads the same two files without torch: a bundle
 opens in tens of milliseconds.
 """
@@ -90,7 +90,7 @@ class StaticConfig(Settings):
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
-        """Read the mapping that :meth:`to_dict` wrote; features that it lacks came in later versions, and stay off."""
+        """Read the mapping that :meth:`to_dict` wrote; features of later versions, which it lacks, stay off."""
         try:
             return cls(**{"marker_weight": 0.0, "families": False, **raw, "sizes": tuple(raw["sizes"])})
         except (TypeError, KeyError, ConfigError) as error:
@@ -98,7 +98,7 @@ class StaticConfig(Settings):
 
 
 class Features(NamedTuple):
-    """Rows of the table for n texts, ``probes`` successive rows for each n-gram, marker and word family."""
+    """Rows of the table for n texts: ``probes`` successive rows for each n-gram, marker and word family."""
 
     ngrams: Bags
     markers: Bags
@@ -119,13 +119,12 @@ def features(texts: Sequence[str], config: StaticConfig, hasher: MeaningHasher |
 
 
 def _rows(hashed: Bags, config: StaticConfig) -> Bags:
-    """Rows of the table, ``probes`` of them for each hash."""
     rows = np.stack([buckets(hashed.values, config.rows, probe) for probe in range(config.probes)], axis=1)
     return Bags(hashed.offsets * config.probes, rows.reshape(-1))
 
 
 def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Quantise ``table (rows, d)`` to eight bits with one scale per row: it is about ``int8 * scale[:, None]``."""
+    """Quantise ``table (rows, d)``, about ``int8 * scale[:, None]``, to eight bits with one scale per row."""
     scale = np.abs(table).max(axis=1) / 127
     safe = np.where(scale > 0, scale, 1)
     return np.rint(table / safe[:, None]).astype(np.int8), safe.astype(np.float32)
@@ -147,7 +146,6 @@ def gelu(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale the rows of ``(n, d)`` to length 1; a zero row stays zero."""
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12))
 
 
@@ -205,7 +203,7 @@ class StaticEncoder:
     def fingerprint(self) -> str:
         """Hash of the configuration, the rules from text to features, and every weight.
 
-        Encoders with the same fingerprint give the same embeddings; the same weights under other rules do not.
+        Encoders with the same fingerprint give the same embeddings; the same weights with other rules do not.
         """
         config = self.config.to_dict()
         rules = [rules_digest()]
@@ -242,7 +240,6 @@ class StaticEncoder:
         return y
 
     def _feed_forward(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Apply the net to mean vectors ``(n, d)``, giving unit vectors."""
         normed = x - x.mean(axis=1, keepdims=True)
         normed /= np.sqrt((normed * normed).mean(axis=1, keepdims=True) + _NORM_EPSILON)
         hidden = normed @ self._up
@@ -265,7 +262,7 @@ class StaticEncoder:
         return np.asarray(csr_matrix((self.tensors["scale"][rows], local[rows], offsets), shape=shape) @ vectors)
 
     def save(self, folder: str | Path) -> Path:
-        """Write a model folder for this class and for sentence-transformers; returns it."""
+        """Write a model folder for this class and for sentence-transformers, and return it."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}}
@@ -276,7 +273,7 @@ class StaticEncoder:
         return folder
 
     def save_weights(self, folder: Path) -> None:
-        """Write configuration, weights and hashes, as for one module of a larger model."""
+        """Write configuration, weights and hashes, as a module of a larger model needs them."""
         from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -293,7 +290,7 @@ class StaticEncoder:
         """Open a folder that :meth:`save` wrote; checks the hashes of its files unless ``is_checked``.
 
         Raises:
-            EncoderError: a file is missing, damaged, or not of a static encoder.
+            EncoderError: a file is missing or damaged, or does not belong to a static encoder.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
@@ -324,6 +321,6 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def is_static(folder: Path) -> bool:
-    """Return whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
+    """Return whether a model folder holds a static encoder: its ``modules.json`` names only medlink's module."""
     modules = modules_of(folder)
     return len(modules) == 1 and modules[0][0] in MODULE_PATHS

@@ -1,4 +1,4 @@
-"""Meanings of names as features of the static encoder: those of their words, parts of compounds, and phrases."""
+"""Meanings of names as features of the static encoder: meanings of words, of parts of compounds, and of phrases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MeaningHasher:
         return codes._replace(values=hash_codes(codes.values))
 
     def codes(self, tokens: Sequence[Sequence[str]]) -> Bags:
-        """Return the codes that :meth:`hashes` hashes, given the words of each name in their exact form."""
+        """Return the codes for :meth:`hashes`, given the words of each name in their exact form."""
         batch = self._analyser.read_tokens(tokens)
         position, code, _ = self._codes.of(batch)
         of_phrases = [
@@ -46,7 +46,7 @@ class MeaningHasher:
         return Bags(np.searchsorted(owner[first], np.arange(len(tokens) + 1)), code[first])
 
     def _meanings(self, word: AnalysedWord) -> list[int | str]:
-        """The keys of the meanings of a word, or an unknown word itself if the encoder was trained with it.
+        """Keys of the meanings of a word; an unknown word stands for itself if the encoder was trained with it.
 
         Any other unknown word has an untrained row, which would be noise.
         """

@@ -1,8 +1,8 @@
 """The static encoder in torch: a module of sentence-transformers, which all trainers of such an encoder use.
 
 ``modules.json`` of a static encoder names :class:`StaticEmbedding` by its class path: ``SentenceTransformer(folder,
-trust_remote_code=True)`` loads it wherever medlink is installed. sentence-transformers requires the flag for any class
-that is not its own, even in a local folder; no code is fetched. The NumPy class
+trust_remote_code=True)`` loads it if medlink is installed. sentence-transformers requires the flag for any class that
+is not its own, even in a local folder; no code is downloaded. The NumPy class
 :class:`medlink.models.static.encoder.StaticEncoder` computes the same function; a test compares the two.
 """
 
@@ -27,8 +27,11 @@ _KINDS = ("input", "marker", "family")  # the first must be the name that senten
 
 
 def as_tensors(features: Features) -> dict[str, Tensor]:
-    """Make the input of :class:`StaticEmbedding` for n texts: ``input_ids (total,)``, the table rows of the n-grams of
-    all texts, and ``input_lengths (n,)`` of each text; for markers and families likewise."""
+    """Make the input of :class:`StaticEmbedding` for n texts.
+
+    ``input_ids (total,)`` are the table rows of the n-grams of all texts, and ``input_lengths (n,)`` is the number of
+    rows of each text. Markers and word families have the same two keys.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     for kind, bags in zip(_KINDS, features, strict=True):
         arrays |= {f"{kind}_ids": bags.values, f"{kind}_lengths": np.diff(bags.offsets)}
@@ -39,7 +42,7 @@ class StaticEmbedding(Module):
     """The module: means of hashed n-gram and word family vectors, a residual feed-forward net, markers, unit length.
 
     ``dropout`` is the share of n-grams and word families, with all their probes, to drop from each text in training.
-    For markers it is half as much, as a text has only one or two.
+    For markers, it is half as much, because a text has only one or two.
     """
 
     config_file_name = CONFIG_FILE
@@ -55,7 +58,7 @@ class StaticEmbedding(Module):
 
     @property
     def max_seq_length(self) -> int:
-        """Number of characters of a text that count; later ones are cut."""
+        """Number of characters of a text that count; the rest is cut."""
         return self.shape.max_chars
 
     def get_embedding_dimension(self) -> int:
@@ -90,9 +93,9 @@ class StaticEmbedding(Module):
         """Compute the formula of :mod:`medlink.models.static.encoder`, for all trainers and for inference.
 
         Args:
-            table: ``(rows, d)``, the whole table, or the rows of it that the ids of the features number.
+            table: ``(rows, d)``, the whole table, or the rows that the ids of the features refer to.
             features: see :func:`as_tensors`.
-            weights: ``(total,)`` of the rows of n-grams, of markers, and of families.
+            weights: ``(total,)`` weights of the rows of n-grams, of markers, and of families.
 
         Returns:
             Unit vectors ``(n, d)``, the zero vector for a text without n-grams.
@@ -134,6 +137,5 @@ class StaticEmbedding(Module):
 
 
 def _sums(table: Tensor, ids: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums ``(n, d)`` of the table rows of n texts."""
     offsets = (torch.cumsum(lengths, 0) - lengths).to(ids.dtype)
     return functional.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights)

@@ -1,6 +1,6 @@
 """Writers of links. A new format is a class in this folder, and a line in ``_FORMATS``.
 
-``base`` has the  base classes of text and folder formats, and ``rows`` has the rows of mentions; ``sql`` writes to a
+``base`` has the base classes of text and folder formats, and ``rows`` has the rows of mentions; ``sql`` writes to a
 database.
 """
 

@@ -34,7 +34,7 @@ _OTHER_REMEDY = "move it away, or name another output"
 class Job:
     """Identity and inputs of a run.
 
-    ``key`` hashes inputs, options and bundle: only a run with the same key can be resumed. ``reads`` are files and
+    ``key`` hashes inputs, options and bundle; only a run with the same key can be resumed. ``reads`` are files and
     folders that must not be overwritten, ``versions`` are the versions of all parts that affect links, and ``bundle``
     is the hash of the bundle. The inputs of a ``resumable`` run can be read again.
     """
@@ -63,7 +63,7 @@ class Writer(Protocol):
     ``close``."""
 
     def open(self, job: Job) -> int:
-        """Begin, or resume a run of the same job; return the number of notes that are already written.
+        """Begin a run, or resume a run of the same job; return the number of notes that are already written.
 
         Raises:
             ConfigError: the output cannot be written, would overwrite an input, or cannot be resumed.
@@ -71,7 +71,7 @@ class Writer(Protocol):
         ...
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the links of one note, in the order of its text; InputError if the format cannot hold the note."""
+        """Add the links of one note, in the order of its text; raises InputError if the format cannot hold the note."""
         ...
 
     def commit(self, notes: int) -> None:
@@ -86,7 +86,7 @@ class Writer(Protocol):
 class TextWriter(ABC):
     """Lines of text in a file, on standard output, or in a named pipe or device.
 
-    A file grows beside its target as the locked file ``NAME.part``, and replaces the target at the end. Meanwhile
+    A file is built beside its target as the locked file ``NAME.part``, and replaces the target at the end. Meanwhile
     ``NAME.part.json`` counts the notes and bytes saved. A format implements :meth:`lines` and, if needed, ``header``. A
     format built from all lines at the end also implements :meth:`finish`, and needs a file (``is_file``).
 
@@ -94,7 +94,7 @@ class TextWriter(ABC):
         written: mentions so far, including those of the resumed run.
 
     Args:
-        out: where the lines go; ``None`` is standard output.
+        out: target of the lines; ``None`` is standard output.
     """
 
     header = ""
@@ -122,7 +122,7 @@ class TextWriter(ABC):
         replace_atomically(part, out)
 
     def check(self, job: Job) -> bool:
-        """Reject an output that cannot be written; return whether it grows beside its target."""
+        """Reject an output that cannot be written; return whether it is built beside its target."""
         replaced = self.out is not None and is_replaceable(self.out)
         if job.resume and not replaced:
             raise ConfigError("only a file can be resumed", path=self.out, remedy="leave resume out, or name a file")
@@ -158,7 +158,7 @@ class TextWriter(ABC):
             self._save()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Replace the target; after an error keep what was committed, or nothing."""
+        """Replace the target; after an error, keep only committed notes."""
         self._stack.__exit__(None if error is None else type(error), error, None)
 
     @contextmanager
@@ -231,7 +231,7 @@ class TextWriter(ABC):
 
 
 def describe_finished(out: Path | None, job: Job) -> str:
-    """Return a sentence if the output to resume is complete and newer than all that the job reads, else ``""``."""
+    """Return a sentence if the output to resume is complete and newer than all inputs of the job, else ``""``."""
     target = Path(os.path.realpath(out or ""))
     own = target / _STATE if target.is_dir() else target
     if not job.resume or out is None or not own.is_file() or target.with_name(f"{target.name}.part").exists():
@@ -240,7 +240,7 @@ def describe_finished(out: Path | None, job: Job) -> str:
     newest = max((path.stat().st_mtime_ns for path in reads if path.exists()), default=0)
     if own.stat().st_mtime_ns <= newest or not own.stat().st_size:
         return ""
-    return f"{out} is finished: nothing to resume; run without resume=... to write it anew"
+    return f"{out} is finished: nothing to resume; run without resume=... to write it again"
 
 
 def _is_empty(part: Path) -> bool:
@@ -255,8 +255,8 @@ def _with_hash(state: dict[str, Any]) -> dict[str, Any]:
 class FolderWriter(TextWriter):
     """Folder of files, built at the end from the JSON lines of the unfinished file.
 
-    A hidden file marks folders of medlink, which a later run replaces; other folders are rejected. A format implements
-    :meth:`lines`, with a line for each note, and :meth:`files`.
+    A hidden file marks folders of medlink, which a later run may replace; other folders are rejected. A format
+    implements :meth:`lines`, with a line for each note, and :meth:`files`.
 
     Attributes:
         written: notes so far, including those of the resumed run.
@@ -277,7 +277,7 @@ class FolderWriter(TextWriter):
         self.written = before + 1
 
     def check(self, job: Job) -> bool:
-        """Reject a target that is not a folder of medlink; a folder always grows beside its target."""
+        """Reject a target that is not a folder of medlink; a folder is always built beside its target."""
         target = Path(os.path.realpath(self.out or ""))
         if target.exists() and not target.is_dir():
             message = "the output is a file, but this format needs a folder"

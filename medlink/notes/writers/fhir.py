@@ -1,10 +1,10 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
 A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
-relative has or had is a FamilyMemberHistory, what the patient is allergic to an AllergyIntolerance, and a drug of the
-patient a MedicationStatement. Other mentions are Observations: findings, procedures, disorders that relatives do not
-have, and hypothetical disorders. Semantic types determine which concepts are disorders or drugs. A note does not
-identify the patient, so ``subject`` names the note.
+relative has or had is a FamilyMemberHistory. A substance that the patient is allergic to is an AllergyIntolerance, and
+a drug of the patient is a MedicationStatement. Other mentions are Observations: findings, procedures, disorders that
+relatives do not have, and hypothetical disorders. Semantic types determine which concepts are disorders or drugs. A
+note does not identify the patient, so ``subject`` names the note.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _at(field: str, day: date | None) -> dict[str, str]:
 
 
 def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
-    """What a FamilyMemberHistory (https://hl7.org/fhir/R4/familymemberhistory.html) says of one finding."""
+    """Fields of a FamilyMemberHistory (https://hl7.org/fhir/R4/familymemberhistory.html) about one finding."""
     age = {"value": q.onset_age, "unit": "a", "system": _UCUM, "code": "a"}
     return {
         "status": "partial",
@@ -121,14 +121,14 @@ def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_drug(types: set[str], q: Qualifiers) -> bool:
-    """Whether a concept is a drug: a substance that the laboratory measures is one only in a list of drugs."""
+    """Whether a concept is a drug; a substance that laboratories measure is a drug only in a list of drugs."""
     if q.section == "medication":
         return not types.isdisjoint(_DRUGS | {"substance"})
     return q.section != "results" and not types.isdisjoint(_DRUGS) and types.isdisjoint(_ANALYTES)
 
 
 def _statement(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
-    """What a MedicationStatement (https://hl7.org/fhir/R4/medicationstatement.html) says of one drug."""
+    """Fields of a MedicationStatement (https://hl7.org/fhir/R4/medicationstatement.html) about one drug."""
     taken = _TAKEN[q.temporality]
     return {
         "status": {"absent": "not-taken", "uncertain": "unknown", "present": taken}[q.presence],
@@ -138,7 +138,7 @@ def _statement(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _allergy(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
-    """What an AllergyIntolerance (https://hl7.org/fhir/R4/allergyintolerance.html) says of one substance."""
+    """Fields of an AllergyIntolerance (https://hl7.org/fhir/R4/allergyintolerance.html) about one substance."""
     clinical = "inactive" if q.presence == "absent" or q.temporality == "historical" else "active"
     return {
         "clinicalStatus": _status("allergyintolerance-clinical", clinical),

@@ -39,8 +39,8 @@ _STORED = ("ENT_IOB", "ENT_TYPE", "ENT_KB_ID")
 class BratWriter(FolderWriter):
     """``NAME.txt`` with ``NAME.ann`` for each note, and ``annotation.conf``, which brat needs to show the folder.
 
-    ``NAME`` is the number of the note in the run, and its id as far as a file name allows. ``NAME.txt`` has every
-    character of the note, including its line ends, because offsets count from there.
+    ``NAME`` is the number of the note in the run, and as much of its id as a file name allows. ``NAME.txt`` has every
+    character of the note, including its line ends, because offsets count these.
 
     A mention is a ``T``, in pieces if it spans a line end, as brat requires. Its concept is an ``N``, a ``Reference``
     to source and id of the concept. Status and qualifiers are ``A``. The complete row is JSON in a note, ``#``, of type
@@ -96,13 +96,13 @@ class DocBinWriter(FolderWriter):
         yield json.dumps([note_name(note), language, note.text, rows], ensure_ascii=False)
 
     def commit(self, notes: int) -> None:
-        """Mark the end of each file, whose name will be the number of notes so far."""
+        """Mark the end of a file, whose name will be the number of notes so far."""
         if notes // SHARD > self._notes // SHARD:
             self._file.write(f"{notes}\n")
         super().commit(notes)
 
     def files(self, lines: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
-        """Yield DocBins of a few hundred documents each, because memory holds a whole one."""
+        """Yield DocBins of a few hundred documents each, because memory holds a whole DocBin."""
         from spacy.tokens import DocBin  # slow to import, with torch
 
         from medlink.notes.spacy_language import blank

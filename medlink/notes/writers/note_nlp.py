@@ -2,7 +2,8 @@
 
 ``note_nlp_concept_id`` is the number of a concept of OMOP vocabularies (``OMOP:4329847``), or of its code in the system
 OMOP (option ``map``), else 0, OMOP's *no matching concept*. The id of the bundle is among the modifiers.
-``term_exists`` is ``Y`` if the patient has or had the finding, else ``N``, also of what the patient is allergic to.
+``term_exists`` is ``Y`` if the patient has or had the finding, otherwise ``N``; substances that the patient is allergic
+to have ``N``, too.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def nlp_rows(
 
 
 def require_day(day: str | None) -> str:
-    """Return the day of the run; ConfigError without one, because a clock would make output irreproducible."""
+    """Return the day of the run; raises ConfigError without a day, because a clock would make the output
+    irreproducible.
+    """
     if day is None:
         raise ConfigError("note_nlp needs the day of the run", remedy="give it with date=..., such as 2026-11-30")
     return day

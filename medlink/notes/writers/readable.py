@@ -15,7 +15,7 @@ _WIDTHS = (32, 20, 34, 7)  # of mention, concept, preferred name, score
 
 
 class ReadableWriter(TextWriter):
-    """Text for people; its lines are no format for programs."""
+    """Text for people, not for programs."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         yield escape_controls(f"{note_name(note)} ({language}): {pluralize(len(mentions), 'finding')}")

@@ -79,7 +79,7 @@ def flatten(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    """Return one line of CSV without line end; cells with a comma, a quote or a line end are quoted."""
+    """Return one line of CSV without line end; quotes cells with a comma, a quote or a line end."""
     line = StringIO()
     # csv quotes cells with a character of this line end
     csv.writer(line, lineterminator="\r\n").writerow(values)
@@ -115,7 +115,7 @@ class ParquetWriter(TextWriter):
     is_file = True
 
     def open(self, job: Job) -> int:
-        """Begin or resume; ConfigError without pyarrow."""
+        """Begin or resume; raises ConfigError without pyarrow."""
         self._schema = _schema()  # fail before linking
         return super().open(job)
 

@@ -24,7 +24,7 @@ _RUNS = "medlink_runs"
 
 
 class SqlWriter:
-    """Write rows to a table, created if needed, numbered from the next free number.
+    """Writes rows to a table, which is created if needed, and numbers them from the next free number.
 
     A second table, ``medlink_runs``, records the finished notes and the rows of each run. One transaction writes both,
     so a kill neither loses nor repeats a row. A run without ``resume`` deletes the rows of an unfinished run of the
@@ -32,9 +32,9 @@ class SqlWriter:
     (``remarks`` has the count).
 
     Args:
-        address: that of the database.
+        address: address of the database.
         table: name of the table, with its schema if needed; by default ``links`` or, for NOTE_NLP, ``note_nlp``.
-        is_nlp: whether the rows are those of NOTE_NLP.
+        is_nlp: whether the table is NOTE_NLP.
         day: value of ``nlp_date``.
     """
 
@@ -90,7 +90,7 @@ class SqlWriter:
         self._save(notes, finished=False)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Mark the run as finished; after an error keep what was committed."""
+        """Mark the run as finished; after an error, keep the committed rows."""
         with self._stack:
             if error is None:
                 self._save(self._notes, finished=True)

@@ -53,7 +53,7 @@ def train_contrastive(
 ) -> None:
     """Train by InfoNCE on names and descriptions of their concepts; ``about`` has facts for the model card.
 
-    ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
+    Raises ConfigError if a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
     """
     encoder = load_encoder(start)
     for name in ("mini_batch", "max_tokens") if isinstance(encoder, StaticEncoder) else ():

@@ -2,7 +2,7 @@
 
 BioLORD-2023, section "Self-distillation phase". The base model from before the contrastive phase learns the principal
 components of the contrastive model's embedding of each concept, with a linear head on top that is discarded afterwards.
-Runs differ in their seed, which orders the texts and draws a random head, and are averaged afterwards
+Runs differ in their seed, which determines the order of the texts and a random head. They are averaged afterwards
 (:func:`medlink.training.common.averaging.soup`).
 """
 
@@ -49,13 +49,13 @@ def distill(
     """Train several copies of a transformer on the concept targets of a teacher: ``run-1``, ``run-2`` and so on.
 
     Memory grows by 20 bytes for each text. While the main process writes texts, it also holds the data of ``concepts``.
-    The disk holds the texts and, for each concept, 4 bytes for each component, or for each dimension of the teacher
-    while the targets are computed.
+    The disk holds the texts and, for each concept, 4 bytes per component; while the targets are computed, it holds 4
+    bytes per dimension of the teacher.
 
-    ``run`` measures the encoder without the head. ``concepts`` gives names and definitions of every concept, in the
-    same order in each call (:func:`~medlink.training.data.text_store.group_by_concept`). In the paper ``start`` is the
-    base of the contrastive phase, and ``teacher`` the contrastive model. ConfigError: there are no definitions or too
-    few concepts.
+    ``run`` measures the encoder without the head. Each call of ``concepts`` gives the names and definitions of every
+    concept in the same order (:func:`~medlink.training.data.text_store.group_by_concept`). In the paper ``start`` is
+    the base of the contrastive phase, and ``teacher`` the contrastive model. Raises ConfigError if there are no
+    definitions or too few concepts.
     """
     store = store_texts(run, lambda: concept_entries(iter(concepts())))
     before = compute_fingerprint(load_transformer(start))
@@ -84,12 +84,11 @@ def distill(
 
 
 def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[TextEntry]:
-    """Yield the entries of self-distillation: a row for each concept, half of it from its names, half from its
-    definitions.
+    """Yield the entries of self-distillation: one row for each concept, half from its names, half from its definitions.
 
     BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Several names or definitions share their half evenly; if a concept lacks
-    one kind, the other makes the whole.
+    contrastive model's embeddings of the two. Several names or definitions share their half evenly. If a concept lacks
+    one kind, the other makes up the whole.
 
     Raises:
         ConfigError: no concept has a definition, or none has a name.
@@ -119,12 +118,13 @@ def _measure_trunk(measure: Measure, trunk: SentenceTransformer, model: object) 
 def with_head(
     base: str | Path, dimension: int, seed: int, initial: tuple[Tensor, Tensor] | None = None
 ) -> tuple[SentenceTransformer, SentenceTransformer]:
-    """Return a transformer with a linear head, and without it; the two share their weights.
+    """Return a transformer with a linear head, and the same transformer without it; the two share their weights.
 
-    BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so all processes have the same
-    one and checkpoints include it. ``initial`` are its weights ``(dimension, d)`` and bias ``(dimension,)``. By default
-    they are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger weights, which
-    have the variance of the targets, the base learns less in as many steps (``docs/explanation/training-biolord.md``).
+    BioLORD-2023, section "Self-distillation phase". The head is a module of the model: processes share it, and
+    checkpoints include it. ``initial`` are its weights ``(dimension, d)`` and bias ``(dimension,)``. By default they
+    are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger weights that give
+    the variance of the targets, the base learns less in the same number of steps
+    (``docs/explanation/training-biolord.md``).
     """
     trunk = load_transformer(base)
     torch.manual_seed(seed)

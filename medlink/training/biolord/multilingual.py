@@ -1,8 +1,7 @@
 """Cross-lingual distillation: a student learns to embed names in all languages as a teacher embeds English names.
 
-The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: a student
-learns to embed a name in any language where the teacher embeds the English name. This module also aligns names of one
-meaning and measures how well they align.
+The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020. This module
+also aligns names with the same meaning and measures how well they align.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CHANCE_QUANTILE = 0.95
 
 
 class AlignedNames(NamedTuple):
-    """Names of one meaning: ``sources`` in the language of the teacher, and ``targets`` with the language of each."""
+    """Names with the same meaning: ``sources`` in the language of the teacher, and ``targets`` with their languages."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -129,7 +128,7 @@ def _match_language(tag: str, languages: Sequence[str]) -> str:
 def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[AlignedNames]:
     """Read a table of alignments: tab-separated UTF-8 with the columns ``source``, ``target`` and ``language``.
 
-    It is plain or ``.gz``; other columns and lines of other languages are ignored.
+    The file is plain or ``.gz``; other columns, and lines of other languages, are ignored.
 
     Raises:
         InputError: the file cannot be read, or a line is bad.
@@ -150,7 +149,7 @@ def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Alig
 class AlignmentFilter:
     """Align each target with its nearest source, by an encoder that knows both languages.
 
-    BioLORD-2023, section "Cross-lingual distillation", uses a corpus aligned with LaBSE; the paper does not say how
+    BioLORD-2023, section "Cross-lingual distillation", uses a corpus aligned with LaBSE, but does not say how
     similarity becomes alignment. Here the weight of a pair grows linearly from 0 at cosine ``low`` to 1 at cosine
     ``high``; :func:`estimate_thresholds` gives both.
     """
@@ -160,7 +159,6 @@ class AlignmentFilter:
     high: float
 
     def __call__(self, groups: Sequence[AlignedNames]) -> list[list[AlignedPair]]:
-        """The source and weight of each target of each group."""
         return [
             list(map(AlignedPair, sources, alignment_weights(cosines, self.low, self.high).tolist()))
             for sources, cosines in nearest_sources(self.encoder, groups, groups)
@@ -168,9 +166,10 @@ class AlignmentFilter:
 
 
 def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
-    """Compute weights of pairs by the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, linear between.
+    """Compute weights of pairs from the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, and linear in
+    between.
 
-    Texts of different meaning rarely exceed ``low``, and texts of one meaning typically have ``high``.
+    Texts with different meanings rarely exceed ``low``; texts with the same meaning typically have ``high``.
 
     Raises:
         ConfigError: ``high`` is not above ``low``, so the encoder does not recognise translations.
@@ -186,9 +185,9 @@ def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray
 def estimate_thresholds(encoder: Encoder, groups: Sequence[AlignedNames]) -> tuple[float, float]:
     """Estimate ``low`` and ``high`` of :class:`AlignmentFilter` from a sample of groups.
 
-    ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group, and ``high`` is
-    the median of those with the nearest source of their own. The other group is half the sample away, because
-    neighbours in a terminology are often related.
+    ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group. ``high`` is the
+    median of their cosines with the nearest source of their own group. The other group is far away in the sample, by
+    half its length, because neighbours in a terminology are often related.
 
     Raises:
         ConfigError: there is only one group.
@@ -207,9 +206,9 @@ def estimate_thresholds(encoder: Encoder, groups: Sequence[AlignedNames]) -> tup
 def nearest_sources(
     encoder: Encoder, groups: Sequence[AlignedNames], others: Sequence[AlignedNames]
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """Find the nearest source of ``others[i]``, the first of several, for each target of ``groups[i]``.
+    """Find, for each target of ``groups[i]``, the nearest source of ``others[i]``; ties go to the first.
 
-    Yields the indices of the sources and the cosines ``(targets,)`` for each group.
+    Yields, for each group, the indices of these sources and the cosines ``(targets,)``.
     """
     for start in range(0, len(groups), _GROUPS):
         some, beside = groups[start : start + _GROUPS], others[start : start + _GROUPS]
@@ -239,7 +238,7 @@ def aligned_entries(
 ) -> Iterator[TextEntry]:
     """Yield the entries of cross-lingual distillation; each source and its translations share one target row.
 
-    ``align`` gives a pair for each target; one of weight 0 is left out.
+    ``align`` gives a pair for each target; pairs with weight 0 are left out.
     """
     row = 0
     for part in chunked(groups, _GROUPS):
@@ -254,7 +253,7 @@ def aligned_entries(
 
 
 def align_with_preferred(groups: Sequence[AlignedNames]) -> list[list[AlignedPair]]:
-    """Align each target with the first source, the preferred name, at full weight, for runs without a filter."""
+    """Align each target with the first source, the preferred name, with weight 1: for runs without a filter."""
     return [[AlignedPair(0, 1.0)] * len(group.targets) for group in groups]
 
 
@@ -310,7 +309,7 @@ def _entries(
 
 
 def match_width(student: SentenceTransformer, width: int, seed: int) -> SentenceTransformer:
-    """Give a student ``width`` dimensions, if need be by a random linear layer before its normalisation."""
+    """Give a student ``width`` dimensions, if necessary by a random linear layer before its normalisation."""
     own = student.get_embedding_dimension()
     if own is None:
         raise EncoderError("the dimension of the student is unknown", remedy="name another student")

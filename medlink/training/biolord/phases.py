@@ -40,8 +40,8 @@ class TrainingData:
     """The part of a knowledge base to train on, the same for all phases.
 
     ``definitions`` are tables of further definitions; their ids are codes of ``system`` if that is set. ``languages``
-    are those of names and definitions, all by default. ``without`` is a file of ids to exclude. ``progress`` is called
-    with counts of unused input.
+    are the languages of names and definitions, by default all. ``without`` is a file of ids to exclude. ``progress`` is
+    called with counts of unused input.
     """
 
     kb: Path
@@ -52,15 +52,15 @@ class TrainingData:
     progress: Progress = lambda _: None
 
     def selection(self) -> Selection:
-        """Select names and definitions; reports the number of ids to exclude that are no concepts."""
+        """Select names and definitions; report the number of excluded ids that are not concepts."""
         with KnowledgeBase(self.kb) as kb:
             selection = Selection(kb, languages=self.languages or None, without=self._excluded_ids())
         if selection.unmatched:
-            self.progress(f"ids to leave out that are no concepts: {selection.unmatched} in {self.without}")
+            self.progress(f"ids to leave out that are not concepts: {selection.unmatched} in {self.without}")
         return selection
 
     def added_definitions(self, selection: Selection) -> list[Definition]:
-        """Read the selected definitions of the tables, sorted by concept; reports the number of the others."""
+        """Read the selected definitions of the tables, sorted by concept; report the number of other definitions."""
         from medlink.training.data.selection import definitions_by_code, read_definitions
 
         problems = Problems(adjustable=False)
@@ -75,7 +75,7 @@ class TrainingData:
         return added
 
     def concepts(self, descriptions: int, seed: int) -> Callable[[], Iterable[ConceptTexts]]:
-        """Return a function that iterates over names and definitions of each concept, once in each call.
+        """Return a function; each call iterates over the names and definitions of each concept.
 
         A concept without a definition has up to ``descriptions`` descriptions, drawn by ``seed``
         (:func:`~medlink.training.data.pairs.iter_descriptions`).
@@ -135,8 +135,8 @@ def resolve_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
 
 
 def development_measure(path: Path | None, progress: Progress) -> Measure | None:
-    """Make a measure: the Spearman correlation of cosines with the ratings of a table, as in ``medlink evaluate
-    similarity``.
+    """Make a measure: the Spearman correlation of cosines with the ratings of a table (``medlink evaluate
+    similarity``).
 
     Raises:
         ConfigError: the ratings do not differ.
@@ -179,7 +179,6 @@ class Job:
     dev: Path | None = None
 
     def train(self, trainer: BioLordTrainer | StaticStudent) -> Encoder:
-        """Train and write the encoder."""
         measure = development_measure(self.dev, self.progress)
         return trainer.train(self.out, **dict(self.options), progress=self.progress, evaluate=measure)
 

@@ -1,7 +1,7 @@
 """Run all phases of BioLORD from one TOML file, each into its own folder; a killed run resumes where it stopped.
 
-The file has a section for each phase, checked before training begins. A record states the inputs of each phase, which
-may not change once the phase is done.
+The file has a section for each phase, which is checked before training begins. A record states the inputs of each
+phase; they may not change once the phase is done.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FOLDERS = {
     "soup": "4-soup",
     "multilingual": "5-multilingual",
 }
-"""Phases in their order, and the folder of each."""
+"""Phases in order, with the folder of each."""
 RECORD = "recipe.json"
 LOCK = "lock"  # as in medlink.training.common.run, which needs torch
 Inputs = dict[str, dict[str, Any]]
@@ -79,7 +79,7 @@ class RunSection(Settings):
 
 
 class PhaseSection(PhaseRecipe):
-    """The section of a phase: its recipe, and the table of its development measure; its defaults take precedence."""
+    """The section of a phase: its recipe, whose defaults take precedence, and the table of its development measure."""
 
     dev: str | None = None
 
@@ -143,7 +143,7 @@ class BioLordRecipe(Settings):
 
     @property
     def phases(self) -> list[str]:
-        """The phases in their order; ``soup`` belongs to ``distill``."""
+        """The phases in order; ``soup`` belongs to ``distill``."""
         sections = {"soup": self.distill, "sts-again": self.sts_again}
         return [phase for phase in FOLDERS if sections.get(phase, getattr(self, phase, None)) is not None]
 
@@ -163,16 +163,14 @@ class BioLordRecipe(Settings):
         return None if name is None else self.resolve(name)
 
     def resolve_encoder(self, name: str) -> str:
-        """Return the path of an encoder folder beside the recipe, or else the name unchanged."""
+        """Return the path of an encoder folder beside the recipe; return any other name unchanged."""
         bare = split_pooling(name)[1]
         return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
 
     def tables(self, section: StsSection) -> dict[str, Path]:
-        """Return the tables of rated pairs of a phase, by name."""
         return resolve_tables(section.tables, self.path.parent)
 
     def training_data(self, progress: Progress = lambda _: None) -> TrainingData:
-        """Return the part of the knowledge base to train on."""
         data = self.data
         definitions = tuple(self.resolve(name) for name in data.definitions)
         without = self.resolve_optional(data.without)
@@ -222,14 +220,14 @@ def _locate_errors(path: Path, where: str = "") -> Iterator[None]:
         yield
     except ConfigError as error:
         message = f"in {where}, {error.message}" if where else error.message
-        raise ConfigError(message, path=path, remedy=error.remedy or "mend the value") from error
+        raise ConfigError(message, path=path, remedy=error.remedy or "correct the value") from error
 
 
 def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
     """Run the phases of a recipe that are not done yet; return the folder of the last encoder.
 
-    A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation starts from
-    the encoder before the contrastive phase instead, with the contrastive one as its teacher.
+    A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation instead
+    starts from the encoder before the contrastive phase, with the contrastive encoder as its teacher.
 
     Args:
         path: the recipe, a TOML file that ``docs/reference/training.md`` describes.
@@ -295,7 +293,8 @@ def _run_phase(recipe: BioLordRecipe, phase: str, start: str, before_contrastive
 def bind(recipe: BioLordRecipe) -> None:
     """Record the inputs of the phases, or raise ConfigError if those of a settled phase have changed.
 
-    A phase is settled when its folder or that of a later phase exists, the base when any folder exists.
+    A phase is settled when its folder or the folder of a later phase exists. The base is settled when any folder
+    exists.
 
     Raises:
         ConfigError: see above; or another process is running, or the folder holds no run or cannot be written.
@@ -321,7 +320,7 @@ def bind(recipe: BioLordRecipe) -> None:
                 f"{_describe_change(part, before.get(part), now.get(part))} after {later[0]} was made",
                 path=recipe.path,
                 remedy=f"put it back as it was, name another folder for out, or delete {', '.join(later)} in "
-                f"{recipe.folder} to have them made anew",
+                f"{recipe.folder} to have them made again",
             )
     for checkpoints in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
         with locked(checkpoints / LOCK, "the checkpoints"):
@@ -356,7 +355,7 @@ def _hash_file(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        remedy = "mend the recipe, or bring the file"
+        remedy = "correct the recipe, or provide the file"
         raise InputError(f"cannot be read: {error.strerror}", path=path, remedy=remedy) from error
 
 

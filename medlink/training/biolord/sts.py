@@ -33,7 +33,7 @@ class StsBatches:
     minimum and maximum of their table.
 
     Raises:
-        ConfigError: there is no table, or all ratings of one are equal.
+        ConfigError: there is no table, or all ratings of a table are equal.
     """
 
     def __init__(self, tables: Mapping[str, Sequence[RatedPair]], size: int, seed: int) -> None:

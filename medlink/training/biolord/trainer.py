@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BioLordTrainer(Trainer):
-    """Train an encoder by a phase of BioLORD, which the recipe chooses; the next phase can start from the result.
+    """Train an encoder by the phase of BioLORD that the recipe chooses; the next phase can start from the result.
 
     ==========================  ===================================================================================
     recipe                      source
@@ -39,7 +39,7 @@ class BioLordTrainer(Trainer):
 
     Args:
         start: the encoder to train further: a sentence-transformers folder, or ``hf:NAME``; for the contrastive phase
-            ``"builtin"`` or the folder of a static encoder as well.
+            also ``"builtin"`` or the folder of a static encoder.
         recipe: phase and hyperparameters; the default is the contrastive phase, with defaults for the kind of encoder.
         about: facts about the pairs of the contrastive phase, for the card.
 

@@ -76,7 +76,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         )
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
-        """Set the loader to the current step; renew the neighbours where they are due."""
+        """Set the loader to the current step; renew the neighbours if they are due."""
         super().on_epoch_begin()
         step = self.state.global_step
         number = self._lists_at(step)
@@ -94,7 +94,6 @@ class CoderPlusPlusLoop(ResumableTrainer):
                 remove(path)
 
     def _lists_at(self, step: int) -> int:
-        """Number of the neighbour lists in use at a step."""
         return 0 if self._recipe.refresh == "never" else step // self.round_steps
 
     def _renew(self, number: int) -> None:
@@ -128,7 +127,6 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self._logged_at = time.perf_counter()
 
     def _embed_terms(self, vectors: NDArray[np.float16], number: int) -> None:
-        """Embed the terms that fall to this process."""
         parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
         start, stop = parts[self.args.process_index : self.args.process_index + 2]
         was_training, say = self.model.training, paced(self._log)
@@ -156,7 +154,7 @@ def nearest_terms(
     Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
     terms. A GPU compares all pairs, in 16 bits. A CPU does so for up to 50,000 terms; for more it searches enough cells
     for a recall of about .96 (:func:`medlink.index.knn_graph.nearest`). ``vectors (n, d)`` are unit vectors, float32 or
-    float16, possibly memory-mapped; ``count`` is m, and ``report`` is called with the number of terms done and of all.
+    float16, possibly memory-mapped; ``count`` is m. ``report`` is called with the number of terms done and their total.
     """
     count = min(count, len(vectors) - 1)
     if device.type == "cpu":
@@ -188,7 +186,7 @@ def nearest_in_blocks(vectors: Tensor, count: int, report: Callable[[int, int], 
 class TermBatches:
     """Batches of distinct terms, a pure function of seed, neighbours and number of the batch; an epoch is a round.
 
-    The label ``(n, n)`` is which terms share a concept. Each process has its own ``count`` batches of a round.
+    The label ``(n, n)`` tells which terms share a concept. Each process has its own ``count`` batches of a round.
     """
 
     def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, count: int) -> None:

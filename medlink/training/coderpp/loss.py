@@ -2,9 +2,9 @@
 
 Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", in the form of CODER++
 (Zeng et al. 2022, section 4.2, the unnumbered equations of N_i, P_i and L). There m is the number of terms in the
-batch, c_i the concept of a term and S_ij a cosine. We differ in one point: a term may belong to several concepts, so
-positives share a concept instead of a label. The minimum over no pair is plus infinity and the maximum minus infinity,
-so a term without a positive or without a negative in the batch has no informative pair.
+batch, c_i the concept of a term and S_ij a cosine. This module differs in one point: a term may belong to several
+concepts, so positives share a concept instead of a label. The minimum over no pairs is plus infinity, and the maximum
+is minus infinity, so a term without a positive or without a negative in the batch has no informative pair.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MultiSimilarityLoss(torch.nn.Module):
 
     Inputs are a column of n terms of any length above 0 (a zero vector has cosine 0 with all others), and as labels the
     relation ``(n, n)``, symmetric: whether two terms share a concept; its diagonal is ignored. Alpha 2, beta 50 and
-    epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in GanjinZero/CODER), which leaves
+    epsilon 0.1 are from the training code of CODER++ (``coderpp/train/model.py`` in GanjinZero/CODER), which leaves
     lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same lambda and epsilon. SapBERT
     trains with alpha 1, beta 60, lambda 0.5 (``src/metric_learning.py`` in cambridgeltl/sapbert).
 
@@ -81,7 +81,7 @@ class MultiSimilarityLoss(torch.nn.Module):
         self._pairs = self._terms = 0
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the ``(n, d)`` embeddings of the one column, and count the informative pairs."""
+        """Return the loss of the ``(n, d)`` embeddings of the only column, and count the informative pairs."""
         unit = functional.normalize(embeddings[0], dim=-1)
         similarities, n = unit @ unit.T, len(labels)
         positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)

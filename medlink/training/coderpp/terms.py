@@ -22,8 +22,8 @@ _PART = 20_000
 class Terms:
     """Distinct terms with their concepts.
 
-    Names of one exact form (:func:`medlink.language.text.normalise`) are one term, in any languages, with the concepts
-    of all these names. Its text is the first spelling by code point. Terms are numbered by their form.
+    Names with the same exact form (:func:`medlink.language.text.normalise`) are one term, whatever their language, with
+    the concepts of all these names. Its text is the first spelling by code point. Terms are numbered by their form.
 
     Raises:
         ConfigError: there are fewer than two concepts, or none has two terms.
@@ -46,7 +46,6 @@ class Terms:
         return len(self._text)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text of each term."""
         for start in range(0, len(self), _PART):
             yield from self._text[start : start + _PART].to_pylist()
 
@@ -71,7 +70,7 @@ class Terms:
 
 
 def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
-    """Number of names, their hash, the text of each term, and the columns term and concept of all pairs of the two.
+    """Number of names, their hash, the text of each term, and columns with the term and the concept of all pairs.
 
     Names are Arrow columns here: as Python objects each would take half a kilobyte.
     """

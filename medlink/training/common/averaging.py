@@ -1,4 +1,4 @@
-"""Average the weights of encoders trained from the same start: the mean is mostly better than each of them.
+"""Average the weights of encoders trained from the same start: the mean is usually better than each of them.
 
 Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase", on
 runs that differ in their seed. It works because the runs share their first weights.
@@ -57,8 +57,8 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     Memory for transformers does not grow with their number.
 
     Args:
-        folders: model folders of one configuration, tokenizer and shape; an output folder of self-distillation stands
-            for all encoders in it.
+        folders: model folders with the same configuration, tokenizer and shape; an output folder of self-distillation
+            stands for all encoders in it.
         out: folder of the mean, written atomically.
 
     Raises:
@@ -124,7 +124,6 @@ def _average_folders(paths: list[Path], out: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Files of the folder and of its modules."""
     try:
         modules = sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:

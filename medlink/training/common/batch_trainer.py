@@ -1,4 +1,4 @@
-"""The trainer of the phases.
+"""The trainer of a phase.
 
 Processes started by ``accelerate launch`` share each batch: each embeds its own rows, and the loss is that of the whole
 batch. The number of processes therefore does not change the result.
@@ -58,7 +58,7 @@ class BatchTrainer(ResumableTrainer):
         self._last_logged_step = self.state.global_step
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Schedule checkpoints, and an evaluation where it is due."""
+        """Schedule checkpoints, and an evaluation if it is due."""
         super().on_step_end()
         step = self.state.global_step
         if self._measure and (step % self._evaluate_steps == 0 or step == self.args.max_steps):
@@ -107,7 +107,7 @@ class BatchTrainer(ResumableTrainer):
         return f" (batch {number + 1} of epoch {epoch + 1})"
 
     def facts(self) -> dict[str, Any]:
-        """Return the results of the run for a card; the loss is that of the last line of progress."""
+        """Return the results of the run for the model card; the loss is that of the last line of progress."""
         loss = self.last_log("loss").get("loss")
         return {
             "steps": self.state.global_step,

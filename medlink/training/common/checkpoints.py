@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the newest one, errors about damaged ones, and the processes that share them."""
+"""Checkpoints of a run: the newest checkpoint, errors of damaged checkpoints, and the state of the processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medlink.errors import EncoderError
 from medlink.files.json import read_json
 
 TIMEOUT_SECONDS = 86_400
-"""Time that processes wait for each other: the main one may work alone."""
+"""Time that processes wait for each other: the main process may work alone."""
 STATE = "trainer_state.json"
 """The file of a checkpoint that transformers writes last."""
 # errors of torch's unpickler, which runs no code, and of the other readers on a damaged file
@@ -49,7 +49,7 @@ def write_errors(path: Path, what: str) -> Iterator[None]:
         if isinstance(error, BrokenPipeError) or (type(error) is RuntimeError and "inline_container" not in str(error)):
             raise
         detail = getattr(error, "strerror", None) or shorten(str(error), 200)
-        remedy = "make room, or mend the folder, and go on with resume=..."
+        remedy = "make room, or repair the folder, and continue with resume=..."
         raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=remedy) from error
 
 
@@ -59,9 +59,9 @@ def checkpoint_step(folder: Path) -> int:
 
 
 def find_newest_checkpoint(folder: Path) -> Path | None:
-    """Return the checkpoint of the latest step; those that a killed process left unfinished are skipped.
+    """Return the checkpoint of the latest step, without checkpoints that a killed process left unfinished.
 
-    An unfinished checkpoint lacks its state, or part of it. EncoderError: all checkpoints are damaged.
+    An unfinished checkpoint lacks its state, or part of it. Raises EncoderError if all checkpoints are damaged.
     """
     checkpoints = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit() and (path / STATE).exists()]
     for checkpoint in sorted(checkpoints, key=checkpoint_step, reverse=True):
@@ -88,7 +88,7 @@ def find_newest_checkpoint(folder: Path) -> Path | None:
 def process_state() -> PartialState:
     """Return the state of the processes that share the run; without a launcher there is one process.
 
-    Initialise the state before the trainer does, to set the timeout and because accelerate does not notice a missing
+    Initialises the state before the trainer does, to set the timeout, and because accelerate does not notice a missing
     GPU.
     """
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TIMEOUT_SECONDS))

@@ -1,4 +1,4 @@
-"""Inputs of a model for texts by number: computed once into mapped files, gathered and padded a batch at a time."""
+"""Inputs of a model for texts by number: computed once into mapped files, then gathered and padded by batch."""
 
 from __future__ import annotations
 
@@ -40,14 +40,13 @@ _FIRST_LINE, _NEXT_LINE = 1.0, 5.0  # seconds
 class InputParts:
     """Inputs for n texts, shortest first, in ``parts`` of similar length.
 
-    ``positions`` ``(n,)`` is the place of each text among those of all parts, ``None`` if they are in order.
+    ``positions`` ``(n,)`` is the position of each text among the texts of all parts, ``None`` if they are in order.
     """
 
     parts: list[Features]
     positions: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> InputParts:
-        """Return the parts with changed tensors."""
         parts = [{name: change(tensor) for name, tensor in part.items()} for part in self.parts]
         return InputParts(parts, None if self.positions is None else change(self.positions))
 
@@ -60,7 +59,7 @@ class Inputs(Protocol):
     def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
         """Return inputs for texts ``(n,)``, or for texts of several parts ``(n, p)``, -1 for none.
 
-        ``most`` limits the padded tokens of a part; without it there is one part.
+        ``most`` limits the padded tokens of a part; without it, there is one part.
         """
 
 
@@ -94,9 +93,9 @@ class BagInputs:
 class TokenInputs:
     """Inputs of a transformer.
 
-    ``tokens`` are the special tokens before a text, those after it, and then the tokens of each text between them.
-    ``longest`` is the most tokens of a text with the special ones. ``padding`` is the number of the padding token,
-    which comes before a text if ``is_left``.
+    ``tokens`` are the special tokens before a text, the special tokens after it, and then the tokens of each text.
+    ``longest`` is the maximal length of a text with its special tokens. ``padding`` is the number of the padding token,
+    which precedes a text if ``is_left``.
     """
 
     tokens: Ragged
@@ -128,7 +127,7 @@ class TokenInputs:
         return InputParts(parts, torch.from_numpy(positions))
 
     def _cut(self, values: NDArray[np.int32], lengths: NDArray[np.int64], n: int) -> NDArray[np.int32]:
-        """Cut tokens of n texts that are longer than ``longest``, but not the special ones after them."""
+        """Cut n texts to ``longest`` tokens, but keep the special tokens after them."""
         sizes = lengths.reshape(n, -1).sum(axis=1)
         if sizes.max() <= self.longest:
             return values
@@ -137,7 +136,6 @@ class TokenInputs:
         return np.asarray(values[(place < self.longest - tail) | (place >= np.repeat(sizes - tail, sizes))])
 
     def _pad(self, values: NDArray[np.int32], sizes: NDArray[np.int64]) -> Features:
-        """Pad texts of ascending ``sizes`` to one length."""
         width = sizes[-1]
         at = np.arange(width)
         mask = at >= (width - sizes)[:, None] if self.is_left else at < sizes[:, None]
@@ -149,7 +147,7 @@ class TokenInputs:
 def write_inputs(model: SentenceTransformer, texts: Texts, folder: Path, log: Callable[[str], None]) -> None:
     """Compute the inputs of a model for all texts, unless ``folder`` holds them.
 
-    EncoderError: the model reads no tokens, or the disk is full.
+    Raises EncoderError if the model reads no tokens, or the disk is full.
     """
     module, say = model[0], paced(log)
 
@@ -173,7 +171,7 @@ def write_inputs(model: SentenceTransformer, texts: Texts, folder: Path, log: Ca
 
 
 def open_inputs(model: SentenceTransformer, folder: Path) -> Inputs:
-    """Map what :func:`write_inputs` wrote; EncoderError: a file is damaged."""
+    """Map what :func:`write_inputs` wrote; raises EncoderError if a file is damaged."""
     is_static = isinstance(model[0], StaticEmbedding)
     with read_errors(folder):
         groups = Ragged.open(folder, KINDS if is_static else 1)
@@ -202,7 +200,7 @@ def _special_tokens(model: SentenceTransformer) -> tuple[list[int], list[int]]:
 def _tokenise(
     model: SentenceTransformer, texts: Iterator[str]
 ) -> Iterator[list[tuple[NDArray[Any], NDArray[np.int64]]]]:
-    """Yield the special tokens around a text, and then the tokens of texts, each with their numbers."""
+    """Yield the special tokens around a text, then the tokens of texts, each with their counts."""
     if not isinstance(model[0], Transformer):
         raise EncoderError("the encoder reads no tokens", remedy="start from a transformer or a static encoder")
     special = _special_tokens(model)

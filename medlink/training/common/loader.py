@@ -21,10 +21,10 @@ _MOST_TOKENS = {"cpu": 512, "cuda": 16_384}
 
 
 class EpochLoader:
-    """Iterates over the batches of ``epoch`` from number ``start`` on, as inputs of all columns and label.
+    """Iterates over the batches of ``epoch`` from number ``start`` on: inputs of all columns, and the label.
 
     If the processes share each batch (``is_shared``), each gets some of its rows and all labels. The inputs are one
-    part if a batch ``is_whole``, and else parts of near lengths.
+    part if a batch ``is_whole``, otherwise parts with texts of similar length.
     """
 
     def __init__(self, batches: Batches, inputs: Inputs, *, is_whole: bool, is_shared: bool) -> None:
@@ -58,12 +58,11 @@ class EpochLoader:
             raise ValueError(f"epoch {self.epoch} had {count} batches, {self._count} announced")
 
     def take(self, texts: NDArray[Any]) -> InputParts:
-        """Return the inputs for texts by number on the device."""
+        """Return the inputs for texts by number, on the device."""
         inputs = self._inputs.take(texts, self._most)
         return inputs.map(self._send) if self._device.type == "cuda" else inputs
 
     def first(self, count: int) -> InputParts:
-        """Return the inputs for the first texts."""
         return self.take(np.arange(min(count, len(self._inputs))))
 
     def _send(self, tensor: Tensor) -> Tensor:

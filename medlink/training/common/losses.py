@@ -22,8 +22,8 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
 
     ``mini_batch`` rows are embedded at a time, which limits memory; 0 embeds all. Gradients are cached (Gao et al.
     2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2), so they equal those
-    of the whole batch. If several processes share the batch (``shared``), the labels are those of all n rows, and the
-    rows of the other processes are constants. Each process then has the gradient of its own rows, and the sum over the
+    of the whole batch. If several processes share the batch (``shared``), the labels are for all n rows, and the rows
+    of the other processes are constants. Each process then has the gradient of its own rows, and the sum over the
     processes is that of the batch; ``loss`` must be a mean over the rows.
     """
 
@@ -34,8 +34,8 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
         self._columns = 1
 
     def forward(self, texts: tuple[InputParts, int], labels: Tensor) -> Tensor:
-        """Return the loss of this process's rows under the labels: inputs of one column after the other, and their
-        number.
+        """Return the loss of this process's rows; ``texts`` are the inputs, column by column, and the number of
+        columns.
         """
         inputs, self._columns = texts
         if not self.mini_batch_size:
@@ -91,12 +91,12 @@ def info_nce(
     """Compute InfoNCE with in-batch negatives and a mask of false negatives.
 
     van den Oord et al. 2018, equation 4, as in BioLORD 2022, section 3.2, and BioLORD 2023, section "Contrastive
-    phase"; neither writes the loss out. With s the cosines divided by the temperature it is the mean over i of
-    ``-log(exp(s_ii) / sum_j exp(s_ij))``, j over the unmasked positives. The mask is ours.
+    phase"; neither states the loss. With the cosines divided by the temperature as s, it is the mean over i of
+    ``-log(exp(s_ii) / sum_j exp(s_ij))``, with j over the unmasked positives. The mask is not in the papers.
 
     Args:
         anchors, positives: ``(n, d)`` unit vectors; row i of the positives belongs to anchor i.
-        same: ``(n, n)`` bool, whether positive j is no negative of anchor i; the diagonal is ignored.
+        same: ``(n, n)`` bool, whether positive j is not a negative of anchor i; the diagonal is ignored.
         temperature: divisor of the cosines, above 0.
         both_ways: average this and the same loss with anchors and positives exchanged.
 

@@ -1,4 +1,4 @@
-"""The trainer of sentence-transformers, made resumable to the same weights.
+"""The trainer of sentence-transformers, made resumable: a resumed run ends with the same weights.
 
 A run ends when its loss, weights or embeddings are NaN or infinite; its last good checkpoint stays.
 """
@@ -48,7 +48,7 @@ class TrainingRun(Protocol):
 
 
 class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
-    """One run; a subclass supplies progress. It is its own callback.
+    """A run, which is its own callback; a subclass supplies progress.
 
     ``folder`` holds the checkpoints. The whole run has ``steps`` steps of ``accumulation`` batches each; ``batch_size``
     is only recorded.
@@ -111,13 +111,12 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         self.remove_callback(PrinterCallback)
 
     def get_train_dataloader(self) -> Any:
-        """Return the loader of our batches."""
+        """Return the loader of medlink's batches."""
         return self.loader
 
     def collect_features(  # type: ignore[override]  # parts are more than features
         self, inputs: dict[str, Any]
     ) -> tuple[tuple[InputParts, int], Tensor]:
-        """Return what the loader gave."""
         return inputs["texts"], inputs["label"]
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
@@ -130,7 +129,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
 
     @abstractmethod
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
-        """Return figures for the last ``seconds``, and their line of progress, with a field ``{rate:.2e}``."""
+        """Return figures for the last ``seconds``, and a line of progress with the field ``{rate:.2e}``."""
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         """Schedule checkpoints."""
@@ -148,7 +147,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         return ""
 
     def is_complete(self) -> bool:
-        """Return whether the state is the end of the run."""
+        """Return whether the run has ended."""
         return self.state.global_step >= self.args.max_steps
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
@@ -207,7 +206,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         checkpoint = find_newest_checkpoint(self._folder)
         remedy = "lower the learning rate"
         if checkpoint:
-            remedy += f" and train anew; {checkpoint.name} holds the last good weights"
+            remedy += f" and train again; {checkpoint.name} holds the last good weights"
         return EncoderError(message, path=checkpoint or self._folder, remedy=remedy)
 
     def check(self, step: int) -> None:
@@ -236,7 +235,7 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
                 self.model.save_pretrained(output_dir, create_model_card=False)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add figures to the state; those of a step also print a line of progress."""
+        """Add figures to the state; for the figures of a step, also print a line of progress."""
         if "loss" in logs:
             now = time.perf_counter()
             figures, line = self.progress(now - self._logged_at)

@@ -41,7 +41,7 @@ _CHANGED_DATA = {"data": "other data", "names": "other names"}
 
 @contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """Like :func:`medlink.files.folders.atomic_folder`, with errors that tell how to resume the run."""
+    """Like :func:`medlink.files.folders.atomic_folder`, but errors tell how to resume the run."""
     with atomic_folder(path, what) as draft, write_errors(path, what):
         yield draft
 
@@ -65,7 +65,6 @@ class Run:
         self.progress = progress if progress is not None and self.is_main else lambda _: None
 
     def wait(self) -> None:
-        """Wait for all processes."""
         process_state().wait_for_everyone()
 
     def bind(self, recipe: Recipe, **facts: Any) -> None:
@@ -107,11 +106,12 @@ class Run:
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
     ) -> dict[str, Any]:
-        """Train a model in place, to the last weights or the best by the development measure; return facts for a card.
+        """Train a model in place, to the last weights, or to the best weights by the development measure; return facts
+        for the card.
 
-        Same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed and
-        resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder ``name``
-        of the run.
+        The same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed
+        and resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder
+        ``name`` of the run.
 
         Raises:
             ConfigError: the data do not fill a batch.
@@ -143,7 +143,7 @@ class Run:
         data: Mapping[str, Any],
         **card: Any,
     ) -> None:
-        """Make a whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
+        """Do a whole run: :meth:`bind`, :meth:`fit` and :meth:`write`; ``data`` are facts for the card."""
         self.bind(recipe, data=batches.digest, start=part.fingerprint)
         figures = self.fit(part.model, batches, loss, recipe)
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
@@ -154,8 +154,8 @@ class Run:
     ) -> None:
         """Write an encoder with its card (see :func:`write_card`), atomically, to ``folder`` or ``out``.
 
-        ``save`` is the trained transformer, or a function that writes the encoder into a folder. EncoderError: the disk
-        is full.
+        ``save`` is the trained transformer, or a function that writes the encoder into a folder. Raises EncoderError if
+        the disk is full.
         """
         if self.is_main:
             with new_folder(folder or self.out, "the encoder") as draft:
@@ -182,7 +182,7 @@ def training_run(
     """Open a run that writes the folder ``out``.
 
     The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error. The main process
-    calls ``progress`` with lines. ``marker`` is the file that marks a folder as a replaceable output, and ``kind`` the
+    calls ``progress`` with lines. ``marker`` is the file that marks a folder as a replaceable output. ``kind`` is the
     name of such outputs in errors.
 
     Raises:
@@ -223,7 +223,6 @@ def open_run_folder(
 
 
 def _check(folder: Path, *, resume: bool) -> None:
-    """Raise ConfigError if no run may begin or resume in a folder."""
     remedy = "name another folder"
     if not folder.is_dir():
         if folder.exists():
@@ -274,7 +273,7 @@ def neighbours_path(folder: Path, number: int) -> Path:
 
 
 def write_neighbours(folder: Path, number: int, lists: NDArray[np.int32]) -> None:
-    """Write the neighbour lists of a round; EncoderError: the disk is full."""
+    """Write the neighbour lists of a round; raises EncoderError if the disk is full."""
     path = neighbours_path(folder, number)
     with atomic_writer(path, "the neighbours") as file, write_errors(path, "the neighbours"):
         np.save(file, lists, allow_pickle=False)

@@ -1,7 +1,7 @@
 """Regression on a teacher: texts and target vectors in the folder of the run, and the loss.
 
 Self-distillation, cross-lingual distillation and the static student use it. Targets are sums of a teacher's embeddings,
-or their principal components, in mapped ``.npy`` files: memory holds a few thousand at a time.
+or their principal components, in mapped ``.npy`` files; memory holds a few thousand at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from medlink.training.recipes import PhaseRecipe, Recipe
 
 _TEXTS = 4096  # embedded at a time
 _ROWS = 8192  # read at a time
-_HEAD_PENALTY = 0.01  # training continues on the head: at first it need not fit every direction of the embeddings
+_HEAD_PENALTY = 0.01  # training continues on the head, so at first it need not fit every direction of the embeddings
 _VECTORS, _FACTS = "vectors.npy", "facts.json"
 
 
@@ -61,7 +61,7 @@ def compute_teacher_targets(
     """Embed the texts with a teacher, and free it; return its dimension and facts for the card.
 
     The run is bound to recipe, texts, teacher and ``bound``. The targets are reduced to ``components`` principal
-    components.
+    components, if given.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than components, or the run began with other inputs.
@@ -127,7 +127,7 @@ class WeightedMSELoss(torch.nn.Module):
     Reimers and Gurevych 2020. The paper removes unaligned pairs beforehand; here the weight of a pair is the degree of
     its alignment. The sum is divided by n, not by the sum of the weights, so uncertain pairs make a small step.
 
-    Inputs: one column of n texts; labels ``(n, d + 1)``, the target and then the weight, from 0 to 1, of each text.
+    Inputs: one column of n texts; labels ``(n, d + 1)``: the target of each text, then its weight from 0 to 1.
 
     >>> e, labels = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.5]])
     >>> float(WeightedMSELoss().compute_loss_from_embeddings([e], labels))  # (4 + 16 / 2) / 4
@@ -135,7 +135,6 @@ class WeightedMSELoss(torch.nn.Module):
     """
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the embeddings of the one column."""
         (rows,) = embeddings
         return ((rows - labels[:, :-1]).square() * labels[:, -1:]).mean()
 
@@ -145,9 +144,9 @@ def sum_embeddings(
 ) -> NDArray[np.float32]:
     """Write the target vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
-    With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The result ``(n, d)`` float32
-    is mapped from the ``.npy`` file ``path``. EncoderError: an embedding is NaN or infinite.
+    With the shares of :func:`medlink.training.biolord.distillation.concept_entries`, a row is the target of
+    BioLORD-2023, section "Self-distillation phase". Encodes each distinct text once. The result ``(n, d)`` float32 is
+    mapped from the ``.npy`` file ``path``. Raises EncoderError if an embedding is NaN or infinite.
     """
     rows = _create_rows(path, store.rows, dimension)
     for texts, text_index, row, share in store.iter_teacher_texts(_TEXTS):
@@ -178,10 +177,10 @@ class Projection(NamedTuple):
 def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True) -> Projection:
     """Compute the principal components (Pearson 1901) of ``(n, d)`` rows.
 
-    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. The result is exact, by
-    eigenvectors of the covariance, which is summed in double precision over a few thousand rows at a time. (In
-    scikit-learn ``PCA`` takes all rows at once, and ``IncrementalPCA`` is not exact.) Of each axis the first entry with
-    the largest absolute value is positive; axes descend by variance.
+    BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions in this way. The result is
+    exact: it has the eigenvectors of the covariance, summed in double precision over a few thousand rows at a time. (In
+    scikit-learn, ``PCA`` takes all rows at once, and ``IncrementalPCA`` is not exact.) Axes descend by variance; the
+    largest entry of an axis, the first of several, is positive.
 
     Args:
         count: k, at most d; with ``centre`` at most n - 1, else at most n.
@@ -214,12 +213,12 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
 def fit_ridge(
     batches: Iterable[tuple[NDArray[Any], NDArray[Any]]], penalty: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a ridge regression (Hoerl and Kennard 1970) in one pass over batches of inputs ``(n, d)`` and outputs ``(n,
-    k)``.
+    """Fit a ridge regression (Hoerl and Kennard 1970) in one pass over batches of ``(n, d)`` inputs and ``(n, k)``
+    outputs.
 
     ``W = Y'X (X'X + c I)^-1`` of centred rows, in double precision. The bias ``mean(y) - W mean(x)`` is not penalised.
-    ``c`` is ``penalty``, above 0, times the mean of the diagonal of ``X'X``: number and length of the rows do not
-    matter.
+    ``c`` is ``penalty``, above 0, times the mean of the diagonal of ``X'X``, so the number and length of the rows do
+    not matter.
 
     Returns:
         Weights ``(k, d)`` and bias ``(k,)``.
@@ -262,7 +261,7 @@ def write_projection(
 ) -> NDArray[np.float32]:
     """Write projected rows ``(n, k)`` float32 to a mapped ``.npy`` file; ``unit`` scales them to length 1.
 
-    OSError: the disk is full.
+    Raises OSError if the disk is full.
     """
     out = _create_rows(path, len(rows), len(projection.axes))
     for start in range(0, len(rows), _ROWS):

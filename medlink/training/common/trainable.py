@@ -49,9 +49,9 @@ class Trainable:
 
 
 def make_trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
-    """Prepare an encoder for training: a copy of a static one, or the transformer itself, in 32 bits.
+    """Prepare an encoder for training, in 32 bits: a copy of a static encoder, or the transformer itself.
 
-    ConfigError: ``feature_dropout`` is above 0 for a transformer.
+    Raises ConfigError if ``feature_dropout`` is above 0 for a transformer.
     """
     if isinstance(encoder, StaticEncoder):
         module = TrainedEmbedding.of(encoder, feature_dropout)
@@ -67,7 +67,7 @@ def make_trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
 
 
 def load_transformer(name: str | Path) -> SentenceTransformer:
-    """Load a transformer for training, its weights in 32 bits; EncoderError: it is a static encoder."""
+    """Load a transformer for training, with weights in 32 bits; raises EncoderError for a static encoder."""
     encoder = load_encoder(name)
     if not isinstance(encoder, TransformerEncoder):
         remedy = "name the folder of a transformer, or hf:ORG/NAME for one of the Hugging Face hub"
@@ -76,6 +76,6 @@ def load_transformer(name: str | Path) -> SentenceTransformer:
 
 
 def limit_tokens(model: SentenceTransformer, max_tokens: int) -> None:
-    """Lower the maximal number of tokens of a text; 0 leaves it as it is."""
+    """Lower the maximal number of tokens of a text; 0 does not change it."""
     if max_tokens:
         model.max_seq_length = min(max_tokens, model.max_seq_length or max_tokens)

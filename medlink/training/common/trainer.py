@@ -35,22 +35,22 @@ class Trainer(ABC):
     ) -> Encoder:
         """Run the recipe and write the encoder.
 
-        Same data, start, recipe and number of threads give the same weights on a CPU, even if the run was killed and
-        resumed. Checkpoints are in ``OUT.checkpoints``.
+        The same data, start, recipe and number of threads give the same weights on a CPU, even if the run was killed
+        and resumed. Checkpoints are in ``OUT.checkpoints``.
 
         Args:
-            out: folder of the encoder; for self-distillation of ``run-1``, ``run-2`` and so on, which
+            out: folder of the encoder; for self-distillation, folder of ``run-1``, ``run-2`` and so on, which
                 :func:`medlink.training.common.averaging.soup` averages.
             resume, checkpoint_steps: see :class:`~medlink.training.recipes.RunOptions`.
             progress: called with lines of progress.
-            evaluate: development measure of the model, higher is better; the weights with the best one are written.
+            evaluate: development measure of the model, higher is better; the weights with the best measure are written.
 
         Returns:
-            The trained encoder, opened from ``out``; the first one of self-distillation.
+            The trained encoder, opened from ``out``; for self-distillation, the first encoder.
 
         Raises:
-            ConfigError: the data teach nothing, the recipe does not fit the encoder or this machine, a library is
-                missing, or a folder is in use or holds another run.
+            ConfigError: nothing can be learned from the data, the recipe does not fit the encoder or this machine, a
+                library is missing, or a folder is in use or holds another run.
             EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
                 damaged, or the disk is full.
         """

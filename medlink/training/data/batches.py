@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Texts(Protocol):
-    """The texts that batches number, from 0 in this order; ``digest`` is a hash of them."""
+    """Texts in the order of their numbers, from 0; ``digest`` is a hash of them."""
 
     @property
     def digest(self) -> str: ...
@@ -38,8 +38,8 @@ class TextList:
 class Batch:
     """Rows of one step, over all processes.
 
-    ``columns`` holds for each column of the loss the numbers of n texts, ``(n,)``, or of parts of n texts, ``(n, p)``,
-    -1 for none. ``labels`` are the labels of the loss, ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool.
+    ``columns`` holds, for each column of the loss, the numbers of n texts, ``(n,)``, or of parts of n texts, ``(n,
+    p)``, with -1 for none. ``labels`` are the labels of the loss, ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -49,7 +49,7 @@ class Batch:
 class Batches(Protocol):
     """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both.
 
-    ``texts`` is ``None`` if the numbers are inputs of the model themselves.
+    ``texts`` is ``None`` if the numbers themselves are the inputs of the model.
     """
 
     @property
@@ -81,7 +81,7 @@ def cycle_order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.in
 def draw_cycles(
     seed: int, stream: int, positions: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return items at positions of a stream that has ``count`` items in a new order each cycle, and their cycles."""
+    """Return the items at positions of a stream, and their cycles; each cycle has ``count`` items in a new order."""
     cycles, places = np.divmod(positions, count)
     items = np.empty(len(positions), np.int32)
     for cycle in np.unique(cycles).tolist():
@@ -91,7 +91,8 @@ def draw_cycles(
 
 
 def shared_keys(rows: NDArray[Any], keys: NDArray[Any], size: int, count: int) -> Iterator[NDArray[np.bool_]]:
-    """Yield for ``count`` batches of ``size`` rows which two rows share a key: ``(size, size)``, true on the diagonal.
+    """Yield, for each of ``count`` batches of ``size`` rows, which rows share a key: ``(size, size)``, true on the
+    diagonal.
 
     Row ``rows[i]``, numbered over all batches, has the key ``keys[i]``, among others.
 

@@ -15,10 +15,11 @@ _TOLERANCE = 1e-9  # of shares that add up to 1
 class PairRecipe(Settings):
     """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
 
-    Without ``pairs`` an epoch has each definition ``definition_repeats`` times; without definitions, it has each
-    relation or name once. Unlike other methods, the paper's has no pairs of two names of a concept (section 3). All
-    other pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper
-    gives no shares of the three, hence a third each. A concept without semantic type or ancestor gets "something".
+    Without ``pairs``, an epoch has each definition ``definition_repeats`` times; without definitions, it has each
+    relation or name once. Unlike other methods, the paper does not pair two names of a concept (section 3). All other
+    pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper does
+    not state the shares of these three; the default is a third each. A concept without semantic type or ancestor gets
+    "something".
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
@@ -44,7 +45,7 @@ class PairRecipe(Settings):
 
     @property
     def description_share(self) -> float:
-        """Share of pairs with a description, which is the rest."""
+        """Share of pairs with a description: the rest."""
         rest = 1 - self.definition_share - self.name_share
         # 1 - 0.7 - 0.3 is slightly above 0
         return rest if rest > _TOLERANCE else 0.0

@@ -19,17 +19,16 @@ _READ = 50_000  # texts read at a time
 class PairSources:
     """The parts of a knowledge base that pairs are made of, as integers, and their texts by number.
 
-    A text that continues another begins with a blank. The numbers of names are their positions in the view. Then follow
-    the names that descriptions end with, definitions from ``first_definition`` on, semantic types from ``first_type``
-    on, clauses from ``first_clause`` on, and ``something``.
+    A text that continues another begins with a blank. The numbers of names are their positions in the view. After the
+    names come the names at the end of descriptions, definitions (from ``first_definition``), semantic types (from
+    ``first_type``), clauses (from ``first_clause``), and ``something``.
 
     Attributes:
-        names: positions of names among those of the view, by concept; ``english_names`` are those in the language of
-            descriptions.
-        related: tails of the relations that can be put into words, by concept; ``related_types`` holds the type of
-            each.
-        clauses: different clauses between the two names of a description; ``type_clauses`` is the clause of each
-            relation type, -1 where it has none.
+        names: positions of names among all names of the view, by concept; ``english_names`` are those in the language
+            of descriptions.
+        related: tails of the relations that have words, by concept; ``related_types`` holds the type of each relation.
+        clauses: distinct clauses between the two names of a description; ``type_clauses`` is the clause of each
+            relation type, -1 for none.
         type_texts: words of each semantic type, and ``type_forms`` the numbers of their forms, -1 for none.
         is_hierarchy: ``(types,)`` whether a type leads from a concept to a parent.
         defined: ``(definitions,)`` concept of each definition whose concept has a name; ``definition_positions`` is the
@@ -88,11 +87,11 @@ class PairSources:
             yield from self.take(np.arange(start, min(start + _READ, len(self))))
 
     def continuation(self, names: Int32Array) -> NDArray[np.int64]:
-        """Return the numbers of English names as the end of a description."""
+        """Return the numbers that English names have at the end of a description."""
         return len(self.view.names.values) + np.searchsorted(self._related, names)
 
     def take(self, numbers: NDArray[np.int64]) -> list[str]:
-        """Return the texts of n numbers."""
+        """Return the texts with these numbers."""
         names = self.view.name_texts(self._rows[numbers[numbers < self.first_definition]])
         is_definition = (numbers >= self.first_definition) & (numbers < self.first_type)
         definitions = self.view.definition_texts(self._definition_rows[numbers[is_definition] - self.first_definition])

@@ -1,11 +1,12 @@
-"""Training pairs of BioLORD: a name of a concept beside a text about the concept.
+"""Training pairs of BioLORD: a name of a concept, and a text about the concept.
 
 Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a description "[more generic] which [relation]
 [related]" made from a relation, an ancestor or semantic type, and a name of the related concept. Section 3.2: 15 % of
-the pairs have a definition. Each definition occurs 50 times, with another name of its concept whenever there is one.
+the pairs have a definition. Each definition occurs 50 times, if possible with another name of its concept.
 
-Pairs are numbers. A name is the number of its text, and a text is the numbers of its parts: one for a definition or a
-name, three for a description. Pairs are drawn as arrays, in chunks that depend on seed, epoch and their own number.
+Pairs consist of numbers: the number of the name, and the numbers of the parts of the text. A definition or a name has
+one part; a description has three. Pairs are drawn as arrays, in chunks that depend only on seed, epoch and chunk
+number.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Pairs(NamedTuple):
 
     ``concept`` is the number of the concept. ``name`` is the number of the text of the name, and ``text`` ``(n, 3)``
     holds the numbers of the parts of the other text, -1 for none. ``key`` is a number for the exact form
-    (:func:`medlink.language.text.normalise`) of the other text. ``is_usable`` is false if that form is the name's.
+    (:func:`medlink.language.text.normalise`) of the other text. ``is_usable`` is false if the name has the same form.
     """
 
     concept: Int32Array
@@ -70,12 +71,12 @@ class Pairs(NamedTuple):
 class KnowledgeBasePairs:
     """Pairs from a knowledge base.
 
-    Definitions are drawn in a new random order each cycle, and so are the concepts for descriptions and for pairs of
-    names: each occurs once before any occurs again, across epochs. A pair of two equal texts is replaced by another
-    pair of its kind.
+    Definitions, and concepts for descriptions and for pairs of names, are drawn in a new random order each cycle: each
+    occurs once before any occurs again, across epochs. A pair of two equal texts is replaced by another pair of its
+    kind.
 
     Attributes:
-        pairs_per_epoch: pairs of an epoch, of which only whole batches are used.
+        pairs_per_epoch: pairs of an epoch; only whole batches are used.
         digest: SHA-256 of data and recipe.
 
     Raises:
@@ -131,7 +132,7 @@ class KnowledgeBasePairs:
     def draw(self, epoch: int, first: int, count: int) -> tuple[Pairs, NDArray[np.int64]]:
         """Draw ``count`` pairs of an epoch from number ``first`` on; also return the index in KINDS of each.
 
-        ConfigError: all pairs have equal texts.
+        Raises ConfigError if all pairs have equal texts.
         """
         rng = np.random.default_rng([self.recipe.seed, 4, epoch, first])
         drawn: list[Pairs] = []
@@ -161,9 +162,10 @@ class KnowledgeBasePairs:
         return Pairs(*(column[chosen] for column in all_pairs)), kinds[chosen]
 
     def keys(self, pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what must differ between negatives, as in :func:`~medlink.training.data.batches.shared_keys`.
+        """Return the rows and keys for :func:`~medlink.training.data.batches.shared_keys`: pairs that share a key are
+        not negatives.
 
-        These are the concept, the forms of both texts, and the names that the concept shares with others.
+        Keys are the concept, the forms of both texts, and the names that the concept shares with others.
         """
         row = np.arange(len(pairs.concept))
         forms, counts = self.texts.shared_forms.gather(pairs.concept)
@@ -208,9 +210,9 @@ class KnowledgeBasePairs:
 class PairBatches:
     """Batches of ``size`` pairs: a column of names and one of texts.
 
-    The label ``(n, n)`` is true where text j is no negative of name i: if both pairs share a concept, a name or a text
-    in its exact form, or if their concepts share any name. (The negatives of Remy et al. 2022, section 3, are all other
-    pairs of the batch.)
+    The label ``(n, n)`` is true where text j is not a negative of name i, because both pairs share a concept, a name or
+    a text in its exact form, or their concepts share any name. (The negatives of Remy et al. 2022, section 3, are all
+    other pairs of the batch.)
     """
 
     source: KnowledgeBasePairs
@@ -225,11 +227,11 @@ class PairBatches:
         return hashlib.sha256(f"{self.source.digest} {self.size}".encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
-        """Return the number of batches; the pairs after the last whole one are not used."""
+        """Return the number of batches; pairs after the last whole batch are not used."""
         return self.source.pairs_per_epoch // self.size
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch from number ``start`` on; a late start costs no more than one chunk."""
+        """Yield the batches of an epoch from number ``start`` on; a later start costs at most one more chunk."""
         total, per_chunk = self.batches_per_epoch(), max(1, _CHUNK // self.size)
         for first in range(start - start % per_chunk, total, per_chunk):
             count = min(per_chunk, total - first)
@@ -276,7 +278,7 @@ def draw_descriptions(
 
 
 def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Definition]:
-    """Yield descriptions, as in :class:`KnowledgeBasePairs`, of the concepts with relations and no definition.
+    """Yield descriptions, as in :class:`KnowledgeBasePairs`, of the concepts that have relations but no definition.
 
     Concepts are in ascending order, each with ``count`` draws, which may repeat. Equal calls draw the same.
     """
@@ -312,6 +314,8 @@ def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator)
 
 
 def cumulative_count(share: float, position: int) -> int:
-    """Count the pairs of a kind, which is ``share`` of all pairs, evenly spread, among the first ``position`` pairs."""
+    """Count the pairs of a kind among the first ``position`` pairs, if the kind has an evenly spread ``share`` of all
+    pairs.
+    """
     # 0.15 * 100 must not fall just below 15
     return int(share * position + 1e-6)

@@ -15,7 +15,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class Ragged(NamedTuple):
-    """Values grouped by owner: those of owner ``i`` are ``values[offsets[i]:offsets[i + 1]]``."""
+    """Values grouped by owner: owner ``i`` has ``values[offsets[i]:offsets[i + 1]]``."""
 
     offsets: NDArray[np.int64]
     values: Int32Array
@@ -29,7 +29,7 @@ class Ragged(NamedTuple):
 
     @classmethod
     def open(cls, folder: Path, count: int) -> list[Ragged]:
-        """Map the groups that :func:`write_ragged` wrote; OSError, ValueError: a file is missing or damaged."""
+        """Map the groups of :func:`write_ragged`; raises OSError or ValueError if a file is missing or damaged."""
         groups = [
             cls(_mapped(folder / f"{i}.offsets", np.int64), _mapped(folder / f"{i}.values", np.int32))
             for i in range(count)
@@ -42,7 +42,6 @@ class Ragged(NamedTuple):
         return len(self.offsets) - 1
 
     def owners(self) -> Int32Array:
-        """Return the owner of each value."""
         return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
 
     def sizes(self, owners: NDArray[Any]) -> NDArray[np.int64]:
@@ -56,7 +55,9 @@ class Ragged(NamedTuple):
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def gather(self, owners: NDArray[Any]) -> tuple[Int32Array, NDArray[np.int64]]:
-        """Return the values of n owners one after the other, and the number of each; an owner below 0 has none."""
+        """Return the values of n owners one after the other, and the number of values of each; an owner below 0 has
+        none.
+        """
         lengths = self.sizes(owners)
         ends = np.cumsum(lengths)
         index = np.arange(ends[-1] if len(ends) else 0)
@@ -64,7 +65,7 @@ class Ragged(NamedTuple):
         return self.values[index], lengths
 
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Draw for each of n owners the position in ``values`` of one value, -1 for an owner without values.
+        """Draw one value for each of n owners, and return its position in ``values``; -1 for an owner without values.
 
         ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
         """
@@ -81,7 +82,7 @@ class Ragged(NamedTuple):
 
 
 def write_ragged(folder: Path, parts: Iterable[list[tuple[NDArray[Any], NDArray[Any]]]]) -> None:
-    """Append the groups of each part, values and the length of each group, to files that :meth:`Ragged.open` maps."""
+    """Append groups to files that :meth:`Ragged.open` maps: the values of each part, and the length of each group."""
     totals: list[int] = []
     with ExitStack() as stack:
         files: list[Any] = []

@@ -21,10 +21,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """Two texts and their human rating, higher for more similar, on the scale of the file.
+    """Two texts and their human rating on the scale of the file, higher for more similar texts.
 
-    ``ids`` are those of the two concepts, ``""`` where the file has none. ``row`` is the line number, and ``extra`` is
-    the cells of the extra columns.
+    ``ids`` are the ids of the two concepts, ``""`` where the file has none. ``row`` is the line number, and ``extra``
+    is the cells of the extra columns.
     """
 
     text_1: str
@@ -37,7 +37,7 @@ class RatedPair:
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """A premise with a text that it entails and one that it contradicts; ``row`` is the line of the premise."""
+    """A premise with a text that it entails and a text that it contradicts; ``row`` is the line of the premise."""
 
     premise: str
     entailed: str
@@ -53,7 +53,7 @@ class _Labelled(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Columns of the texts, of the ratings, whose mean counts, and of the ids."""
+    """Columns of the texts, the ratings, whose mean counts, and the ids."""
 
     texts: tuple[str, str]
     ratings: tuple[str, ...]
@@ -74,7 +74,7 @@ _NLI = ("sentence1", "sentence2", "gold_label")
 
 
 def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> list[RatedPair]:
-    """Read rated pairs; the header tells the layout.
+    """Read rated pairs; the header determines the layout.
 
     The layouts are EHR-Rel (``snomed_label_1``, ``snomed_label_2``, ``mean_rating``), MayoSRS and UMNSRS (``Term1``,
     ``Term2``, ``Mean``), MiniMayoSRS (``Physicians`` and ``Coders``, whose mean counts), STS-B as in GLUE
@@ -130,7 +130,7 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
 
     Labelled pairs are JSON lines or a table with ``sentence1`` (the premise), ``sentence2`` and ``gold_label``
     (``entailment``, ``neutral``, ``contradiction``). BioLORD 2022, section 4.4: each entailed hypothesis of a premise
-    forms a triplet with each contradicted one.
+    forms a triplet with each contradicted hypothesis.
 
     Raises:
         InputError: the file cannot be read, has no such layout, holds no triplet, or too many rows are bad.

@@ -65,7 +65,7 @@ def relation_phrase(relation: str) -> str | None:
 
 
 def clause(phrase: str) -> str:
-    """Return what a description has between its two names, with a blank before it.
+    """Return the clause between the two names of a description, with a leading blank.
 
     >>> clause("is a kind of")
     ' which is a kind of'

@@ -1,7 +1,7 @@
-"""Select names and definitions to train on from a knowledge base and from tables of definitions.
+"""Select names and definitions for training from a knowledge base and from tables of definitions.
 
-A table may have ids of another system: the Automatic Glossary of Clinical Terminology (Remy et al. 2023) has those of
-SNOMED CT. :func:`definitions_by_code` finds their concepts in a knowledge base made of UMLS.
+A table may have ids of another system: the Automatic Glossary of Clinical Terminology (Remy et al. 2023) has SNOMED CT
+ids. :func:`definitions_by_code` finds their concepts in a knowledge base made of UMLS.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Selection:
 
     Attributes:
         languages: tags of the languages, ``None`` for all.
-        excluded: those ids of ``without`` that are concepts; ``unmatched`` is the number of the others.
+        excluded: ids in ``without`` that are concepts; ``unmatched`` is the number of its other ids.
 
     Raises:
         ConfigError: a language is unknown or missing, or no id of ``without`` is a concept.
@@ -75,7 +75,7 @@ class Selection:
         self._tags = None if self.languages is None else [*sorted({base(tag) for tag in self.languages}), ""]
 
     def includes(self, record: Name | Definition) -> bool:
-        """Return whether a name or a definition is selected; fully specified names are not, because nobody writes their
+        """Return whether a name or definition is selected; fully specified names never are, because nobody writes their
         tag.
         """
         if isinstance(record, Name) and record.type == FSN:
@@ -97,10 +97,10 @@ class Selection:
     ) -> Iterator[Definition]:
         """Filter further definitions, in their order.
 
-        ``problems`` counts definitions in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``).
+        ``problems`` counts definitions in other languages (``OTHER_LANGUAGE``) and of unknown concepts (``UNKNOWN``).
 
         Raises:
-            ConfigError: at the end, if all definitions were in other languages or of no concept.
+            ConfigError: at the end, if all definitions were in other languages or of unknown concepts.
         """
         read = in_language = known = 0
         with closing(SqliteReader(self.path)) as reader:
@@ -140,12 +140,12 @@ def _known_concepts(reader: SqliteReader, ids: Iterable[str]) -> frozenset[str]:
 def read_definitions(path: str | PathLike[str], problems: Problems | None = None) -> Iterator[Definition]:
     """Read a table with one definition in each row.
 
-    The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``,
-    without which a row is English. Other columns are ignored with a note. The source is the file's name without
+    The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``;
+    a row without a language is English. Other columns are ignored with a note. The source is the file's name without
     endings. The file is TSV or CSV, plain or ``.gz``. ``problems`` counts bad rows.
 
     Raises:
-        InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
+        InputError: the file cannot be read, lacks or repeats a column, or too many rows are bad.
     """
     problems = problems or Problems()
     table = open_table(path, problems)
@@ -201,5 +201,5 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
 def _find_column(table: Table, names: Sequence[str]) -> int | None:
     present = [name for name in names if table.has_columns([name])]
     if len(present) > 1:
-        raise table.error(f"a column for the {names[0]} is there twice", "rename or delete one of them")
+        raise table.error(f"a column for the {names[0]} occurs twice", "rename or delete one of them")
     return table.column_indices(present)[0] if present else None

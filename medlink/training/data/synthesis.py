@@ -1,12 +1,11 @@
-"""Synthesis of German, Spanish and English names from English ones, word by word, by the lexicon.
+"""Synthesis of German, Spanish and English names from English names, word by word, with the lexicon.
 
 An English name is parsed into phrases of nouns and adjectives, with connecting words (*of*, *with*, *and*) between
 them. Each word becomes a word of the same meaning in the other language. An adjective agrees with its noun; a noun
-before a noun becomes part of a German compound or a Spanish phrase with *de*. A word that the lexicon lacks is spelt as
-the language spells Greek and Latin words; a proper name stays. The rules of a language are data:
-``resources/synthesis``.
+before a noun becomes part of a German compound or a Spanish phrase with *de*. An unknown word is spelt as the language
+spells Greek and Latin words; a proper name stays. The rules of a language are data in ``resources/synthesis``.
 
-The names need not be idiomatic: they show an encoder which words mean the same.
+The names need not be idiomatic: they teach an encoder which words mean the same.
 """
 
 from __future__ import annotations
@@ -47,8 +46,6 @@ _SKIPPED = frozenset(("old", "lay", "abbr", "tm", "af", "lat"))
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A word or a phrase of an English name."""
-
     meaning: int | None
     part_of_speech: str
     plural: bool
@@ -64,7 +61,7 @@ class _Unit:
 def iter_lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
     """Yield each meaning as a concept ``LEX:number`` with its unambiguous words, expressions and safe abbreviations.
 
-    Verbs and combining forms are left out; of irregular plurals only the first is a name.
+    Leaves out verbs and combining forms; of several irregular plurals, only the first is a name.
     """
     rows: set[tuple[str, str, str]] = set()
     known: dict[str, str] = {}
@@ -328,12 +325,12 @@ def iter_synthetic_names(
     """Yield further names to train an encoder on.
 
     Args:
-        names: of a knowledge base, in ascending order of their concepts; only the English ones are used.
-        per_concept: English names of a concept to start from, drawn where it has more.
+        names: of a knowledge base, in ascending order of their concepts; only the English names are used.
+        per_concept: English names to start from for each concept; drawn at random if it has more.
 
     Yields:
-        The names of the lexicon (:func:`iter_lexicon_names`), then synthetic names, each form of a concept once and
-        none that equals an English name.
+        The names of the lexicon (:func:`iter_lexicon_names`), then synthetic names: each form of a concept once, and no
+        form of an English name.
     """
     yield from iter_lexicon_names(lexicon)
     forms = LexiconForms.compile(lexicon)

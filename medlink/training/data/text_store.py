@@ -1,6 +1,6 @@
 """Texts and their target vectors: columns on disk, drawn in batches.
 
-Self-distillation, cross-lingual distillation and the static student all regress texts on vectors of a teacher. They
+Self-distillation, cross-lingual distillation and the static student all learn to map texts to a teacher's vectors. They
 differ in the texts of a vector (:class:`TextEntry`).
 """
 
@@ -75,7 +75,7 @@ def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) 
 
 
 class TextStore:
-    """Entries in a folder from :meth:`build`: texts stay on disk, memory holds 16 bytes for each entry.
+    """Entries in a folder that :meth:`build` filled: texts stay on disk, and memory holds 16 bytes for each entry.
 
     Raises:
         EncoderError: the folder is missing or damaged.
@@ -127,7 +127,6 @@ class TextStore:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text of each entry."""
         for part in self._texts.chunks:
             yield from part.to_pylist()
 
@@ -138,9 +137,9 @@ class TextStore:
     def iter_teacher_texts(
         self, size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
-        """Yield the texts that the teacher embeds, each once, shortest first, ``size`` at a time.
+        """Yield the texts for the teacher to embed, each once, shortest first, ``size`` at a time.
 
-        Also yield what these texts contribute to target vectors, as m summands: index of the text, row of the vector,
+        Also yield the m summands that these texts contribute to target vectors: index of the text, row of the vector,
         and share, ``(m,)`` each.
         """
         from pyarrow import compute, table
@@ -167,7 +166,7 @@ class TargetBatches:
     ``targets`` is the ``.npy`` file of the ``(rows, d)`` float32 vectors.
 
     Raises:
-        EncoderError: a file is missing or damaged, or there is not one vector for each row.
+        EncoderError: a file is missing or damaged, or the numbers of vectors and rows differ.
     """
 
     def __init__(self, store: TextStore, targets: Path, *, batch_size: int, seed: int) -> None:
@@ -184,7 +183,9 @@ class TargetBatches:
         return -(-len(self.texts) // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield batches from number ``start`` on: a column of n entries; labels ``(n, d + 1)``, vector, then weight."""
+        """Yield batches from number ``start`` on: a column of n entries, and labels ``(n, d + 1)``: vector, then
+        weight.
+        """
         order = np.arange(len(self.texts), dtype=np.int32)
         np.random.default_rng([self._seed, epoch]).shuffle(order)
         vectors = read_targets(self._path)
@@ -195,7 +196,7 @@ class TargetBatches:
 
 
 def read_targets(path: Path) -> NDArray[np.float32]:
-    """Map a file of vectors ``(rows, d)``; EncoderError: it is missing, damaged or holds something else."""
+    """Map a file of vectors ``(rows, d)``; raises EncoderError if it is missing, damaged or holds something else."""
     try:
         vectors: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         if vectors.ndim != 2 or vectors.dtype != np.float32:

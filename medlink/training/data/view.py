@@ -63,9 +63,9 @@ class TrainingView:
         definitions: further definitions, see :mod:`medlink.training.data.selection`.
 
     Attributes:
-        concepts: number of concepts, excluded ones too; ``included (concepts,)`` is false for the excluded.
-        names: row numbers of names by concept, each form of a language once. ``name_languages`` and ``name_forms`` hold
-            for each name an index into ``languages`` and the number of its exact form.
+        concepts: number of concepts, including excluded concepts; ``included (concepts,)`` is false for these.
+        names: row numbers of names by concept, each form once in a language. ``name_languages`` and ``name_forms``
+            hold, for each name, an index into ``languages`` and the number of its exact form.
         definitions: numbers of definitions by concept, except those without a letter or digit; ``definition_forms``
             holds for each the number of its exact form.
         forms: number of different forms of names and definitions.
@@ -73,7 +73,7 @@ class TrainingView:
         parents: parents by concept.
         semantic_types: indices into ``semantic_type_texts`` by concept.
         unknown: number of ``definitions`` whose concept is not in the knowledge base.
-        digest: SHA-256 of all of this and of the texts.
+        digest: SHA-256 of all these attributes and of the texts.
 
     Raises:
         ConfigError: see :class:`Selection` and :meth:`Selection.filter_definitions`; or fewer than two concepts remain.
@@ -118,11 +118,9 @@ class TrainingView:
         self.digest = digest.hexdigest()
 
     def concept_ids(self, numbers: Int32Array) -> list[str]:
-        """Return the ids of concepts by number."""
         return [concept.decode() for concept in self._ids[numbers].tolist()]
 
     def name_texts(self, rows: Int32Array) -> dict[int, str]:
-        """Return the texts of names by row number."""
         return dict(self._reader.rows(_NAMES_AT, rows=json.dumps(np.unique(rows).tolist())))
 
     def definition_texts(self, numbers: Int32Array) -> dict[int, str]:
@@ -132,7 +130,7 @@ class TrainingView:
         return {**dict(rows), **{number: self._added_texts[-1 - number] for number in unique[unique < 0].tolist()}}
 
     def form_numbers(self, texts: Sequence[str]) -> Int32Array:
-        """Return the numbers of the exact forms of texts, -1 for one that no name or definition has."""
+        """Return the numbers of the exact forms of texts, -1 for a form that no name or definition has."""
         return self._number(_hash_forms(normalise_all(texts)))
 
     def _number(self, hashes: NDArray[np.int64]) -> Int32Array:
@@ -140,14 +138,12 @@ class TrainingView:
         return np.where(self._form_hashes[positions] == hashes, positions, -1).astype(np.int32)
 
     def _numbers(self, concept_ids: Iterable[str]) -> Int32Array:
-        """Numbers of concepts, -1 for an unknown id."""
         wanted_ids = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
         positions = np.minimum(np.searchsorted(self._ids, wanted_ids), max(0, self.concepts - 1))
         known = self._ids[positions] == wanted_ids if self.concepts else np.zeros(len(wanted_ids), dtype=np.bool_)
         return np.where(known, positions, -1).astype(np.int32)
 
     def _columns(self, statement: Select[Any], *convert: Callable[[Sequence[Any]], Any]) -> list[NDArray[Any]]:
-        """Columns of a query, each converted to an array some thousand rows at a time."""
         parts = [
             [function(column) for function, column in zip(convert, zip(*rows, strict=True), strict=True)]
             for rows in chunked(self._reader.stream(statement), _ROWS_PER_READ)
@@ -156,7 +152,6 @@ class TrainingView:
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def _read_names(self) -> NDArray[np.int64]:
-        """Read the names; return the hashes of their forms."""
         languages = _Vocabulary()
         owner, row, tag, form = self._columns(_NAMES, self._numbers, _int32, languages.encode, _hash_forms)
         self.languages = tuple(languages)
@@ -173,7 +168,6 @@ class TrainingView:
         return np.asarray(form[chosen])
 
     def _read_definitions(self, more: Iterable[Definition], digest: Any) -> NDArray[np.int64]:
-        """Read the definitions; return the hashes of their forms."""
         columns: list[list[Any]] = [[np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]]
 
         def add(concepts: Iterable[str], rows: Any, texts: list[str]) -> None:
@@ -217,7 +211,6 @@ class TrainingView:
         self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
 
     def _usable(self, owners: Int32Array) -> BoolArray:
-        """Which owners are known and included concepts."""
         known: BoolArray = owners >= 0
         known[known] = self.included[owners[known]]
         return known
@@ -235,7 +228,7 @@ def _int32(numbers: Any) -> Int32Array:
 
 
 def _hash_forms(forms: Iterable[str]) -> NDArray[np.int64]:
-    """Hash forms to 8 bytes each: the names of a release have hundreds of millions of letters.
+    """Hash each form to 8 bytes, because the names of a release have hundreds of millions of letters.
 
     If two forms share a hash, their concepts are never negatives of each other. Nothing else changes.
     """

@@ -31,11 +31,11 @@ _NAMES = 1024  # encoded at a time by the wide layer
 _MIN_DISTANCE = 1e-9  # least cosine distance of names
 _RIDGE = 1e-3  # added to the variance in every direction, as a share of its mean: there may be few names
 ANCHOR, POSITIVE, NEGATIVE = -1, -2, -3
-"""Labels of the rows of a batch; a name that contributes to a prototype has the number of its concept instead."""
+"""Labels of the rows of a batch; the label of a name that contributes to a prototype is the number of its concept."""
 
 
 class ConceptMap(NamedTuple):
-    """Linear maps ``(x - mean) @ names`` of names and ``(u - mean) @ concepts`` of concepts, from d to d numbers.
+    """Linear maps ``(x - mean) @ names`` of names and ``(u - mean) @ concepts`` of concepts, from d to d dimensions.
 
     ``mean`` is ``(d,)``, the matrices are ``(d, d)`` with a column for each variate; ``correlations`` ``(d,)`` descend.
     """
@@ -49,7 +49,7 @@ class ConceptMap(NamedTuple):
 def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Floats:
     """Compute the mean of the names of each concept, ``(concepts, d)``: u_p of Fivez et al. 2021, equation 2.
 
-    EncoderError: an embedding is NaN or infinite.
+    Raises EncoderError if an embedding is NaN or infinite.
     """
     if not np.isfinite(vectors).all():
         raise EncoderError("an embedding of a name is NaN or infinite", remedy="start from another encoder")
@@ -59,18 +59,17 @@ def concept_means(vectors: NDArray[np.float32], owner: NDArray[np.int64]) -> Flo
 
 
 def fit_map(vectors: NDArray[np.float32], owner: NDArray[np.int64], ridge: float = _RIDGE) -> ConceptMap:
-    """Fit the CCA of names ``(n, d)`` and the mean of the names of their concepts (Fivez et al. 2021, sections 3.2 and
-    5.3).
+    """Fit the CCA of names ``(n, d)`` and the means of their concepts (Fivez et al. 2021, sections 3.2 and 5.3).
 
-    As in the paper, the map has the full dimension. The paper names neither the algorithm nor the scale of the
-    variates. The second variable is the mean of the first within each concept. The covariance of both is therefore that
-    of the second, and the axes are the eigenvectors of one symmetric problem: ``between a = s^2 total a``. Both
-    variates of a pair, ``a x`` and ``a u / s``, have unit variance. Here each is weighted by its correlation s, so that
-    directions that names share with their concept count most. ``owner (n,)`` is the concept of each name, numbered from
-    0 without gaps.
+    As in the paper, the map has the full dimension. The paper states neither the algorithm nor the scale of the
+    variates. The second variable is the mean of the first within each concept. Their covariance is therefore the
+    variance of the second, and the axes are the eigenvectors of one symmetric problem: ``between a = s^2 total a``.
+    Both variates of a pair, ``a x`` and ``a u / s``, have unit variance. Here each is weighted by its correlation s, so
+    that directions that names share with their concept count most. ``owner (n,)`` is the concept of each name, numbered
+    from 0 without gaps.
 
     Raises:
-        ConfigError: there is one concept, or all are embedded alike.
+        ConfigError: there is only one concept, or all concepts are embedded alike.
         EncoderError: an embedding is NaN or infinite.
     """
     from scipy.linalg import eigh
@@ -94,7 +93,8 @@ def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: 
     """Compute the mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows; d is the cosine
     distance.
 
-    Fivez et al. 2021, equation 3, for each triplet. (The authors' code has the hinge of the mean distances of a batch.)
+    Fivez et al. 2021, equation 3, for each triplet. (The authors' code takes the hinge of the mean distances in a
+    batch.)
     """
     return (cosine_similarity(anchors, negatives) - cosine_similarity(anchors, positives) + margin).clamp(min=0).mean()
 
@@ -125,7 +125,7 @@ class GroundingLoss(torch.nn.Module):
         self.register_buffer("targets", targets, persistent=False)  # a resumed run computes them again
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """Return the loss of the ``(n, d)`` embeddings of the one column."""
+        """Return the loss of the ``(n, d)`` embeddings of the only column."""
         (rows,) = embeddings
         anchors, positives, negatives = (rows[labels == kind] for kind in (ANCHOR, POSITIVE, NEGATIVE))
         concepts, owner = torch.unique(labels[labels >= 0], return_inverse=True)
@@ -137,12 +137,12 @@ def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.
     """Draw a name of another concept for each of n names, with a preference for near names.
 
     Fivez et al. 2021, section 3.2, names distance-weighted sampling (Wu et al. 2017) over all training names. As in the
-    authors' code the probability of a name is proportional to ``1 / (1 - cos)``, among the nearest of each. If these
-    are all of its own concept, the negative is a uniform draw from all other concepts.
+    authors' code, the probability of a name is proportional to ``1 / (1 - cos)``, among the nearest names. If all of
+    these have the same concept, the negative is a uniform draw from all other concepts.
 
     Args:
-        rows, cosines: ``(n, k)`` nearest names of each, -1 for none.
-        owner: ``(n,)`` concept of each name; there are two or more.
+        rows, cosines: ``(n, k)`` nearest names of each name, -1 for none.
+        owner: ``(n,)`` concept of each name; at least two concepts.
     """
     is_other = (rows >= 0) & (owner[rows] != owner[:, None])
     sums = np.where(is_other, 1 / np.clip(1 - cosines.astype(np.float64), _MIN_DISTANCE, None), 0).cumsum(axis=1)
@@ -162,8 +162,8 @@ class GroundingBatches:
 
     Attributes:
         names: all names, by concept.
-        owner, members: ``(n,)`` number of the concept of each, and the rows of each concept.
-        negatives: function from an epoch to the rows ``(n,)`` of the negatives of all names; to be set.
+        owner, members: ``(n,)`` number of the concept of each name, and the rows of each concept.
+        negatives: function from an epoch to the rows ``(n,)`` of the negatives of all names; the user sets it.
 
     Raises:
         ConfigError: no concept has two names.
@@ -207,7 +207,7 @@ class GroundingBatches:
 
 
 class KnownVectors(Module):
-    """Precomputed vectors, in place of the frozen modules below the network; its inputs are their numbers."""
+    """Precomputed vectors, in place of the frozen modules below the network; inputs are the numbers of vectors."""
 
     vectors: Tensor
 
@@ -271,7 +271,7 @@ class GroundedEncoder:
         self.model = SentenceTransformer(modules=modules, device=str(self._network.device))
 
     def train(self, run: Run) -> dict[str, Any]:
-        """Train the network, which ``model`` shares, to the best validation mAP, or without validation to the end."""
+        """Train the network, which ``model`` shares, to the best validation mAP; without validation, to the end."""
 
         def negatives(epoch: int) -> Ids:
             """Negatives by the network at the start of the epoch, stored for a resumed run."""

@@ -39,7 +39,7 @@ class SetOptions(Settings):
 
 
 class Split(NamedTuple):
-    """Names to train on, (name, concept) pairs of these concepts to test on, and concepts held out from training."""
+    """Training names, test pairs (name, concept) of the same concepts, and concepts held out from training."""
 
     train: SynonymSets
     test: list[tuple[str, str]]
@@ -47,8 +47,7 @@ class Split(NamedTuple):
 
 
 def read_sets(path: str | PathLike[str], options: SetOptions) -> SynonymSets:
-    """Read the :func:`synonym_sets` of a knowledge base, without fully specified names, as the paper has none (appendix
-    A).
+    """Read the :func:`synonym_sets` of a knowledge base, without fully specified names, as in the paper (appendix A).
 
     Raises:
         ConfigError: a language is missing, no concept maps to the system, or see :func:`synonym_sets`.
@@ -74,8 +73,8 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
     """Collect the distinct names of each concept (Fivez et al. 2021, section 4.1.1), or of each of its ``codes``
     (4.1.2).
 
-    Names of one exact form (:func:`medlink.language.text.normalise`) are one name in its first spelling. As in the
-    paper, names of several concepts are left out, here also names of several codes. With ``codes``, so are concepts
+    Names with the same exact form (:func:`medlink.language.text.normalise`) are one name, in its first spelling. As in
+    the paper, names of several concepts are left out; so are names of several codes and, with ``codes``, concepts
     without a code. The paper's other filters match names with a corpus and are not applied.
 
     Raises:
@@ -106,7 +105,6 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
 
 
 def hash_sets(sets: SynonymSets) -> str:
-    """Compute the SHA-256 of names with their concepts."""
     return hashlib.sha256("".join(f"{c}\t{t}\n" for c, names in sets.items() for t in names).encode()).hexdigest()
 
 
@@ -130,7 +128,9 @@ def split(sets: SynonymSets, options: SetOptions) -> Split:
 def hold_out(
     sets: SynonymSets, rng: np.random.Generator, share: float = 1.0
 ) -> tuple[SynonymSets, list[tuple[str, str]]]:
-    """Remove a random name of each concept with two or more, or of a share of these; return sets and removed names."""
+    """Remove a random name of each concept with two or more names, or of a share of these concepts; return the sets and
+    the removed names.
+    """
     concepts = [concept for concept, names in sets.items() if len(names) > 1]
     if share < 1:
         concepts = sorted(rng.choice(concepts, round(share * len(concepts)), replace=False).tolist())
@@ -142,11 +142,11 @@ def hold_out(
 def retrieve_synonyms(
     queries: NDArray[np.float32], names: NDArray[np.float32], synonyms: Sequence[Ids], itself: Ids | None = None
 ) -> tuple[NDArray[np.float64], Ids]:
-    """Compute average precision and rank of the first synonym of each query, with all names ranked by cosine (section
+    """Rank all names by cosine; return the average precision and the rank of the first synonym of each query (section
     5.1).
 
     The average precision of a query with synonyms at the ranks r_1 < r_2 < ... is the mean of i / r_i. Among equal
-    cosines synonyms rank last, so an encoder gains nothing from equal vectors.
+    cosines, synonyms rank last, so that an encoder gains nothing from equal vectors.
 
     Args:
         queries, names: ``(q, d)`` and ``(n, d)`` unit vectors.

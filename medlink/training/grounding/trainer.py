@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class ConceptualGroundingTrainer(Trainer):
     """Train a network on top of a frozen encoder to embed names near their synonyms and their concept.
 
-    The paper's encoder is the mean of word vectors; here it is any encoder. Its embeddings have length 1, as in the
-    authors' code; the paper does not mention it. The result has the dimension of the frozen encoder.
+    The paper's encoder is the mean of word vectors; here any encoder works. Its embeddings have length 1, as in the
+    authors' code, but not stated in the paper. The result has the dimension of the frozen encoder.
 
     Args:
         sets: names of each concept (:func:`~medlink.training.grounding.synonyms.synonym_sets`).
         start: the frozen encoder: ``"builtin"``, a model folder, or ``hf:NAME``.
-        recipe: with :meth:`~medlink.training.recipes.GroundingRecipe.map_only` only the linear map is fitted.
+        recipe: :meth:`~medlink.training.recipes.GroundingRecipe.map_only` fits only the linear map.
 
     Examples:
         >>> ConceptualGroundingTrainer({"A": ("kidney stone", "renal calculus"), "B": ("stroke",)}).recipe.batch_size

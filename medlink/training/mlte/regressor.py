@@ -34,7 +34,7 @@ _RETRAIN = "train it again"
 
 @dataclass(frozen=True, slots=True)
 class ExtraFeature:
-    """A column of the table: numbers, standardised by ``mean`` and ``deviation``, or ``words``, one-hot encoded.
+    """A column of the table: numbers, standardised by ``mean`` and ``deviation``, or one-hot encoded ``words``.
 
     Feng 2023, section IV-C, concatenates "the normalized category information" without details.
     """
@@ -53,8 +53,8 @@ class ExtraFeature:
         return cls(name, (), float(numbers.mean()), float(numbers.std()) or 1.0)
 
     def transform(self, cells: Sequence[str]) -> Floats:
-        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each column. ConfigError: a cell is not a
-        number.
+        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each column. Raises ConfigError if a cell
+        is not a number.
         """
         if self.words:
             one_hot = [[float(cell == word) for word in self.words] for cell in cells]
@@ -62,12 +62,13 @@ class ExtraFeature:
         numbers = _to_numbers(cells)
         if not np.isfinite(numbers).all():
             row = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1
-            raise ConfigError(f"{self.name} of pair {row} is no finite number", remedy="give numbers, as in training")
+            raise ConfigError(
+                f"{self.name} of pair {row} is not a finite number", remedy="give numbers, as in training"
+            )
         return ((numbers - self.mean) / self.deviation)[:, None]
 
 
 def _to_numbers(cells: Sequence[str]) -> Floats:
-    """The number in each cell, NaN for anything else."""
     numbers = np.full(len(cells), np.nan)
     for i, cell in enumerate(cells):
         with suppress(ValueError):
@@ -76,7 +77,9 @@ def _to_numbers(cells: Sequence[str]) -> Floats:
 
 
 def transform_extras(extras: Sequence[ExtraFeature], rows: Sequence[Sequence[str]], count: int) -> Floats:
-    """Compute columns ``(count, c)`` of all extra features from their cells ``rows``; ConfigError: some are missing."""
+    """Compute the columns ``(count, c)`` of all extra features from the cells in ``rows``; raises ConfigError if some
+    are missing.
+    """
     if extras and (len(rows) != count or any(len(row) != len(extras) for row in rows)):
         names = ", ".join(extra.name for extra in extras)
         raise ConfigError(f"{len(rows)} rows of extra features, {count} of {names} expected")
@@ -115,9 +118,9 @@ def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.
 def kernels(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Compute similarity features of n pairs of vectors ``(n, blocks, d)``: ``(n, blocks * 5)``, block by block.
 
-    Feng 2023, equation 2: cosine, Manhattan and Euclidean distance, polynomial and sigmoid kernel. The paper names no
-    parameters; these are the defaults of scikit-learn: ``(x.y / d + 1) ** 3`` and ``tanh(x.y / d + 1)``, and a cosine
-    of 0 with a vector of length 0.
+    Feng 2023, equation 2: cosine, Manhattan and Euclidean distance, polynomial and sigmoid kernel. The paper does not
+    state parameters; these are the defaults of scikit-learn: ``(x.y / d + 1) ** 3`` and ``tanh(x.y / d + 1)``, and
+    cosine 0 for a vector of length 0.
 
     Raises:
         ConfigError: the shapes differ.
@@ -156,9 +159,9 @@ def pair_features(model: SentenceTransformer, texts_1: Sequence[str], texts_2: S
 class Head:
     """Prediction model of two layers, from ``features (n, f)`` and ``extra (n, c)`` to scores ``(n,)``.
 
-    Feng 2023, equation 3a: the first layer reads the features of a pair, the second the output of the first and the
-    extra features. The paper names neither the scaling of features nor the activation; here features are standardised
-    on the training pairs, and the activation is a ReLU.
+    Feng 2023, equation 3a: the first layer takes the features of a pair, the second takes the output of the first and
+    the extra features. The paper states neither the scaling of features nor the activation; here features are
+    standardised on the training pairs, and the activation is a ReLU.
 
     ``mean`` and ``deviation`` are ``(f,)``; the layers are ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
     """
@@ -171,12 +174,12 @@ class Head:
     second_bias: Floats
 
     def __call__(self, features: Floats, extra: Floats) -> Floats:
-        """Ratings, or logits of a classifier."""
+        """Ratings, or for a classifier logits."""
         hidden = np.maximum((features - self.mean) / self.deviation @ self.first + self.first_bias, 0)
         return np.asarray(np.concatenate([hidden, extra], axis=1) @ self.second + self.second_bias)
 
     def scores(self, features: Floats, extra: Floats, kind: str) -> Floats:
-        """Return the ratings, or the probabilities of a classifier."""
+        """Return ratings, or for a classifier probabilities."""
         output = self(features, extra)
         return output if kind == "regressor" else 1 / (1 + np.exp(-np.clip(output, -500, 500)))
 
@@ -200,7 +203,7 @@ class MlteRegressor:
     def score(self, texts_1: Sequence[str], texts_2: Sequence[str], extra: Sequence[Sequence[str]] = ()) -> Floats:
         """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
-        ``extra`` has for each pair a cell for each of :attr:`extras`.
+        ``extra`` has, for each pair, a cell for each of :attr:`extras`.
 
         Raises:
             ConfigError: the numbers of texts differ, or an extra feature is missing.
@@ -231,12 +234,12 @@ class MlteRegressor:
         """Open a folder that :meth:`save` wrote.
 
         Raises:
-            EncoderError: it is no regressor, or is damaged.
+            EncoderError: it is not a regressor, or is damaged.
         """
         folder = Path(folder)
         if not is_mlte(folder):
             remedy = "name the folder of a trained regressor"
-            raise EncoderError(f"is no regressor: no {CONFIG_FILE} in it", path=folder, remedy=remedy)
+            raise EncoderError(f"is not a regressor: no {CONFIG_FILE} in it", path=folder, remedy=remedy)
         encoder = load_encoder(folder / _ENCODER, device=device)
         try:
             config = read_json(folder / CONFIG_FILE)

@@ -39,9 +39,9 @@ _TEMPERATURE = 0.05  # of SimCSE (Gao et al. 2021), whose loss the paper uses
 class FineTuneLoss(torch.nn.Module):
     """Loss of the fine-tuning: Feng 2023, section IV-C, with dropout of the sentence embeddings.
 
-    We read "maximizing the cosine similarity" of rated pairs as the squared error between cosine and rating from 0 to
-    1, as in Sentence-BERT. For labels 0 and 1 the loss is the contrastive loss of SimCSE: of all second texts of the
-    batch, the nearest to the first text of a pair with label 1 should be its second text.
+    "Maximizing the cosine similarity" of rated pairs is taken to mean the squared error between the cosine and the
+    rating from 0 to 1, as in Sentence-BERT. For labels 0 and 1, the loss is the contrastive loss of SimCSE: among all
+    second texts of the batch, the second text of a pair with label 1 should be nearest to its first text.
     """
 
     def __init__(self, kind: str, dropout: float) -> None:
@@ -67,7 +67,7 @@ class MlteTrainer:
         pairs: the training pairs with their ratings, 0 and 1 for a classifier.
         start: the transformer: a folder, or ``hf:NAME``.
         dev: development pairs, to choose beta and the epoch of the fine-tuning; required with several betas.
-        extras: names of the cells in :attr:`~medlink.training.data.rated_pairs.RatedPair.extra`.
+        extras: names of the columns in :attr:`~medlink.training.data.rated_pairs.RatedPair.extra`.
 
     Raises:
         ConfigError: there are no pairs, ratings do not differ, are NaN or do not fit the kind, or ``dev`` is missing.
@@ -102,7 +102,7 @@ class MlteTrainer:
         checkpoint_steps: int = 1000,
         progress: Callable[[str], None] | None = None,
     ) -> MlteRegressor:
-        """Run the recipe and write the folder of the regressor; returns it, opened from there.
+        """Run the recipe, write the folder of the regressor, and return the regressor opened from it.
 
         For arguments, errors and reproducibility see :meth:`medlink.training.common.trainer.Trainer.train`.
         """
@@ -134,7 +134,6 @@ class MlteTrainer:
         run.wait()
 
     def _find_best(self, heads: list[Head], dev: tuple[Floats, Floats], run: Run) -> tuple[int, list[float]]:
-        """Index of the head with the best development measure, and the measures."""
         if self.dev is None:
             return 0, []
         gold, kind = _ratings(self.dev), self.recipe.kind
@@ -179,7 +178,7 @@ def _check(pairs: Sequence[RatedPair], what: str, kind: str) -> None:
 
 
 def order_penalty(predicted: Tensor, gold: Tensor) -> Tensor:
-    """Compute the penalty ``(...,)`` for scores ``predicted (..., n)`` in another order than ``gold (n,)``.
+    """Compute the penalty ``(...,)`` for scores ``predicted (..., n)`` whose order differs from that of ``gold (n,)``.
 
     Feng 2023, equation 3b, second term: the sum of ``max(0, predicted_i - predicted_i+1)`` in the order of gold, with
     ties in the order of the batch.
@@ -204,8 +203,9 @@ def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> 
 def fit_heads(features: Floats, extra: Floats, gold: Floats, recipe: MlteRecipe) -> list[Head]:
     """Train a head for each beta of the recipe, with the same initial weights and batches.
 
-    All are trained at once. They do not affect each other, as Adam scales each weight separately. ``features``,
-    ``extra`` and ``gold`` are ``(n, f)``, ``(n, c)`` and ``(n,)``. EncoderError: the loss is NaN or infinite.
+    All heads are trained at once, but do not affect each other, because Adam scales each weight separately.
+    ``features``, ``extra`` and ``gold`` are ``(n, f)``, ``(n, c)`` and ``(n,)``. Raises EncoderError if the loss is NaN
+    or infinite.
     """
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     # the deviation of a constant column is a rounding error
@@ -242,7 +242,7 @@ def _initial_weights(features: int, extra: int, recipe: MlteRecipe) -> list[Tens
 
 
 def _forward(weights: Sequence[Tensor], inputs: Tensor, extra: Tensor) -> Tensor:
-    """Outputs ``(betas, n)`` of ``(n, f)`` scaled features and ``(n, c)`` extra ones."""
+    """Outputs ``(betas, n)`` for ``(n, f)`` scaled features and ``(n, c)`` extra features."""
     first, first_bias, second, second_bias = weights
     hidden = (inputs @ first + first_bias).relu()
     columns = extra.expand(len(first), *extra.shape)
@@ -252,7 +252,7 @@ def _forward(weights: Sequence[Tensor], inputs: Tensor, extra: Tensor) -> Tensor
 def score_quality(scores: Floats, gold: Floats, kind: str) -> float:
     """Compute the Pearson correlation of scores ``(n,)``, or macro F1 of a classifier with threshold 0.5.
 
-    Feng 2023, section IV-A. NaN where the scores do not vary.
+    Feng 2023, section IV-A. NaN if the scores do not vary.
     """
     if kind == "regressor":
         return float(np.corrcoef(scores, gold)[0, 1]) if np.ptp(scores) and np.ptp(gold) else float("nan")

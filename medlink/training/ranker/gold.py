@@ -19,7 +19,7 @@ _COLUMNS = ("mention", "concept_id", "language")
 _CONTEXT = "context"
 _DECISION = "decision"
 _JSON_MENTION = ("expanded", "mention", "text")
-"""Fields with the mention, first the long form that was linked instead of an abbreviation."""
+"""Fields with the mention; first, the long form that was linked instead of an abbreviation."""
 
 
 class _Row(NamedTuple):
@@ -37,8 +37,8 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
 
     A table has the columns ``mention``, ``concept_id`` and ``language``, and optionally ``context``, the text around
     the mention. JSON lines have the same fields, with the mention in ``mention`` or ``text``; ``expanded``, the text
-    that was linked instead, has precedence. Several right concepts are separated by ``|`` in a table, or are a list. A
-    row without a concept, such as a NIL link, is left out. In a table with the column ``decision``
+    that was linked instead, takes precedence. Several right concepts are separated by ``|`` in a table, and are a list
+    in JSON. A row without a concept, such as a NIL link, is left out. In a table with the column ``decision``
     (:mod:`medlink.kb.decision_table`) only accepted rows count.
 
     ``problems`` counts rows without a mention or of an unknown language.
@@ -88,7 +88,7 @@ def _iter_examples(rows: Iterator[_Row], lines: LineFile) -> Iterator[Example]:
         if not isinstance(mention, str) or not mention.strip():
             lines.bad_row("empty mention", line)
         elif not isinstance(language, str) or not isinstance(context, str):
-            lines.bad_row("language or context that is no text", line)
+            lines.bad_row("language or context that is not text", line)
         elif not ids:
             lines.problems.skipped["no concept"] += 1
         else:

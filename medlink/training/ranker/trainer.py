@@ -32,7 +32,7 @@ class RankerTrainer:
 
     The loss is the cross-entropy of a right candidate against wrong ones of the same mention, by a softmax over the
     scores of the model. The weights of rank score and model score, and the calibration, are fitted on held-out
-    mentions. A hash of its text decides whether a mention is held out, so no text is on both sides.
+    mentions. A hash of its text determines whether a mention is held out, so no text is on both sides.
 
     Args:
         groups: from :func:`medlink.linking.fit.collect_groups`, possibly of several bundles.
@@ -65,7 +65,7 @@ class RankerTrainer:
         return int.from_bytes(digest.digest()[:8]) / 2**64 < self.recipe.held_share
 
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-        """Run the recipe and write the folder of the ranker, atomically; returns its figures.
+        """Run the recipe, write the folder of the ranker atomically, and return its figures.
 
         The same mentions, recipe and number of threads give the same weights on a CPU.
 

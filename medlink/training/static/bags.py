@@ -26,7 +26,7 @@ _EMBEDDED = 4096  # embedded at a time
 def compute_bags(
     texts: Iterable[str], config: StaticConfig, forms: LexiconForms | None
 ) -> Iterator[list[tuple[NDArray[Any], NDArray[np.int64]]]]:
-    """Yield table rows and their number for each text, for each kind of features, some thousand texts at a time.
+    """Yield, for each kind of feature, the table rows of each text and their number, some thousand texts at a time.
 
     Word families need the ``forms`` of the lexicon.
     """
@@ -61,7 +61,7 @@ class Bags:
         return Features(*bags)
 
     def __call__(self, texts: NDArray[Any]) -> dict[str, Tensor]:
-        """As :meth:`take`, as inputs of :class:`~medlink.models.static.module.StaticEmbedding`."""
+        """Like :meth:`take`, but return inputs of :class:`~medlink.models.static.module.StaticEmbedding`."""
         return as_tensors(self.take(texts))
 
     def embed(self, module: StaticEmbedding) -> NDArray[np.float32]:

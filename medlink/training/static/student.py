@@ -1,8 +1,8 @@
 """The static student: a transformer distilled into the small encoder that runs on NumPy alone.
 
-Not in the papers. As in BioLORD-2023, section "Self-distillation phase", the student learns the teacher's embeddings of
-names. A wider teacher is reduced to the dimension of the student by the axes that preserve most of the inner products.
-The loss of accuracy is measured on names held out from the user's own knowledge base.
+This is not in the papers. As in BioLORD-2023, section "Self-distillation phase", the student learns the teacher's
+embeddings of names. The embeddings of a wider teacher are reduced to the dimension of the student, along the axes that
+best preserve inner products. The loss of accuracy is measured on names held out from the user's knowledge base.
 """
 
 from __future__ import annotations
@@ -59,15 +59,16 @@ class StudentAccuracy(NamedTuple):
 
 
 class StaticStudent(Trainer):
-    """Distil an encoder into a static one, and measure the loss; afterwards ``accuracy`` holds the figures.
+    """Distil an encoder into a static encoder, and measure the lost accuracy; afterwards ``accuracy`` holds the
+    figures.
 
-    Memory grows by 24 bytes for each name; the names and the teacher's embeddings of them are on disk.
+    Memory grows by 24 bytes for each name; the names and their embeddings by the teacher are on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
-        start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new one with random weights.
-            The default is a new encoder with the usual dimension, or with the dimension of the teacher if that is
-            smaller.
+        start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new encoder with random
+            weights. The default is a new encoder with the usual dimension, or with the dimension of the teacher if that
+            is smaller.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
@@ -160,8 +161,8 @@ class StaticStudent(Trainer):
 class HeldOutSplit:
     """Names to train on, and the texts that :func:`hold_out` drew.
 
-    After a pass over :meth:`entries`, ``owners (n,)``  holds the concept of each training name, and ``gold (q,)`` holds
-    that of each held-out name, as numbers.
+    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` the
+    concept of each held-out name, as numbers.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
@@ -190,7 +191,9 @@ class HeldOutSplit:
 
 
 class Synonym(NamedTuple):
-    """A name of a concept, for all its names of one exact form (:func:`medlink.language.text.normalise`)."""
+    """A name of a concept, which stands for all its names with the same exact form
+    (:func:`medlink.language.text.normalise`).
+    """
 
     concept_id: str
     text: str
@@ -233,9 +236,8 @@ def accuracy_at_1(
     """Compute the share of queries whose nearest name, the first of several, belongs to their concept.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
-    ``queries (q, d)`` are unit vectors, and ``gold (q,)`` is the concept of each. The ``dictionary`` is iterated once,
-    in
-    parts: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
+    ``queries (q, d)`` are unit vectors, and ``gold (q,)`` is the concept of each query. The ``dictionary`` is read
+    once, in parts of ``(n, d)`` unit vectors with their concepts ``(n,)``.
     """
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
     predicted = np.full(len(queries), -1, dtype=np.int64)
@@ -249,9 +251,7 @@ def accuracy_at_1(
 
 
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
-    """Make a student with random weights of the distribution in
-    :class:`~medlink.training.static.trainer.StaticTrainer`.
-    """
+    """Make a student with random weights, distributed as in :class:`~medlink.training.static.trainer.StaticTrainer`."""
     torch.manual_seed(seed)
     module = TrainedEmbedding(config, dropout, shipped_forms() if config.families else None)
     with torch.no_grad():

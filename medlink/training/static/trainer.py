@@ -1,9 +1,9 @@
 """Training of the static encoder from random weights, on names of one concept against names of others.
 
 The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 4; in both directions, as BioLORD 2022,
-section 3.2 uses it on names and definitions): in a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` has to find its
-``b_i`` among all ``b_j``. Names that share a concept are no negatives of each other, as in CODER++ (Zeng et al. 2022).
-Neither are names whose exact forms (:func:`medlink.language.text.normalise`) share a concept.
+section 3.2 uses it on names and definitions): in a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
+``b_i`` among all ``b_j``. Names that share a concept are not negatives of each other, as in CODER++ (Zeng et al. 2022);
+nor are names whose exact forms (:func:`medlink.language.text.normalise`) share a concept.
 
 A batch uses few rows of the table. Gradients and steps are restricted to these rows, so that two cores suffice.
 """
@@ -41,7 +41,7 @@ from medlink.training.static.bags import Bags
 class RowAdam:
     """The steps of torch's ``SparseAdam``: moments change only in rows that have a gradient.
 
-    The rows are gathered, updated by torch's dense kernel, and copied back. On one core that takes a third of the time
+    The rows are gathered, updated by torch's dense kernel, and copied back. On one core, this takes a third of the time
     of ``SparseAdam``, which searches a sparse gradient row by row.
 
     Args:
@@ -114,8 +114,8 @@ class _NameData:
     def draw_positives(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw another name of its concept for each anchor, with probability ``foreign`` in another language.
 
-        A uniform draw chooses that language, so large languages do not crowd out small ones. Without another language,
-        any other name is drawn.
+        A uniform draw chooses that language, so that large languages do not crowd out small languages. Without another
+        language, any other name is drawn.
         """
         concept = self.concept[anchors]
         positives = self.starts[concept] + rng.integers(0, self.sizes[concept] - 1)
@@ -138,8 +138,8 @@ class StaticTrainer:
 
     Args:
         names: names of at least two concepts with two different names each.
-        coarse: names of similar meaning, such as all terms under one code, with the code as their concept. Their pull
-            is weaker than that of synonyms. They are no negatives of each other: many are synonyms, and ``names``
+        coarse: names of similar meaning, such as all terms under one code, with the code as their concept. They attract
+            each other less than synonyms do. They are not negatives of each other: many are synonyms, and ``names``
             distinguish the rest.
         forms: lexicon forms, for a shape with word families; by default those of the shipped lexicon.
 
@@ -174,7 +174,7 @@ class StaticTrainer:
                 zero.zero_()
 
     def _embed(self, features: Features, table: RowAdam, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Embeddings ``(n, d)``, and the table rows that they were computed from, as a leaf."""
+        """Embeddings ``(n, d)``, and the table rows from which they were computed, as a leaf tensor."""
         # by flags: to sort the numbers takes seven times as long
         position = np.zeros(self.config.rows, dtype=np.int64)
         for bags in features:
@@ -228,8 +228,8 @@ class StaticTrainer:
     def _neighbour_order(self, anchors: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Order anchors so that a batch holds near neighbours as hard negatives (ANCE, Xiong et al. 2021).
 
-        In random order, each anchor is followed by its nearest names of other concepts, by Faiss on the present
-        embeddings.
+        Anchors are in random order, each followed by its nearest names of other concepts in the current embeddings (by
+        Faiss).
         """
         faiss = library()
         vectors = self.data.bags.embed(self.module)[anchors]
@@ -259,7 +259,8 @@ class StaticTrainer:
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
         """Run the recipe and write the encoder with its card into the folder ``out``.
 
-        Same names, recipe and number of threads give the same weights. ``progress`` is called with lines of progress.
+        The same names, recipe and number of threads give the same weights. ``progress`` is called with lines of
+        progress.
 
         Raises:
             ConfigError: the folder cannot be written, or holds something else.

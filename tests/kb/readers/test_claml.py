@@ -180,7 +180,7 @@ def test_modifiers_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f'{HEAD}<!-- cut off -->{TITLE}<Class code="A', "is no XML, or is cut off: "),
+        (f'{HEAD}<!-- cut off -->{TITLE}<Class code="A', "is not XML, or is cut off: "),
         ("<a/>", "looked for ClaML; found a"),
         (f"{HEAD}</ClaML>", "looked for a Title and classes; found none"),
         (f'<!DOCTYPE ClaML [<!ENTITY a "aaaa">]><ClaML>{TITLE}</ClaML>', "has entities of its own"),

@@ -115,7 +115,7 @@ def test_a_history_file(tmp_path: Path) -> None:
     assert list(read_delimited(description, path, problems=problems))[1:] == [
         Retired("1", "same_as", "2", "x"), Retired("3", "deleted", "", "x"),
     ]  # fmt: skip
-    assert problems.bad == {"no concept that succeeds it": 1, "unknown kind of retirement": 1}
+    assert problems.bad == {"no concept that replaces it": 1, "unknown kind of retirement": 1}
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_history_file(tmp_path: Path) -> None:
         ("[columns", r"mine\.toml: is not TOML"),
         ('delimiter = ";"', r"mine\.toml: columns: is missing\. Remedy: name them, such as id"),
         ('columns = ["id", "name"]\ncolour = 1', r"colour: there is no such key\. Remedy: use one of .*columns"),
-        ('columns = ["id", "name"]\nwider = "x"', r"wider: 'x' cannot stand there\. Remedy: give a number"),
+        ('columns = ["id", "name"]\nwider = "x"', r"wider: 'x' is not allowed there\. Remedy: give a number"),
         ('columns = ["id", "name"]\nnames = ["x"]', r"names: is none of its tables\. Remedy: give it the keys split"),
         ('columns = ["id", "name"]\nid = "{code1}"', r"id: there is no column 'code1'\. Remedy: use one of id, name"),
         ('columns = ["key", "name"]', "id: there is no column 'id'"),
         ('columns = ["id", "name"]\nid = "{id"', r"id: '\{id': .*\. Remedy: write a column as \{name\}"),
-        ('columns = ["id", "name"]\nmarks = "("', r"marks: '\(' is no regular expression"),
-        ('columns = ["id", "name"]\nid = { pattern = "x" }', "id: .* is no text"),
+        ('columns = ["id", "name"]\nmarks = "("', r"marks: '\(' is not a regular expression"),
+        ('columns = ["id", "name"]\nid = { pattern = "x" }', "id: .* is not a text"),
         ('columns = ["id", "name"]\nencoding = "klingon"', "unknown encoding 'klingon'"),
         ('columns = ["id", "name"]\nnames = [{ text = "{name}" }]', r"names: type is missing"),
         ('columns = ["id", "name"]\ntypes = [["x"]]', r"types: .* pattern and a type"),

@@ -247,8 +247,8 @@ def test_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON, or is cut off"),
-        ('{"a": 1, "a": 2}', "cannot be used: a key is there twice"),
+        ("{", "is not JSON, or is cut off"),
+        ('{"a": 1, "a": 2}', "cannot be used: a key occurs twice"),
         ("[]", "looked for a resource of CodeSystem, ValueSet, ConceptMap; found none"),
         ('{"resourceType": "Patient"}', "looked for a resource of CodeSystem, ValueSet, ConceptMap; found Patient"),
         ('{"resourceType": "Bundle"}', "looked for a resource of CodeSystem, ValueSet, ConceptMap; found Bundle"),

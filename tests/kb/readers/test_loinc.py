@@ -39,7 +39,9 @@ def test_variant(tmp_path: Path) -> None:
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (1, {}, {})
     renamed = path.rename(tmp_path / "loinc_de.csv")
-    with pytest.raises(InputError, match=r"loinc_de\.csv: its name does not tell the language\. Remedy: keep the name"):
+    with pytest.raises(
+        InputError, match=r"loinc_de\.csv: its name does not state the language\. Remedy: keep the name"
+    ):
         list(read_loinc(renamed))
     assert next(one for one in read_loinc(renamed, language="de") if isinstance(one, Name)).language == "de"
 

@@ -97,7 +97,7 @@ def test_everything(path: Path) -> None:
     assert problems.skipped == {
         "cross-reference without a system": 2,
         "obsolete term": 1,
-        "stanza that is no term": 2,
+        "stanza that is not a term": 2,
         "term of another ontology": 1,
     }
     assert problems.bad == {"relationship without a target": 1, "term without id or name": 1}

@@ -77,7 +77,7 @@ def test_everything(tmp_path: Path) -> None:
     assert problems.skipped == {
         "deprecated class": 1,
         "class without a label": 1,
-        "node that is no class": 1,
+        "node that is not a class": 1,
         "class of another ontology": 1,
         "empty synonym": 1,
         "cross-reference without a system": 2,
@@ -156,7 +156,7 @@ def test_semantic_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON, or is cut off"),
+        ("{", "is not JSON, or is cut off"),
         ('{"a": 1}', r"looked for graphs\[0\].nodes; found a"),
         ("[]", r"looked for graphs\[0\].nodes; found list"),
         ('{"graphs": []}', "found graphs"),
@@ -175,7 +175,7 @@ def test_not_obographs(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_reported(tmp_path: Path) -> None:
-    """A second graph, a class that is there twice, and texts that are none."""
+    """A second graph, a class that occurs twice, and texts that are none."""
     path = write(tmp_path / "x.json", [node("X_1", xrefs=[{"val": None}]), node("X_1"), node("X_2")])
     data = json.loads(path.read_text())
     path.write_text(json.dumps({"graphs": [*data["graphs"], {"nodes": []}, {"nodes": []}]}))

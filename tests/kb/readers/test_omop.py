@@ -111,12 +111,12 @@ def test_everything(tmp_path: Path) -> None:
     ]
     assert (problems.rows, problems.bad, problems.notes) == (30, {}, [])
     assert problems.skipped == {
-        "ancestor that is no parent": 2,
+        "ancestor that is not a parent": 2,
         "concept that maps to several": 1,
         "invalid concept": 1,
         "invalid relationship": 1,
         "map of a concept with itself": 1,
-        "map, by which names are given": 4,
+        "map, which adds names": 4,
         "relationship of a concept that is left out": 1,
         "relationship of another kind": 1,
         "synonym in another language": 1,
@@ -138,8 +138,8 @@ def test_bad_rows(tmp_path: Path) -> None:
     _, problems = read_all(read_omop, folder)
     assert problems.bad == {
         "column count": 1,
-        "invalid_reason is none of D and U, or a date is none": 2,
-        "no number, no name, or standard_concept is none of S and C": 3,
+        "invalid_reason is neither D nor U, or a date is invalid": 2,
+        "no number, no name, or standard_concept is neither S nor C": 3,
     }
     assert problems.skipped["concept repeated, kept once"] == 1
     changed = {

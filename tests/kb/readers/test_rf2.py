@@ -242,7 +242,7 @@ def test_wrong_folder(tmp_path: Path) -> None:
         list(read_rf2(tmp_path))
     with pytest.raises(InputError, match="no such folder"):
         list(read_rf2(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         list(read_rf2(tmp_path / "some.txt"))
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="found no files"):
@@ -319,7 +319,7 @@ def test_package_information(below: str, tmp_path: Path) -> None:
     assert notes(json.dumps(information)) == []
     assert notes(json.dumps({"effectiveTime": "20260301", "languageRefsets": [{"id": "448879004"}, 3, {}]})) == [
         f"{path}: is of 20260301, the Concept files are of 20260901",
-        f"{path}: lists the language refset 448879004, of which there is no active row",
+        f"{path}: lists the language refset 448879004, which has no active row",
     ]
     assert notes("{}") == []
     for broken in ("[" * 100_000, "[]", "", "{"):

@@ -72,7 +72,7 @@ def test_every_file(tmp_path: Path) -> None:
 
 def test_fifo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "MRCONSO.RRF")
-    with pytest.raises(InputError, match=r"MRCONSO\.RRF: is no regular file\. Remedy: save what it gives in a file"):
+    with pytest.raises(InputError, match=r"MRCONSO\.RRF: is not a regular file\. Remedy: save its content in a file"):
         list(read_rrf(tmp_path))
 
 
@@ -328,7 +328,7 @@ def test_wrong_folder(tmp_path: Path) -> None:
         list(read_rrf(tmp_path / "empty"))
     with pytest.raises(InputError, match="no such folder"):
         list(read_rrf(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         list(read_rrf(tmp_path / "f00"))
 
 

@@ -157,7 +157,7 @@ def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
     assert len(names) == 6
     assert problems.notes == [
         f"{tmp_path}/x.csv:3: 3 names have a control, invisible or replacement character inside. "
-        "Remedy: write them anew",
+        "Remedy: type them again",
         f"{tmp_path}/x.csv:7: 1 name has more than 500 characters. "
         "Remedy: give a text on the concept in the column 'definition'",
     ]
@@ -200,8 +200,8 @@ def test_decisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("id\tname\tNAME", "the column name is there twice. Remedy: rename or delete one of them"),
-        ("id\tname\tconcept_id", "the column concept_id or id is there twice. Remedy: rename or delete one of them"),
+        ("id\tname\tNAME", "the column name occurs twice. Remedy: rename or delete one of them"),
+        ("id\tname\tconcept_id", "the column concept_id or id occurs twice. Remedy: rename or delete one of them"),
     ],
 )
 def test_a_column_that_is_there_twice(header: str, message: str, tmp_path: Path) -> None:

@@ -113,5 +113,5 @@ def test_unusable_caches_are_refused(tmp_path: Path) -> None:
     cache = RankerCache(tmp_path / "damaged")
     with closing(sqlite3.connect(cache.path)) as file, file:
         file.execute("INSERT INTO answers VALUES (?, ?)", (b"a", "{"))
-    with pytest.raises(ConfigError, match=r"a value is no list of numbers. Remedy: delete the file"):
+    with pytest.raises(ConfigError, match=r"a value is not a list of numbers. Remedy: delete the file"):
         cache.get([b"a"])

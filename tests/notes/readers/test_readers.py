@@ -144,7 +144,7 @@ def test_each_separator(mark: str, tmp_path: Path) -> None:
         (b"id,body\n1,Geheimnis\n", "no column 'text'; found 2 columns"),
         (b"text,text\nGeheimnis,b\n", "duplicate column 'text'"),
         (b"", "no column 'text'"),
-        (b"PK\x03\x04", "zipped"),
+        (b"PK\x03\x04", "zip file"),
         (b"text", None),
     ],
 )

@@ -73,7 +73,7 @@ def test_refusals_of_pairs(tmp_path: Path) -> None:
         InputError, match=r"Remedy: name the columns in the first line as docs/reference/evaluation\.md lists"
     ):
         pairs(tmp_path, "a\tb\tc\n1\t2\t3\n")
-    with pytest.raises(InputError, match=r"pairs\.tsv:1: the column score is there twice"):
+    with pytest.raises(InputError, match=r"pairs\.tsv:1: the column score occurs twice"):
         pairs(tmp_path, "text_1\ttext_2\tscore\tscore\na\tb\t1\t2\n")
     with pytest.raises(InputError, match=r"pairs\.tsv: there is no pair or triplet in it\. Remedy: give a file with"):
         pairs(tmp_path, "text_1\ttext_2\tscore\n")

@@ -135,7 +135,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     assert [record.text for record in read_definitions(path, problems=problems)] == ["good"] * 4
     assert problems.bad == {"empty id or definition": 2, "unknown language": 1, "column count": 1}
     assert str(problems.examples[0]) == f"{path}:3: empty id or definition"
-    with pytest.raises(InputError, match=r"t.tsv:3: .*rows cannot be used.*Remedy: mend or fetch the file again"):
+    with pytest.raises(InputError, match=r"t.tsv:3: .*rows cannot be used.*Remedy: correct or fetch the file again"):
         list(read_definitions(path, problems=Problems(0)))
 
 
@@ -144,7 +144,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     [
         ("id\tname", r"t.tsv:1: looked for .* found 2 columns: id, name\. Remedy: .*; definition must be there"),
         ("note", r"found 1 column\. Remedy: .*; concept_id and definition must be there"),
-        ("id\tconcept_id\ttext", r"a column for the concept_id is there twice\. Remedy: rename or delete one of them"),
+        ("id\tconcept_id\ttext", r"a column for the concept_id occurs twice\. Remedy: rename or delete one of them"),
     ],
 )
 def test_columns(tmp_path: Path, header: str, message: str) -> None:

@@ -206,7 +206,9 @@ def test_extra_features_by_hand() -> None:
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 2 / math.sqrt(8 / 3)]])
     assert transform_extras((words, numbers), (), 0).shape == (0, 3)
     assert transform_extras((), (), 4).shape == (4, 0)
-    with pytest.raises(ConfigError, match=r"age of pair 2 is no finite number\. Remedy: give numbers, as in training"):
+    with pytest.raises(
+        ConfigError, match=r"age of pair 2 is not a finite number\. Remedy: give numbers, as in training"
+    ):
         transform_extras((numbers,), [("3",), ("nan",)], 2)
     with pytest.raises(ConfigError, match="1 rows of extra features, 2 of kind, age expected"):
         transform_extras((words, numbers), [("a", "3")], 2)

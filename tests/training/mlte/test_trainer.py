@@ -176,7 +176,7 @@ def test_starts_that_cannot_be_read(start: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_damaged_folders(frozen_one: Path, tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"is no regressor: no mlte\.json in it"):
+    with pytest.raises(EncoderError, match=r"is not a regressor: no mlte\.json in it"):
         MlteRegressor.load(tmp_path)
 
     def damaged(name: str, text: str | bytes) -> Path:

@@ -182,7 +182,9 @@ def test_context_and_definitions_are_read(
 
 
 def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"is no ranker: no ranker.json in it. Remedy: name the folder of a trained"):
+    with pytest.raises(
+        EncoderError, match=r"is not a ranker: no ranker.json in it. Remedy: name the folder of a trained"
+    ):
         Linker(demo, ranker=tmp_path)
     ranker = copy_ranker(folder, tmp_path / "ranker")
     for wrong in ("{", "[]", "{}"):
@@ -197,7 +199,7 @@ def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path)
     with pytest.raises(EncoderError, match="no cross-encoder could be loaded"):
         Linker(demo, ranker=tmp_path / "ranker").link(MENTIONS)
     for none in ("nosuch", str(folder / HOLDS / "x"), "x" * 5000):
-        with pytest.raises(ConfigError, match=r"is no ranker. Remedy: name the folder of a trained ranker, a URL"):
+        with pytest.raises(ConfigError, match=r"is not a ranker. Remedy: name the folder of a trained ranker, a URL"):
             Linker(demo, ranker=none)
 
 

@@ -36,7 +36,7 @@ function readDecisions(bytes, file) {
   const missing = columns.filter((column) => !header.includes(column));
   if (missing.length) fail(1, `the column ${missing[0]} is missing.`);
   const twice = columns.filter((column) => header.indexOf(column) !== header.lastIndexOf(column));
-  if (twice.length) fail(1, `the column ${twice[0]} is there twice. Leave one of them.`);
+  if (twice.length) fail(1, `the column ${twice[0]} occurs twice. Leave one of them.`);
   if (header.includes("concept_id")) fail(1, "there are the columns id and concept_id. Leave id and take off the other.");
   const rows = [], seen = new Map(), named = new Map();
   for (let index = 1; index < lines.length; index += 1) {
@@ -57,7 +57,7 @@ function readDecisions(bytes, file) {
       if (!row.item) fail(line, "there is no item.");
       if (row.kind === "mention") {
         if (![row.start, row.end].every((one) => /^[0-9]{1,9}$/.test(one)) || Number(row.start) >= Number(row.end)) {
-          fail(line, "start and end are no place.");
+          fail(line, "start and end are not a place in the note.");
         }
         [row.start, row.end] = [Number(row.start), Number(row.end)];
       }
@@ -65,7 +65,7 @@ function readDecisions(bytes, file) {
     if (![ACCEPT, GROUP].includes(row.decision)) row.id = row.parent = "";
     else if (!row.id) fail(line, "there is no id.");
     else if (NO_ID.test(row.id)) fail(line, "the id has a blank, | or an invisible character.");
-    else if (row.parent.split("|").some((id) => NO_ID.test(id.trim()))) fail(line, "the parent is no id.");
+    else if (row.parent.split("|").some((id) => NO_ID.test(id.trim()))) fail(line, "the parent is not an id.");
     else if (!["preferred", "synonym"].includes(row.type)) {
       fail(line, "unknown word in the column type. Use preferred or synonym.");
     }
