@@ -134,7 +134,7 @@ COMMANDS = [
     "evaluate sts sts.tsv",
     "evaluate synonyms house --sample 20",
     "train names kb.sqlite -o made.tsv",
-    "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8 --rows 4096 --no-families",
+    "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 64 --rows 4096 --no-families",
     "train average static static -o mean",
     "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",
     "train map kb.sqlite -o map --start static",

@@ -87,10 +87,8 @@ def build_segment(
         ConfigError: there is no name to index, the kind is unknown, a kind and its memory are both given, or no kind
             fits into the memory.
     """
-    if options.kind is not None:
-        vector_index(options.kind)  # fail before the work
-        if options.memory is not None:
-            raise ConfigError("both a kind of index and its memory are named", remedy="leave out one of them")
+    if options.kind is not None and options.memory is not None:
+        raise ConfigError("both a kind of index and its memory are named", remedy="leave out one of them")
     types = list(semantic_types)
     also: set[str] = set()
     if main is not None:

@@ -20,6 +20,7 @@ from medlink.index.building import BuildOptions, build_segment
 from medlink.index.bundle import BundleManifest, extend_call
 from medlink.index.segment import Segment
 from medlink.index.suspect_translations import find_suspect_translations
+from medlink.index.vectors import vector_index
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.lexicon.tables import read_folder
@@ -43,6 +44,7 @@ def fill_index(
     known: Sequence[Segment] = (),
 ) -> list[Raw]:
     """Build the index of a knowledge base without suspect translations; return their entries for the manifest."""
+    vector_index(options.kind or "flat")  # an unknown kind and a missing library fail before the work
     suspects = dict(find_suspect_translations(store, forms))
     shards = _shards(work.parent)
     names = (name for name in store.iter_names() if is_indexed(name) and name not in suspects)

@@ -68,10 +68,8 @@ def collect(links: Any) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("options", [{}, {"language": "de", "k": 2, "threshold": 0.8, "present_only": True}])
-def test_the_links_are_those_of_one_machine(
-    spark: Any, lines: Path, demo_path: Path, tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_the_links_are_those_of_one_machine(spark: Any, lines: Path, demo_path: Path, tmp_path: Path) -> None:
+    options = {"language": "de", "k": 2, "threshold": 0.8, "present_only": True}
     links = link_notes(read(spark, lines), demo_path, **options)
     assert dict(links.dtypes)["note"] == "bigint"
     expected = link_locally(lines, demo_path, tmp_path / "out.jsonl", **options)
