@@ -182,6 +182,10 @@ class Linker:
                 raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
         normalised = [self._normalise(mention) for mention in mentions]
         ranked = self._final_rankings(normalised, contexts, options.k)
+        for at, (mention, plain) in enumerate(zip(mentions, normalised, strict=True)):
+            # in a note the qualifiers tell what is absent: "the spleen is not enlarged"
+            if isinstance(mention, str) or mention.confidence is None:
+                ranked[at] = self._negated.mark(plain.text, plain.language, ranked[at])
         shares = self.decision.shares(normalised, contexts, ranked)
         numbers = {id(ranking): number for number, ranking in enumerate(ranked)}  # mentions may share a ranking
         queries = [
@@ -264,9 +268,7 @@ class Linker:
                     )
                 )
                 around = None if contexts is None else [contexts[position[key]] for key in batch]
-                ranked = rank_concepts(candidates, self.ranker.rank(mentions, around, candidates))
-                for key, concepts in zip(batch, ranked, strict=True):
-                    yield self._negated.mark(key.text, key.language, concepts)
+                yield from rank_concepts(candidates, self.ranker.rank(mentions, around, candidates))
 
         rankings = self._rankings.get(position, rank)
         return [rankings[key] for key in keys]
