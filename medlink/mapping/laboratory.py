@@ -10,28 +10,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
 from medlink.language.text import normalise
-from medlink.mapping.abbreviations import TEST, expand
+from medlink.mapping.abbreviations import ORGANISM, TEST, expand
 from medlink.mapping.descriptions import ucum_code
 
 _ENGLISH = "en"
-_UNIT_PART = re.compile(r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1)")
+_UNIT_PART = re.compile(
+    r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1|mm\[Hg\]|\{titer\}|\[HPF\]|\[[MG]PL'U\])"
+)
 _NUMBER = re.compile(r"(?:10\*\d+|1)?")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]")
 _EDGES = " ,;:-/"
+_METHOD, _CLASS = re.compile(r" (?:by|mit|por) "), re.compile(r"\big([gma])\b")
+_NO_TRAITS = (-1, -1, -1, -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Specimen:
-    """A system: its name in each language, the prefixes for it, and in each language a pattern of words for it."""
+    """A system: its name in each language, the prefixes for it, the beginnings of exact forms that name it, and in each
+    language a pattern of words for it."""
 
     names: Mapping[str, str]
     prefix: re.Pattern[str]
+    norms: tuple[str, ...]
     cues: Mapping[str, re.Pattern[str]]
 
 
@@ -45,11 +51,11 @@ class _Property:
 
 
 @dataclass(frozen=True, slots=True)
-class _Differential:
-    """The unit of a differential count, how names of white cells begin, and in each language the full name."""
+class _Share:
+    """Units of a share, how components with it begin, and in each language the full name of component and system."""
 
-    unit: str
-    cells: tuple[str, ...]
+    units: frozenset[str]
+    begin: re.Pattern[str]
     names: Mapping[str, str]
 
 
@@ -65,11 +71,25 @@ class _Time:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """Words of a ratio in each language, its property without a unit, and specimens by the second component."""
+    """Words of a ratio in each language, its property without a unit, specimens by the second component, and second
+    components by a pattern of the unit."""
 
     words: Mapping[str, re.Pattern[str]]
     names: Mapping[str, str]
     specimens: Mapping[str, str]
+    per: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Tests that are found or not: words for them, their property, and names of antibodies with what they are against
+    and their class, in each language; ``carriers`` are words that many such components share."""
+
+    cues: Mapping[str, re.Pattern[str]]
+    names: Mapping[str, str]
+    antibody: Mapping[str, re.Pattern[str]]
+    antibodies: Mapping[str, str]
+    carriers: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +99,10 @@ class _Words:
     properties: tuple[_Property, ...]
     other_properties: tuple[Mapping[str, str], ...]
     default: str
-    differential: _Differential
+    defaults: Mapping[str, str]
+    found: _Found
+    noise: Mapping[str, re.Pattern[str]]
+    shares: tuple[_Share, ...]
     times: tuple[_Time, ...]
     ratio: _Ratio
 
@@ -90,9 +113,9 @@ class _Words:
 def full_names(description: str, unit: str, language: str | None) -> Iterator[tuple[str, str]]:
     """Yield the full names that a description of a laboratory test may stand for, each with its language.
 
-    A description with neither a unit of concentration nor a specimen is not a laboratory test. If no specimen is named,
-    blood cells are counted in blood, and everything else is measured in serum or plasma. White cells in per cent are a
-    share of the leukocytes.
+    A description without a unit of concentration, a specimen, or an antibody or nucleic acid is not a laboratory test.
+    If no specimen is named, it is the usual one of the component or the property, else serum or plasma. White cells in
+    per cent are a share of the leukocytes.
 
     >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
     ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
@@ -104,24 +127,27 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     words, tag = _words(), base(language or _ENGLISH)
     if tag not in words.joins:
         return
-    timed, time, hour = _split_time(description, tag)
+    unit, second = _split_second(unit, tag)
+    timed, time, hour = _split_time(words.noise[tag].sub("", description).strip(_EDGES) or description, tag)
     component, specimen = _split_specimen(timed, tag)
+    component += f"/{second}" if second and "/" not in component else ""
     component, has_parts, says_ratio = _split_ratio(component, tag)
     measured = _properties(unit)
     ratios = [one.ratio for one in measured if one.ratio] if measured else [words.ratio.names]
-    is_quotient = has_parts and bool(ratios)  # ALAT/GPT U/l are two names
-    properties = ratios if is_quotient else [one.names for one in measured] or [{}]
-    counted = words.differential
-    is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
-    if specimen is None and not measured and not (is_share or says_ratio):
+    is_found = not measured and words.found.cues[tag].search(component) is not None
+    is_quotient = has_parts and bool(ratios) and not is_found  # ALAT/GPT U/l are two names, HIV Ag/Ab is one
+    share = next((one for one in words.shares if unit.strip() in one.units and one.begin.match(component)), None)
+    if specimen is None and not measured and share is None and not (says_ratio or is_found):
         return
+    properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
     of = component.partition("/")[2].strip().casefold()
     implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
+    implied += [name for begin, name in words.defaults.items() if re.match(begin, component)]
     implied += [one.specimen for one in measured if one.specimen]
     specimen = specimen or words.specimen([*implied, words.default][0])
-    for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
-        if is_share:
-            yield counted.names[own].format(text), own
+    for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST), *_antibodies(component, tag)]):
+        if share is not None:
+            yield share.names[own].format(text, specimen.names[own]), own
             continue
         whole = time.components[own].format(text) if time and time.components else text
         when = f" {time.names[own].format(hour)}" if time and time.names else ""
@@ -130,25 +156,71 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
             yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
 
 
-def property_number(norm: str) -> int:
-    """Return a number for the property in the exact form of a full name, the same in all languages; -1 for none.
+def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
+    found = _words().found
+    match = found.antibody[language].search(component)
+    if match is None:
+        if found.cues[language].search(component):
+            yield from expand(component.replace("-", " "), language, TEST, ORGANISM)
+        return
+    of = match["of"] or match["of2"] or match["of3"]
+    own_class = match["class"] or match["class2"] or ""
+    for text, own in expand(of, language, TEST, ORGANISM):
+        yield " ".join(found.antibodies[own].format(text, own_class).replace(" -", "-").split()), own
 
-    >>> property_number("natrium mol volumen in urin") == property_number("sodium moles volume in serum or plasma")
+
+@lru_cache(1 << 14)
+def traits(norm: str) -> tuple[int, int, int, int, int]:
+    """Return numbers for property, specimen, time, method and antibody class in the exact form of a full name, the same
+    in all languages; -1 for none, and for all of another name.
+
+    Specimens that no description names share a number, and so do methods.
+
+    >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
     True
-    """
-    pattern, numbers = _property_numbers()
-    match = pattern.search(norm)
-    return -1 if match is None else numbers[match[1]]
-
-
-def component(norm: str) -> str:
-    """Return the component in the exact form of a full name, the whole of other names.
-
-    >>> component("natrium mol volumen in urin"), component("natriumchlorid")
-    ('natrium', 'natriumchlorid')
+    >>> traits("x igg ab units volume in serum by immunoassay"), traits("kidney")
+    ((6, 0, -1, 0, 0), (-1, -1, -1, -1, -1))
     """
     match = _property_numbers()[0].search(norm)
-    return norm if match is None else norm[: match.start()]
+    if match is None:
+        return _NO_TRAITS
+    rest = f"{norm[match.end() :]} "
+    specimen = _specimen_pattern().match(rest)
+    time = next((number for number, pattern in enumerate(_time_patterns()) if pattern.search(norm)), -1)
+    method = 0 if time < 0 and _METHOD.search(rest) else -1
+    classes = _CLASS.search(norm, 0, match.start())
+    number = len(_words().specimens) if specimen is None else _specimen_numbers()[specimen[0]]
+    return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
+
+
+@cache
+def _specimen_numbers() -> dict[str, int]:
+    return {text: number for number, one in enumerate(_words().specimens) for text in one.norms}
+
+
+@cache
+def _specimen_pattern() -> re.Pattern[str]:
+    return re.compile(_either(list(_specimen_numbers())))
+
+
+@cache
+def _time_patterns() -> list[re.Pattern[str]]:
+    texts = [[normalise(text.format("12")) for text in time.names.values()] for time in _words().times if time.names]
+    return [re.compile(rf" (?:{_either(own)})$".replace("12", r"[\d.]+")) for own in texts]
+
+
+def analyte(norm: str) -> str:
+    """Return the component in the exact form of a full name without words that many components share, the whole of
+    other names.
+
+    >>> analyte("natrium mol volumen in urin"), analyte("roteln virus igg ak einheiten volumen in serum")
+    ('natrium', 'roteln')
+    """
+    match = _property_numbers()[0].search(norm)
+    whole = norm if match is None else norm[: match.start()]
+    bare = " ".join(_words().found.carriers.sub(" ", whole).split())
+    return bare or whole
 
 
 def is_ratio(norm: str) -> bool:
@@ -170,7 +242,8 @@ def _ratios() -> frozenset[str]:
 def _property_texts() -> list[Mapping[str, str]]:
     """The texts of each property that a unit implies, by language."""
     words = _words()
-    return [own for measured in words.properties for own in (measured.names, measured.ratio)] + [words.ratio.names]
+    measured = [own for one in words.properties for own in (one.names, one.ratio)]
+    return [*measured, words.ratio.names, words.found.names]
 
 
 @cache
@@ -181,6 +254,14 @@ def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
             numbers.setdefault(normalise(text), number)
     joins = _either(list({*words.joins.values(), "of", "von", "de"}))
     return re.compile(rf" ({_either(list(numbers))}) (?:{joins}) "), numbers
+
+
+def _split_second(unit: str, language: str) -> tuple[str, str]:
+    """Return a unit without its second component, and that component: *mmol/mol creat*."""
+    for pattern, names in _words().ratio.per.items():
+        if match := re.match(pattern, unit, re.IGNORECASE):
+            return match[1], names[language]
+    return unit, ""
 
 
 def _split_time(description: str, language: str) -> tuple[str, _Time | None, str]:
@@ -257,6 +338,7 @@ def _words() -> _Words:
         _Specimen(
             entry["text"],
             re.compile(rf"^(?:{_either(entry['prefixes'])})\s*-\s*(?=\w)"),
+            tuple(f"{normalise(text)} " for text in (*entry["text"].values(), *entry.get("same", ()))),
             {tag: _cue_pattern(cues) for tag, cues in entry["cues"].items()},
         )
         for entry in raw["specimens"]
@@ -271,14 +353,24 @@ def _words() -> _Words:
         )
         for entry in raw["properties"]
     )
-    counted = raw["differential"]
-    differential = _Differential(counted["unit"], tuple(counted["cells"]), counted["text"])
+    shares = tuple(
+        _Share(frozenset(entry["units"]), re.compile(rf"(?i:{entry['begin']})"), entry["text"])
+        for entry in raw["shares"]
+    )
+    found = _Found(
+        _patterns(raw["found"]["cues"]), raw["found"]["text"], _patterns(raw["found"]["antibody"]),
+        raw["found"]["names"], re.compile(rf"\b(?:{_either(raw['found']['carriers'])})\b"),
+    )  # fmt: skip
     times = tuple(
         _Time(_patterns(entry["cues"]), entry.get("text", {}), entry.get("component", {})) for entry in raw["times"]
     )
-    ratio = _Ratio(_patterns(raw["ratio"]["words"]), raw["ratio"]["text"], raw["ratio"]["specimens"])
-    others = tuple(raw["other_properties"])
-    return _Words(raw["joins"], specimens, properties, others, raw["default_specimen"], differential, times, ratio)
+    ratio = _Ratio(
+        _patterns(raw["ratio"]["words"]), raw["ratio"]["text"], raw["ratio"]["specimens"], raw["ratio"]["per"]
+    )
+    return _Words(
+        raw["joins"], specimens, properties, tuple(raw["other_properties"]), raw["default_specimen"],
+        raw["default_specimens"], found, _patterns(raw["noise"]), shares, times, ratio,
+    )  # fmt: skip
 
 
 def _patterns(written: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
