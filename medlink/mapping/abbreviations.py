@@ -14,10 +14,9 @@ from medlink.language.lexicon.tables import shortened
 
 TEST, DRUG, ORGANISM, PROCEDURE = "test", "drug", "organism", "procedure"
 _FIELDS = {TEST: "laboratory"}  # fields in which meanings of other kinds count as well
-_LEXICON = frozenset((TEST, DRUG, ORGANISM))  # kinds whose abbreviations in the lexicon count
 _LENGTHS = (5, 3, 1)  # pieces of an abbreviation, with the blanks between them
 _ENGLISH = "en"
-_LEAST = 0.3  # share of the uses of an abbreviation with such a meaning
+_LEAST = {TEST: 0.3, DRUG: 0.3, ORGANISM: 0.6}  # share of the uses of an abbreviation with such a meaning
 _BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _BETWEEN = re.compile(r"[\s/,-]+")
 _EDGES = " ,;:-/"
@@ -35,7 +34,7 @@ def expand(text: str, language: str, *kinds: str) -> Iterator[tuple[str, str]]:
     ('alanine aminotransferase', 'en')
     """
     own = [_own_names(language, kind) for kind in kinds]
-    all_names = [*own, *(_most_frequent(language, kind) for kind in kinds if kind in _LEXICON)]
+    all_names = [*own, *(_most_frequent(language, kind) for kind in kinds if kind in _LEAST)]
     bare = _BRACKETS.sub("", text).strip(_EDGES) or text
 
     def find(form: str, tables: Sequence[Mapping[str, _Names]] = all_names) -> _Names | None:
@@ -71,7 +70,9 @@ class _Names(NamedTuple):
 @cache
 def _most_frequent(language: str, kind: str) -> dict[str, _Names]:
     known = most_frequent(language, kind, _FIELDS.get(kind))
-    return {form: _Names(one.long, one.english or one.long) for form, one in known.items() if one.weight >= _LEAST}
+    return {
+        form: _Names(one.long, one.english or one.long) for form, one in known.items() if one.weight >= _LEAST[kind]
+    }
 
 
 @cache

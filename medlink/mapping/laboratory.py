@@ -2,22 +2,20 @@
 
 A name of LOINC has a component, a property and a system (LOINC Users' Guide, section 2). A laboratory prints the
 component, often abbreviated; its unit implies the property; a letter or a word, or the absence of both, implies the
-system. ``resources/mapping/laboratory.json`` has the words.
+system.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from medlink.files.json import read_json
-from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.mapping.abbreviations import ORGANISM, TEST, expand
 from medlink.mapping.descriptions import ucum_code
+from medlink.mapping.laboratory_words import Property, Specimen, Time, either, laboratory_words
 
 _ENGLISH = "en"
 _UNIT_PART = re.compile(
@@ -28,86 +26,6 @@ _EMPTY = re.compile(r"[(\[]\s*[)\]]")
 _EDGES = " ,;:-/"
 _METHOD, _CLASS = re.compile(r" (?:by|mit|por) "), re.compile(r"\big([gma])\b")
 _NO_TRAITS = (-1, -1, -1, -1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Specimen:
-    """A system: its name in each language, the prefixes for it, the beginnings of exact forms that name it, and in each
-    language a pattern of words for it."""
-
-    names: Mapping[str, str]
-    prefix: re.Pattern[str]
-    norms: tuple[str, ...]
-    cues: Mapping[str, re.Pattern[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Property:
-    names: Mapping[str, str]
-    numerators: frozenset[str]
-    denominators: frozenset[str]
-    specimen: str
-    ratio: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """Units of a share, how components with it begin, and in each language the full name of component and system."""
-
-    units: frozenset[str]
-    begin: re.Pattern[str]
-    names: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Time:
-    """When a specimen is taken, or by which method it is measured: a pattern in each language, and the text behind the
-    specimen, or for the component."""
-
-    cues: Mapping[str, re.Pattern[str]]
-    names: Mapping[str, str]
-    components: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ratio:
-    """Words of a ratio in each language, its property without a unit, specimens by the second component, and second
-    components by a pattern of the unit."""
-
-    words: Mapping[str, re.Pattern[str]]
-    names: Mapping[str, str]
-    specimens: Mapping[str, str]
-    per: Mapping[str, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Tests that are found or not: words for them, their property, and names of antibodies with what they are against
-    and their class, in each language; ``carriers`` are words that many such components share."""
-
-    cues: Mapping[str, re.Pattern[str]]
-    names: Mapping[str, str]
-    antibody: Mapping[str, re.Pattern[str]]
-    antibodies: Mapping[str, str]
-    carriers: re.Pattern[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    joins: Mapping[str, str]
-    specimens: tuple[_Specimen, ...]
-    properties: tuple[_Property, ...]
-    other_properties: tuple[Mapping[str, str], ...]
-    default: str
-    defaults: Mapping[str, str]
-    found: _Found
-    noise: Mapping[str, re.Pattern[str]]
-    shares: tuple[_Share, ...]
-    times: tuple[_Time, ...]
-    ratio: _Ratio
-
-    def specimen(self, english: str) -> _Specimen:
-        return next(specimen for specimen in self.specimens if specimen.names[_ENGLISH] == english)
 
 
 def full_names(description: str, unit: str, language: str | None) -> Iterator[tuple[str, str]]:
@@ -124,7 +42,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     >>> list(full_names("Myokardinfarkt", "", "de"))
     []
     """
-    words, tag = _words(), base(language or _ENGLISH)
+    words, tag = laboratory_words(), base(language or _ENGLISH)
     if tag not in words.joins:
         return
     unit, second = _split_second(unit, tag)
@@ -158,7 +76,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
 
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
-    found = _words().found
+    found = laboratory_words().found
     match = found.antibody[language].search(component)
     if match is None:
         if found.cues[language].search(component):
@@ -190,24 +108,28 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
     time = next((number for number, pattern in enumerate(_time_patterns()) if pattern.search(norm)), -1)
     method = 0 if time < 0 and _METHOD.search(rest) else -1
     classes = _CLASS.search(norm, 0, match.start())
-    number = len(_words().specimens) if specimen is None else _specimen_numbers()[specimen[0]]
+    number = len(laboratory_words().specimens) if specimen is None else _specimen_numbers()[specimen[0]]
     return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
 
 
 @cache
 def _specimen_numbers() -> dict[str, int]:
-    return {text: number for number, one in enumerate(_words().specimens) for text in one.norms}
+    return {text: number for number, one in enumerate(laboratory_words().specimens) for text in one.norms}
 
 
 @cache
 def _specimen_pattern() -> re.Pattern[str]:
-    return re.compile(_either(list(_specimen_numbers())))
+    return re.compile(either(list(_specimen_numbers())))
 
 
 @cache
 def _time_patterns() -> list[re.Pattern[str]]:
-    texts = [[normalise(text.format("12")) for text in time.names.values()] for time in _words().times if time.names]
-    return [re.compile(rf" (?:{_either(own)})$".replace("12", r"[\d.]+")) for own in texts]
+    texts = [
+        [normalise(text.format("12")) for text in time.names.values()]
+        for time in laboratory_words().times
+        if time.names
+    ]
+    return [re.compile(rf" (?:{either(own)})$".replace("12", r"[\d.]+")) for own in texts]
 
 
 def analyte(norm: str) -> str:
@@ -219,7 +141,7 @@ def analyte(norm: str) -> str:
     """
     match = _property_numbers()[0].search(norm)
     whole = norm if match is None else norm[: match.start()]
-    bare = " ".join(_words().found.carriers.sub(" ", whole).split())
+    bare = " ".join(laboratory_words().found.carriers.sub(" ", whole).split())
     return bare or whole
 
 
@@ -235,38 +157,38 @@ def is_ratio(norm: str) -> bool:
 
 @cache
 def _ratios() -> frozenset[str]:
-    ratios = [_words().ratio.names, *(measured.ratio for measured in _words().properties)]
+    ratios = [laboratory_words().ratio.names, *(measured.ratio for measured in laboratory_words().properties)]
     return frozenset(normalise(text) for names in ratios for text in names.values())
 
 
 def _property_texts() -> list[Mapping[str, str]]:
     """The texts of each property that a unit implies, by language."""
-    words = _words()
+    words = laboratory_words()
     measured = [own for one in words.properties for own in (one.names, one.ratio)]
     return [*measured, words.ratio.names, words.found.names]
 
 
 @cache
 def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
-    words, numbers = _words(), dict[str, int]()
+    words, numbers = laboratory_words(), dict[str, int]()
     for number, own in enumerate([*_property_texts(), *words.other_properties]):
         for text in own.values():
             numbers.setdefault(normalise(text), number)
-    joins = _either(list({*words.joins.values(), "of", "von", "de"}))
-    return re.compile(rf" ({_either(list(numbers))}) (?:{joins}) "), numbers
+    joins = either(list({*words.joins.values(), "of", "von", "de"}))
+    return re.compile(rf" ({either(list(numbers))}) (?:{joins}) "), numbers
 
 
 def _split_second(unit: str, language: str) -> tuple[str, str]:
     """Return a unit without its second component, and that component: *mmol/mol creat*."""
-    for pattern, names in _words().ratio.per.items():
+    for pattern, names in laboratory_words().ratio.per.items():
         if match := re.match(pattern, unit, re.IGNORECASE):
             return match[1], names[language]
     return unit, ""
 
 
-def _split_time(description: str, language: str) -> tuple[str, _Time | None, str]:
+def _split_time(description: str, language: str) -> tuple[str, Time | None, str]:
     """Return a description without the time of its specimen, that time, and its number of hours."""
-    for time in _words().times:
+    for time in laboratory_words().times:
         match = time.cues[language].search(description)
         left = "" if match is None else f"{description[: match.start()]} {description[match.end() :]}".strip(_EDGES)
         if match is not None and any(map(str.isalpha, left)):
@@ -276,7 +198,7 @@ def _split_time(description: str, language: str) -> tuple[str, _Time | None, str
 
 def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
     """Return a component without words of a ratio, and whether it is a ratio, and one by such a word."""
-    left, count = _words().ratio.words[language].subn(" ", component)
+    left, count = laboratory_words().ratio.words[language].subn(" ", component)
     left = " ".join(left.split()).strip(_EDGES)
     parts = left.split("/")
     is_ratio = len(parts) == 2 and all(any(map(str.isalpha, part)) for part in parts)
@@ -292,15 +214,24 @@ def is_full_name(text: str) -> bool:
     return _full_name().search(text) is not None
 
 
+def is_presence(text: str) -> bool:
+    """Return whether a full name is that of a test that finds something or not, as a description without unit may be.
+
+    >>> is_presence("Rubella virus IgG Ab [Presence] in Serum or Plasma"), is_presence("Sodium [Moles/volume] in Urine")
+    (True, False)
+    """
+    return any(f" [{name}] " in text for name in laboratory_words().found.names.values())
+
+
 @cache
 def _full_name() -> re.Pattern[str]:
-    words, properties = _words(), {text for own in _property_texts() for text in own.values()}
-    return re.compile(rf" \[(?:{_either(list(properties))})\] (?:{_either(list(set(words.joins.values())))}) ")
+    words, properties = laboratory_words(), {text for own in _property_texts() for text in own.values()}
+    return re.compile(rf" \[(?:{either(list(properties))})\] (?:{either(list(set(words.joins.values())))}) ")
 
 
-def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
+def _split_specimen(description: str, language: str) -> tuple[str, Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
-    for specimen in _words().specimens if _any_specimen(language).search(description) else ():
+    for specimen in laboratory_words().specimens if _any_specimen(language).search(description) else ():
         for pattern in (specimen.prefix, specimen.cues[language]):
             match = pattern.search(description)
             if match:
@@ -313,80 +244,20 @@ def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | N
 
 @cache
 def _any_specimen(language: str) -> re.Pattern[str]:
-    patterns = {pattern.pattern: None for one in _words().specimens for pattern in (one.prefix, one.cues[language])}
+    specimens = laboratory_words().specimens
+    patterns = {pattern.pattern: None for one in specimens for pattern in (one.prefix, one.cues[language])}
     return re.compile("|".join(patterns))
 
 
-def _properties(unit: str) -> list[_Property]:
+def _properties(unit: str) -> list[Property]:
     """Return the properties that a unit may imply: units are those of an enzyme, or arbitrary."""
     code = (ucum_code(unit) if unit else None) or ""
     numerator, _, denominator = code.partition("/")
     over = _dimension(denominator)
     dimension = "1" if denominator and _NUMBER.fullmatch(numerator) else _dimension(numerator)
-    return [one for one in _words().properties if dimension in one.numerators and over in one.denominators]
+    return [one for one in laboratory_words().properties if dimension in one.numerators and over in one.denominators]
 
 
 def _dimension(code: str) -> str:
     match = _UNIT_PART.fullmatch(code)
     return "" if match is None else match["unit"]
-
-
-@cache
-def _words() -> _Words:
-    raw = read_json(RESOURCES / "mapping" / "laboratory.json")
-    specimens = tuple(
-        _Specimen(
-            entry["text"],
-            re.compile(rf"^(?:{_either(entry['prefixes'])})\s*-\s*(?=\w)"),
-            tuple(f"{normalise(text)} " for text in (*entry["text"].values(), *entry.get("same", ()))),
-            {tag: _cue_pattern(cues) for tag, cues in entry["cues"].items()},
-        )
-        for entry in raw["specimens"]
-    )
-    properties = tuple(
-        _Property(
-            entry["text"],
-            frozenset(entry["numerators"]),
-            frozenset(entry["denominators"]),
-            entry.get("specimen", ""),
-            entry.get("ratio", {}),
-        )
-        for entry in raw["properties"]
-    )
-    shares = tuple(
-        _Share(frozenset(entry["units"]), re.compile(rf"(?i:{entry['begin']})"), entry["text"])
-        for entry in raw["shares"]
-    )
-    found = _Found(
-        _patterns(raw["found"]["cues"]), raw["found"]["text"], _patterns(raw["found"]["antibody"]),
-        raw["found"]["names"], re.compile(rf"\b(?:{_either(raw['found']['carriers'])})\b"),
-    )  # fmt: skip
-    times = tuple(
-        _Time(_patterns(entry["cues"]), entry.get("text", {}), entry.get("component", {})) for entry in raw["times"]
-    )
-    ratio = _Ratio(
-        _patterns(raw["ratio"]["words"]), raw["ratio"]["text"], raw["ratio"]["specimens"], raw["ratio"]["per"]
-    )
-    return _Words(
-        raw["joins"], specimens, properties, tuple(raw["other_properties"]), raw["default_specimen"],
-        raw["default_specimens"], found, _patterns(raw["noise"]), shares, times, ratio,
-    )  # fmt: skip
-
-
-def _patterns(written: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    return {tag: re.compile(pattern) for tag, pattern in written.items()}
-
-
-def _cue_pattern(cues: list[str]) -> re.Pattern[str]:
-    """A pattern of cues as whole words; short ones in capitals count as they are written, behind a comma or at an
-    end."""
-    letters = [cue for cue in cues if len(cue) <= 2 and cue.isupper()]
-    words = [cue for cue in cues if cue not in letters]
-    pattern = rf"(?<!\w)(?i:{_either(words)})(?!\w)"
-    if letters:
-        pattern += rf"|(?:[,(]\s*(?:{_either(letters)})\)?$)|^(?:{_either(letters)})\s(?=\w)"
-    return re.compile(pattern)
-
-
-def _either(words: list[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from medlink.index import Bundle
 from medlink.language.tags import base as language_base
-from medlink.language.text import normalise
+from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
@@ -30,7 +30,7 @@ from medlink.mapping.codes import (
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.domains import SAMPLE
-from medlink.mapping.laboratory import full_names, is_full_name
+from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.linkers import NAMED, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, without_suspicion
@@ -66,9 +66,10 @@ class _Decision:
 class _ParsedCode:
     """A code with its parsed description.
 
-    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
-    or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
-    ``is_test`` says that the unit is that of a laboratory test; ``finding`` is what a description suspects.
+    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
+    ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
+    strength or salt of a drug. ``is_test`` says that the unit or specimen is that of a laboratory test; ``finding`` is
+    what a description suspects.
     """
 
     source: SourceCode
@@ -76,6 +77,7 @@ class _ParsedCode:
     base: str = ""
     value: Target | None = None
     full_names: tuple[_Key, ...] = ()
+    longs: tuple[_Key, ...] = ()
     above: str = ""
     drugs: tuple[_Key, ...] = ()
     is_test: bool = False
@@ -134,7 +136,7 @@ class Mapper:
             parsed = self._parsed[code] = self._parse(code) if known is None else replace(known, source=code)
             same[written] = parsed
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=(), finding="")))
+            descriptions.update(self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), finding="")))
         if self.options.infer_domain and not self.options.domain:
             sample = list(islice({self._keys(parsed): parsed for parsed in self._parsed.values()}.values(), SAMPLE))
             links = self._link_keys(dict.fromkeys(key for code in sample for key in self._keys(code)))
@@ -187,22 +189,24 @@ class Mapper:
         value = stated and self._value(stated[1])
         text, language = stated[0] if stated and value else "", code.language or self.options.language
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
-        if language and not names:
-            names = tuple(expand(text or description.text, language_base(language), DRUG, ORGANISM, PROCEDURE))
-        wholes = ((text or description.text), language or ""), *names
+        longs: tuple[_Key, ...] = ()
+        if language and not any(is_full_name(name) for name, _ in names):
+            longs = tuple(expand(text or description.text, language_base(language), DRUG, ORGANISM, PROCEDURE))
+        wholes = ((text or description.text), language or ""), *names, *longs
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
         named = [(whole if name == "" else name, own) for (name, own), (whole, _) in zip(bare, wholes, strict=False)]
         bare += [(base_name(name, language_base(own)), own) for name, own in named]
         drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
-        is_test = not is_drug and any(is_full_name(name) for name, _ in names)
+        is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
         above = class_above(text or description.text, language)
-        finding = "" if names else without_suspicion(description.text, language or "")
-        return _ParsedCode(code, description, text, value if text else None, names, above, drugs, is_test, finding)
+        finding = "" if names or longs else without_suspicion(description.text, language or "")
+        value = value if text else None
+        return _ParsedCode(code, description, text, value, names, longs, above, drugs, is_test, finding)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
-        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.drugs
+        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.longs, *code.drugs
 
     def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
         keys = list(keys)
@@ -237,15 +241,19 @@ class Mapper:
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
         finding = [(code.finding, language)] if code.finding else []
-        for name in (*finding, *code.full_names, *code.drugs):
+        is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
+        for name in (*finding, *code.full_names, *code.longs, *code.drugs):
             full = links[name]
             if not full.candidates:
                 continue
-            first = full.candidates[0]
+            first, is_exact = full.candidates[0], full.candidates[0].route in NAMED
+            if name in code.longs and is_whole and not is_exact:
+                continue
             is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
             if name in code.drugs and not (is_substance(first.concept_id) or is_form):
                 continue
-            if not link.candidates or is_form or _is_weaker(link.candidates[0], first):
+            always = is_exact and not is_whole and name != (code.finding, language)
+            if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
                 link = full
         if code.is_test:
             written = links.get((code.base or code.description.text, language), Link(""))
@@ -378,5 +386,5 @@ def _describe(candidate: Candidate) -> str:
     return f"{candidate.route}: {candidate.name}"
 
 
-def _is_weaker(whole: Candidate, base: Candidate) -> bool:
-    return whole.route not in NAMED and whole.score <= base.score
+def _is_weaker(whole: Candidate, base: Candidate, *, always: bool = False) -> bool:
+    return whole.route not in NAMED and (always or whole.score <= base.score)
