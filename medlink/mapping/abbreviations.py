@@ -80,8 +80,8 @@ def _own_names(language: str, kind: str) -> dict[str, _Names]:
     """Names by their short forms in the lists of a language, and in those of all."""
     table = (RESOURCES / "mapping" / "names.tsv").read_text("utf-8")
     names = dict[str, _Names]()
-    for line in table.splitlines()[1:]:
-        forms, tag, of, long, english = line.split("\t")
+    rows = [line.split("\t") for line in table.splitlines()[1:]]
+    for forms, tag, of, long, english in sorted(rows, key=lambda row: row[1]):  # those of the language win
         if of == kind and tag in (language, ""):
             names.update(dict.fromkeys(map(shortened, forms.split(" | ")), _Names(long or english, english)))
     return names
