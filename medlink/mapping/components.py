@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
 from medlink.linking.features import CandidateFeatures
-from medlink.mapping.laboratory import component, is_full_name, is_ratio
+from medlink.mapping.laboratory import analyte, is_full_name, is_ratio
+from medlink.models import Encoder
 
 _SUBSTANCE = "substance"
 _ANALYTES = frozenset({_SUBSTANCE, "body", "organism"})
+_SHORT = 3  # letters of the name of a blood group
 _ALIKE = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 
 
@@ -44,27 +46,34 @@ def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
         return other
     mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
     names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
-    asked = [component(batch.norms[at]) for at in mentions.tolist()]
+    asked = [analyte(batch.norms[at]) for at in mentions.tolist()]
     norms = index.norms(candidates.distinct_names[names])
-    named = list(map(component, norms))
+    named = list(map(analyte, norms))
     ratios = [is_ratio(batch.norms[at]) for at in mentions.tolist()], list(map(is_ratio, norms))
     languages = [batch.languages[at] for at in mentions.tolist()]
     of_asked, of_named = _read(index, asked, languages), _read(index, named, [None] * len(named))
-    vectors = batch.encoder.encode(asked), batch.encoder.encode(named)
-    cosine = np.einsum("pd,pd->p", vectors[0][mention], vectors[1][name])
-    kinds = index.forms.kinds
-    for pair, m, n, alike in zip(pairs.tolist(), mention.tolist(), name.tolist(), cosine.tolist(), strict=True):
+    kinds, doubtful = index.forms.kinds, list[int]()
+    for at, (pair, m, n) in enumerate(zip(pairs.tolist(), mention.tolist(), name.tolist(), strict=True)):
         own, its = of_asked[m], of_named[n]
-        if ratios[1][n] and not ratios[0][m]:
+        if (ratios[1][n] and not ratios[0][m]) or (len(named[n]) < _SHORT and named[n] != asked[m]):
             other[pair] = True
         elif own.is_known and own.meanings.isdisjoint(its.meanings):
-            other[pair] = alike < _ALIKE
+            doubtful.append(at)
         elif own.is_known and len(own.words) == 1:
             other[pair] = any(
                 own.meanings.isdisjoint(word) and all(kinds[meaning] == _SUBSTANCE for meaning in word)
                 for word in its.words
             )
+    if doubtful:
+        sides = (mention[doubtful], asked), (name[doubtful], named)
+        ours, theirs = (_encode(batch.encoder, texts, numbers) for numbers, texts in sides)
+        other[pairs[doubtful]] = np.einsum("pd,pd->p", ours, theirs) < _ALIKE
     return other
+
+
+def _encode(encoder: Encoder, texts: list[str], numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return encoder.encode([texts[number] for number in distinct.tolist()])[inverse]
 
 
 def _read(index: ConceptIndex, texts: list[str], languages: list[str | None]) -> list[_Component]:

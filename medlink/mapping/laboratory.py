@@ -2,97 +2,38 @@
 
 A name of LOINC has a component, a property and a system (LOINC Users' Guide, section 2). A laboratory prints the
 component, often abbreviated; its unit implies the property; a letter or a word, or the absence of both, implies the
-system. ``resources/mapping/laboratory.json`` has the words.
+system.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
-from medlink.files.json import read_json
-from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
 from medlink.language.text import normalise
-from medlink.mapping.abbreviations import TEST, expand
+from medlink.mapping.abbreviations import ORGANISM, TEST, expand
 from medlink.mapping.descriptions import ucum_code
+from medlink.mapping.laboratory_words import Property, Specimen, Time, either, laboratory_words
 
 _ENGLISH = "en"
-_UNIT_PART = re.compile(r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1)")
+_UNIT_PART = re.compile(
+    r"(?:10\*\d+\.?)?(?P<prefix>[munpfkcd]|da)?(?P<unit>mol|eq|g|U|kat|\[IU\]|\[iU\]|L|d|h|1|mm\[Hg\]|\{titer\}|\[HPF\]|\[[MG]PL'U\])"
+)
 _NUMBER = re.compile(r"(?:10\*\d+|1)?")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]")
 _EDGES = " ,;:-/"
-
-
-@dataclass(frozen=True, slots=True)
-class _Specimen:
-    """A system: its name in each language, the prefixes for it, and in each language a pattern of words for it."""
-
-    names: Mapping[str, str]
-    prefix: re.Pattern[str]
-    cues: Mapping[str, re.Pattern[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Property:
-    names: Mapping[str, str]
-    numerators: frozenset[str]
-    denominators: frozenset[str]
-    specimen: str
-    ratio: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Differential:
-    """The unit of a differential count, how names of white cells begin, and in each language the full name."""
-
-    unit: str
-    cells: tuple[str, ...]
-    names: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Time:
-    """When a specimen is taken, or by which method it is measured: a pattern in each language, and the text behind the
-    specimen, or for the component."""
-
-    cues: Mapping[str, re.Pattern[str]]
-    names: Mapping[str, str]
-    components: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ratio:
-    """Words of a ratio in each language, its property without a unit, and specimens by the second component."""
-
-    words: Mapping[str, re.Pattern[str]]
-    names: Mapping[str, str]
-    specimens: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    joins: Mapping[str, str]
-    specimens: tuple[_Specimen, ...]
-    properties: tuple[_Property, ...]
-    other_properties: tuple[Mapping[str, str], ...]
-    default: str
-    differential: _Differential
-    times: tuple[_Time, ...]
-    ratio: _Ratio
-
-    def specimen(self, english: str) -> _Specimen:
-        return next(specimen for specimen in self.specimens if specimen.names[_ENGLISH] == english)
+_METHOD, _CLASS = re.compile(r" (?:by|mit|por) "), re.compile(r"\big([gma])\b")
+_NO_TRAITS = (-1, -1, -1, -1, -1)
 
 
 def full_names(description: str, unit: str, language: str | None) -> Iterator[tuple[str, str]]:
     """Yield the full names that a description of a laboratory test may stand for, each with its language.
 
-    A description with neither a unit of concentration nor a specimen is not a laboratory test. If no specimen is named,
-    blood cells are counted in blood, and everything else is measured in serum or plasma. White cells in per cent are a
-    share of the leukocytes.
+    A description without a unit of concentration, a specimen, or an antibody or nucleic acid is not a laboratory test.
+    If no specimen is named, it is the usual one of the component or the property, else serum or plasma. White cells in
+    per cent are a share of the leukocytes.
 
     >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
     ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
@@ -101,27 +42,30 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     >>> list(full_names("Myokardinfarkt", "", "de"))
     []
     """
-    words, tag = _words(), base(language or _ENGLISH)
+    words, tag = laboratory_words(), base(language or _ENGLISH)
     if tag not in words.joins:
         return
-    timed, time, hour = _split_time(description, tag)
+    unit, second = _split_second(unit, tag)
+    timed, time, hour = _split_time(words.noise[tag].sub("", description).strip(_EDGES) or description, tag)
     component, specimen = _split_specimen(timed, tag)
+    component += f"/{second}" if second and "/" not in component else ""
     component, has_parts, says_ratio = _split_ratio(component, tag)
     measured = _properties(unit)
     ratios = [one.ratio for one in measured if one.ratio] if measured else [words.ratio.names]
-    is_quotient = has_parts and bool(ratios)  # ALAT/GPT U/l are two names
-    properties = ratios if is_quotient else [one.names for one in measured] or [{}]
-    counted = words.differential
-    is_share = unit.strip() == counted.unit and component.casefold().startswith(counted.cells)
-    if specimen is None and not measured and not (is_share or says_ratio):
+    is_found = not measured and words.found.cues[tag].search(component) is not None
+    is_quotient = has_parts and bool(ratios) and not is_found  # ALAT/GPT U/l are two names, HIV Ag/Ab is one
+    share = next((one for one in words.shares if unit.strip() in one.units and one.begin.match(component)), None)
+    if specimen is None and not measured and share is None and not (says_ratio or is_found):
         return
+    properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
     of = component.partition("/")[2].strip().casefold()
     implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
+    implied += [name for begin, name in words.defaults.items() if re.match(begin, component)]
     implied += [one.specimen for one in measured if one.specimen]
     specimen = specimen or words.specimen([*implied, words.default][0])
-    for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST)]):
-        if is_share:
-            yield counted.names[own].format(text), own
+    for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST), *_antibodies(component, tag)]):
+        if share is not None:
+            yield share.names[own].format(text, specimen.names[own]), own
             continue
         whole = time.components[own].format(text) if time and time.components else text
         when = f" {time.names[own].format(hour)}" if time and time.names else ""
@@ -130,25 +74,75 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
             yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
 
 
-def property_number(norm: str) -> int:
-    """Return a number for the property in the exact form of a full name, the same in all languages; -1 for none.
+def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
+    found = laboratory_words().found
+    match = found.antibody[language].search(component)
+    if match is None:
+        if found.cues[language].search(component):
+            yield from expand(component.replace("-", " "), language, TEST, ORGANISM)
+        return
+    of = match["of"] or match["of2"] or match["of3"]
+    own_class = match["class"] or match["class2"] or ""
+    for text, own in expand(of, language, TEST, ORGANISM):
+        yield " ".join(found.antibodies[own].format(text, own_class).replace(" -", "-").split()), own
 
-    >>> property_number("natrium mol volumen in urin") == property_number("sodium moles volume in serum or plasma")
+
+@lru_cache(1 << 14)
+def traits(norm: str) -> tuple[int, int, int, int, int]:
+    """Return numbers for property, specimen, time, method and antibody class in the exact form of a full name, the same
+    in all languages; -1 for none, and for all of another name.
+
+    Specimens that no description names share a number, and so do methods.
+
+    >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
     True
-    """
-    pattern, numbers = _property_numbers()
-    match = pattern.search(norm)
-    return -1 if match is None else numbers[match[1]]
-
-
-def component(norm: str) -> str:
-    """Return the component in the exact form of a full name, the whole of other names.
-
-    >>> component("natrium mol volumen in urin"), component("natriumchlorid")
-    ('natrium', 'natriumchlorid')
+    >>> traits("x igg ab units volume in serum by immunoassay"), traits("kidney")
+    ((6, 0, -1, 0, 0), (-1, -1, -1, -1, -1))
     """
     match = _property_numbers()[0].search(norm)
-    return norm if match is None else norm[: match.start()]
+    if match is None:
+        return _NO_TRAITS
+    rest = f"{norm[match.end() :]} "
+    specimen = _specimen_pattern().match(rest)
+    time = next((number for number, pattern in enumerate(_time_patterns()) if pattern.search(norm)), -1)
+    method = 0 if time < 0 and _METHOD.search(rest) else -1
+    classes = _CLASS.search(norm, 0, match.start())
+    number = len(laboratory_words().specimens) if specimen is None else _specimen_numbers()[specimen[0]]
+    return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
+
+
+@cache
+def _specimen_numbers() -> dict[str, int]:
+    return {text: number for number, one in enumerate(laboratory_words().specimens) for text in one.norms}
+
+
+@cache
+def _specimen_pattern() -> re.Pattern[str]:
+    return re.compile(either(list(_specimen_numbers())))
+
+
+@cache
+def _time_patterns() -> list[re.Pattern[str]]:
+    texts = [
+        [normalise(text.format("12")) for text in time.names.values()]
+        for time in laboratory_words().times
+        if time.names
+    ]
+    return [re.compile(rf" (?:{either(own)})$".replace("12", r"[\d.]+")) for own in texts]
+
+
+def analyte(norm: str) -> str:
+    """Return the component in the exact form of a full name without words that many components share, the whole of
+    other names.
+
+    >>> analyte("natrium mol volumen in urin"), analyte("roteln virus igg ak einheiten volumen in serum")
+    ('natrium', 'roteln')
+    """
+    match = _property_numbers()[0].search(norm)
+    whole = norm if match is None else norm[: match.start()]
+    bare = " ".join(laboratory_words().found.carriers.sub(" ", whole).split())
+    return bare or whole
 
 
 def is_ratio(norm: str) -> bool:
@@ -163,29 +157,38 @@ def is_ratio(norm: str) -> bool:
 
 @cache
 def _ratios() -> frozenset[str]:
-    ratios = [_words().ratio.names, *(measured.ratio for measured in _words().properties)]
+    ratios = [laboratory_words().ratio.names, *(measured.ratio for measured in laboratory_words().properties)]
     return frozenset(normalise(text) for names in ratios for text in names.values())
 
 
 def _property_texts() -> list[Mapping[str, str]]:
     """The texts of each property that a unit implies, by language."""
-    words = _words()
-    return [own for measured in words.properties for own in (measured.names, measured.ratio)] + [words.ratio.names]
+    words = laboratory_words()
+    measured = [own for one in words.properties for own in (one.names, one.ratio)]
+    return [*measured, words.ratio.names, words.found.names]
 
 
 @cache
 def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
-    words, numbers = _words(), dict[str, int]()
+    words, numbers = laboratory_words(), dict[str, int]()
     for number, own in enumerate([*_property_texts(), *words.other_properties]):
         for text in own.values():
             numbers.setdefault(normalise(text), number)
-    joins = _either(list({*words.joins.values(), "of", "von", "de"}))
-    return re.compile(rf" ({_either(list(numbers))}) (?:{joins}) "), numbers
+    joins = either(list({*words.joins.values(), "of", "von", "de"}))
+    return re.compile(rf" ({either(list(numbers))}) (?:{joins}) "), numbers
 
 
-def _split_time(description: str, language: str) -> tuple[str, _Time | None, str]:
+def _split_second(unit: str, language: str) -> tuple[str, str]:
+    """Return a unit without its second component, and that component: *mmol/mol creat*."""
+    for pattern, names in laboratory_words().ratio.per.items():
+        if match := re.match(pattern, unit, re.IGNORECASE):
+            return match[1], names[language]
+    return unit, ""
+
+
+def _split_time(description: str, language: str) -> tuple[str, Time | None, str]:
     """Return a description without the time of its specimen, that time, and its number of hours."""
-    for time in _words().times:
+    for time in laboratory_words().times:
         match = time.cues[language].search(description)
         left = "" if match is None else f"{description[: match.start()]} {description[match.end() :]}".strip(_EDGES)
         if match is not None and any(map(str.isalpha, left)):
@@ -195,7 +198,7 @@ def _split_time(description: str, language: str) -> tuple[str, _Time | None, str
 
 def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
     """Return a component without words of a ratio, and whether it is a ratio, and one by such a word."""
-    left, count = _words().ratio.words[language].subn(" ", component)
+    left, count = laboratory_words().ratio.words[language].subn(" ", component)
     left = " ".join(left.split()).strip(_EDGES)
     parts = left.split("/")
     is_ratio = len(parts) == 2 and all(any(map(str.isalpha, part)) for part in parts)
@@ -211,15 +214,24 @@ def is_full_name(text: str) -> bool:
     return _full_name().search(text) is not None
 
 
+def is_presence(text: str) -> bool:
+    """Return whether a full name is that of a test that finds something or not, as a description without unit may be.
+
+    >>> is_presence("Rubella virus IgG Ab [Presence] in Serum or Plasma"), is_presence("Sodium [Moles/volume] in Urine")
+    (True, False)
+    """
+    return any(f" [{name}] " in text for name in laboratory_words().found.names.values())
+
+
 @cache
 def _full_name() -> re.Pattern[str]:
-    words, properties = _words(), {text for own in _property_texts() for text in own.values()}
-    return re.compile(rf" \[(?:{_either(list(properties))})\] (?:{_either(list(set(words.joins.values())))}) ")
+    words, properties = laboratory_words(), {text for own in _property_texts() for text in own.values()}
+    return re.compile(rf" \[(?:{either(list(properties))})\] (?:{either(list(set(words.joins.values())))}) ")
 
 
-def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | None]:
+def _split_specimen(description: str, language: str) -> tuple[str, Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
-    for specimen in _words().specimens if _any_specimen(language).search(description) else ():
+    for specimen in laboratory_words().specimens if _any_specimen(language).search(description) else ():
         for pattern in (specimen.prefix, specimen.cues[language]):
             match = pattern.search(description)
             if match:
@@ -232,69 +244,20 @@ def _split_specimen(description: str, language: str) -> tuple[str, _Specimen | N
 
 @cache
 def _any_specimen(language: str) -> re.Pattern[str]:
-    patterns = {pattern.pattern: None for one in _words().specimens for pattern in (one.prefix, one.cues[language])}
+    specimens = laboratory_words().specimens
+    patterns = {pattern.pattern: None for one in specimens for pattern in (one.prefix, one.cues[language])}
     return re.compile("|".join(patterns))
 
 
-def _properties(unit: str) -> list[_Property]:
+def _properties(unit: str) -> list[Property]:
     """Return the properties that a unit may imply: units are those of an enzyme, or arbitrary."""
     code = (ucum_code(unit) if unit else None) or ""
     numerator, _, denominator = code.partition("/")
     over = _dimension(denominator)
     dimension = "1" if denominator and _NUMBER.fullmatch(numerator) else _dimension(numerator)
-    return [one for one in _words().properties if dimension in one.numerators and over in one.denominators]
+    return [one for one in laboratory_words().properties if dimension in one.numerators and over in one.denominators]
 
 
 def _dimension(code: str) -> str:
     match = _UNIT_PART.fullmatch(code)
     return "" if match is None else match["unit"]
-
-
-@cache
-def _words() -> _Words:
-    raw = read_json(RESOURCES / "mapping" / "laboratory.json")
-    specimens = tuple(
-        _Specimen(
-            entry["text"],
-            re.compile(rf"^(?:{_either(entry['prefixes'])})\s*-\s*(?=\w)"),
-            {tag: _cue_pattern(cues) for tag, cues in entry["cues"].items()},
-        )
-        for entry in raw["specimens"]
-    )
-    properties = tuple(
-        _Property(
-            entry["text"],
-            frozenset(entry["numerators"]),
-            frozenset(entry["denominators"]),
-            entry.get("specimen", ""),
-            entry.get("ratio", {}),
-        )
-        for entry in raw["properties"]
-    )
-    counted = raw["differential"]
-    differential = _Differential(counted["unit"], tuple(counted["cells"]), counted["text"])
-    times = tuple(
-        _Time(_patterns(entry["cues"]), entry.get("text", {}), entry.get("component", {})) for entry in raw["times"]
-    )
-    ratio = _Ratio(_patterns(raw["ratio"]["words"]), raw["ratio"]["text"], raw["ratio"]["specimens"])
-    others = tuple(raw["other_properties"])
-    return _Words(raw["joins"], specimens, properties, others, raw["default_specimen"], differential, times, ratio)
-
-
-def _patterns(written: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    return {tag: re.compile(pattern) for tag, pattern in written.items()}
-
-
-def _cue_pattern(cues: list[str]) -> re.Pattern[str]:
-    """A pattern of cues as whole words; short ones in capitals count as they are written, behind a comma or at an
-    end."""
-    letters = [cue for cue in cues if len(cue) <= 2 and cue.isupper()]
-    words = [cue for cue in cues if cue not in letters]
-    pattern = rf"(?<!\w)(?i:{_either(words)})(?!\w)"
-    if letters:
-        pattern += rf"|(?:[,(]\s*(?:{_either(letters)})\)?$)|^(?:{_either(letters)})\s(?=\w)"
-    return re.compile(pattern)
-
-
-def _either(words: list[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
@@ -16,7 +17,7 @@ from medlink.linking.linker import open_reranker
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.domains import CERTAIN, DomainRanker, Priors, estimate_priors, is_settled, prior_of, priors_of
-from medlink.mapping.laboratory import is_full_name, property_number
+from medlink.mapping.laboratory import is_full_name, traits
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
 from medlink.mapping.targets import allowed_targets
@@ -147,7 +148,7 @@ def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
     ``None`` if the bundle has no names of LOINC's form. A candidate with such a name counts if a ``full`` name found
     it, because components are compared only then, or if it equals the ``whole`` description.
     """
-    tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate)]
+    tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate.name)]
     types = {kind for candidate in tests for kind in candidate.semantic_types}
     sources = {candidate.source for candidate in tests if not candidate.semantic_types}
 
@@ -158,7 +159,7 @@ def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
     best: Link | None = None
     for link in (whole, *full) if tests else ():
         kept = tuple(
-            c for c in link.candidates if fits(c) and (link is not whole or c.route in NAMED or not _is_test(c))
+            c for c in link.candidates if fits(c) and (link is not whole or c.route in NAMED or not _is_test(c.name))
         )
         status = link.status if kept[:1] == link.candidates[:1] else NIL
         if best is None or (kept and (not best.candidates or kept[0].score > best.candidates[0].score)):
@@ -166,5 +167,6 @@ def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
     return best
 
 
-def _is_test(candidate: Candidate) -> bool:
-    return property_number(normalise(candidate.name)) >= 0
+@lru_cache(1 << 14)
+def _is_test(name: str) -> bool:
+    return traits(normalise(name))[0] >= 0

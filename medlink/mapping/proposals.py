@@ -12,9 +12,9 @@ from typing import Any
 
 from medlink.index import Bundle
 from medlink.language.tags import base as language_base
-from medlink.language.text import normalise
+from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
-from medlink.mapping.abbreviations import DRUG, expand
+from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import (
     AUTO_MAPPED,
@@ -30,11 +30,11 @@ from medlink.mapping.codes import (
 )
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.domains import SAMPLE
-from medlink.mapping.laboratory import full_names, is_full_name
+from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.linkers import NAMED, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, without_suspicion
-from medlink.mapping.routes import codes_of_route, drug_name, is_substance
+from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
@@ -46,6 +46,7 @@ _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
 _MILLISECONDS = 86_400_000
 _Key = tuple[str, str]  # a text, and its language
+_Written = tuple[str, str, str]  # what a description is read from: its text, its unit, and its language
 _form = lru_cache(8_192)(normalise)  # of names of the bundle
 _EPOCH = 719_163  # ordinal of 1970-01-01
 
@@ -65,9 +66,10 @@ class _Decision:
 class _ParsedCode:
     """A code with its parsed description.
 
-    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test
-    or abbreviates a drug, ``above`` if it marks a residual class, ``drugs`` if it has the form or strength of a drug.
-    ``is_test`` says that the unit is that of a laboratory test; ``finding`` is what a description suspects.
+    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
+    ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
+    strength or salt of a drug. ``is_test`` says that the unit or specimen is that of a laboratory test; ``finding`` is
+    what a description suspects.
     """
 
     source: SourceCode
@@ -75,6 +77,7 @@ class _ParsedCode:
     base: str = ""
     value: Target | None = None
     full_names: tuple[_Key, ...] = ()
+    longs: tuple[_Key, ...] = ()
     above: str = ""
     drugs: tuple[_Key, ...] = ()
     is_test: bool = False
@@ -127,15 +130,17 @@ class Mapper:
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
-        descriptions = set[_Key]()
+        descriptions, same = set[_Key](), dict[_Written, _ParsedCode]()
         for code in codes:
-            parsed = self._parsed[code] = self._parse(code)
+            known = same.get(written := (code.name, code.unit, code.language))
+            parsed = self._parsed[code] = self._parse(code) if known is None else replace(known, source=code)
+            same[written] = parsed
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=(), above="", drugs=(), finding="")))
+            descriptions.update(self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), finding="")))
         if self.options.infer_domain and not self.options.domain:
             sample = list(islice({self._keys(parsed): parsed for parsed in self._parsed.values()}.values(), SAMPLE))
             links = self._link_keys(dict.fromkeys(key for code in sample for key in self._keys(code)))
-            decided = [self._decide(code, links)[0] for code in sample]
+            decided = [self._decide(code, links, {})[0] for code in sample]
             self.linker.infer_domain([Link("", one.candidates, one.link) for one in decided])
         return len(descriptions)
 
@@ -150,7 +155,8 @@ class Mapper:
         """
         parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
         links = self._link(parsed)
-        decided = [self._decide(code, links) for code in parsed]
+        same = dict[_Written, tuple[Link, Target | None, bool]]()
+        decided = [self._decide(code, links, same) for code in parsed]
         firsts = dict.fromkeys(decision.candidates[0].concept_id for decision, *_ in decided if decision.link == LINKED)
         target_by_concept = {target.concept_id: target for target in self.targets.make_targets(firsts)}
         mappings = []
@@ -183,20 +189,24 @@ class Mapper:
         value = stated and self._value(stated[1])
         text, language = stated[0] if stated and value else "", code.language or self.options.language
         names = tuple(full_names(text or description.text, code.unit or description.unit, language))
-        if language and not names:
-            names = tuple(expand(text or description.text, language_base(language), DRUG))
-        wholes = ((text or description.text), language or ""), *names
+        longs: tuple[_Key, ...] = ()
+        if language and not any(is_full_name(name) for name, _ in names):
+            longs = tuple(expand(text or description.text, language_base(language), DRUG, ORGANISM, PROCEDURE))
+        wholes = ((text or description.text), language or ""), *names, *longs
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
-        drugs = tuple(key for key in bare if key[0])
+        named = [(whole if name == "" else name, own) for (name, own), (whole, _) in zip(bare, wholes, strict=False)]
+        bare += [(base_name(name, language_base(own)), own) for name, own in named]
+        drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
-        is_test = not is_drug and any(is_full_name(name) for name, _ in names)
+        is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
         above = class_above(text or description.text, language)
-        finding = "" if names else without_suspicion(description.text, language or "")
-        return _ParsedCode(code, description, text, value if text else None, names, above, drugs, is_test, finding)
+        finding = "" if names or longs else without_suspicion(description.text, language or "")
+        value = value if text else None
+        return _ParsedCode(code, description, text, value, names, longs, above, drugs, is_test, finding)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
-        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.drugs
+        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.longs, *code.drugs
 
     def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
         keys = list(keys)
@@ -220,7 +230,9 @@ class Mapper:
                 del self._remaining[key]
         return link_by_key
 
-    def _decide(self, code: _ParsedCode, links: dict[_Key, Link]) -> tuple[_Decision, Target | None, tuple[str, ...]]:
+    def _likeliest(self, code: _ParsedCode, links: dict[_Key, Link]) -> tuple[Link, Target | None, bool]:
+        """Return the likeliest of the links of a description, its value if that is apart, and whether the description
+        marks a residual class that the concept is above."""
         language = code.source.language
         link, value = links.get((code.description.text, language), Link("")), None
         if code.base:
@@ -229,11 +241,19 @@ class Mapper:
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
         finding = [(code.finding, language)] if code.finding else []
-        for name in (*finding, *code.full_names, *code.drugs):
+        is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
+        for name in (*finding, *code.full_names, *code.longs, *code.drugs):
             full = links[name]
-            if name in code.drugs and not (full.candidates and is_substance(full.candidates[0].concept_id)):
+            if not full.candidates:
                 continue
-            if full.candidates and (not link.candidates or _is_weaker(link.candidates[0], full.candidates[0])):
+            first, is_exact = full.candidates[0], full.candidates[0].route in NAMED
+            if name in code.longs and is_whole and not is_exact:
+                continue
+            is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
+            if name in code.drugs and not (is_substance(first.concept_id) or is_form):
+                continue
+            always = is_exact and not is_whole and name != (code.finding, language)
+            if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
                 link = full
         if code.is_test:
             written = links.get((code.base or code.description.text, language), Link(""))
@@ -245,6 +265,13 @@ class Mapper:
             above = links[code.above, language]
             if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
                 link = above
+        return link, value, is_broader
+
+    def _decide(
+        self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, tuple[Link, Target | None, bool]]
+    ) -> tuple[_Decision, Target | None, tuple[str, ...]]:
+        language, written = code.source.language, (code.source.name, code.source.unit, code.source.language)
+        link, value, is_broader = same[written] = same.get(written) or self._likeliest(code, links)
         assigned = map(self.targets.parse_id, code.source.assigned)
         evidence = self.code_evidence.find(code.source.code, code.description.codes, assigned)
         if evidence.exact:
@@ -359,5 +386,5 @@ def _describe(candidate: Candidate) -> str:
     return f"{candidate.route}: {candidate.name}"
 
 
-def _is_weaker(whole: Candidate, base: Candidate) -> bool:
-    return whole.route not in NAMED and whole.score <= base.score
+def _is_weaker(whole: Candidate, base: Candidate, *, always: bool = False) -> bool:
+    return whole.route not in NAMED and (always or whole.score <= base.score)

@@ -28,7 +28,7 @@ from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
 from medlink.mapping.components import have_other_component
-from medlink.mapping.laboratory import is_full_name, property_number
+from medlink.mapping.laboratory import is_full_name, traits
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -55,7 +55,9 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_OTHER_TEST = 5.0  # log odds against the name of a test of another property, or probably of another component
+_OTHER_TEST = 5.0  # log odds against the name of a test that probably is of another component
+_OTHER_TRAIT = np.array([8.0, 4.0, 5.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
+_MAY_LACK = np.array([False, False, True, True, True])
 _OTHER_COMPONENT = 50.0  # log odds against that of another component, which is never meant
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
@@ -158,8 +160,8 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        other = _share_no_component(candidates, table) | _have_other_property(candidates)
-        return np.asarray(ranks - _OTHER_TEST * other - _OTHER_COMPONENT * have_other_component(candidates))
+        ranks -= _OTHER_TEST * _share_no_component(candidates, table) + _other_traits(candidates)
+        return np.asarray(ranks - _OTHER_COMPONENT * have_other_component(candidates))
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -195,14 +197,17 @@ def _share_no_component(candidates: CandidateFeatures, table: NDArray[np.float32
     return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))
 
 
-def _have_other_property(candidates: CandidateFeatures) -> NDArray[np.bool_]:
-    """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another property."""
-    batch = candidates.batch
-    own = np.array(
-        [property_number(n) if is_full_name(t) else -1 for t, n in zip(batch.texts, batch.norms, strict=True)]
-    )
-    if not np.any(own >= 0):
-        return np.zeros(len(candidates.name), dtype=bool)
-    named = np.array([property_number(norm) for norm in batch.index.norms(candidates.distinct_names)])
-    of_mention, of_name = own[candidates.mention], named[candidates.name_index]
-    return np.asarray((of_mention >= 0) & (of_name >= 0) & (of_mention != of_name))
+def _other_traits(candidates: CandidateFeatures) -> Floats:
+    """Return log odds ``(p,)`` against the names of tests with other traits than the full name of a laboratory test.
+
+    A name without a property or specimen may have any; one without a time, method or class has none.
+    """
+    batch, odds = candidates.batch, np.zeros(len(candidates.name))
+    pairs = np.flatnonzero(np.array([is_full_name(text) for text in batch.texts], dtype=bool)[candidates.mention])
+    if not len(pairs):
+        return odds
+    own = np.array([traits(batch.norms[at]) for at in candidates.mention[pairs].tolist()])
+    named = np.array([traits(norm) for norm in candidates.norms_of(pairs)])
+    differ = (own != named) & (_MAY_LACK | ((own >= 0) & (named >= 0))) & (named[:, :1] >= 0)
+    odds[pairs] = differ @ _OTHER_TRAIT
+    return odds

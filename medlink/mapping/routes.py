@@ -16,6 +16,7 @@ from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
 
 _SUBSTANCE = re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}")
+_CLASS = re.compile(r"ATC:[A-V](?:\d{2}(?:[A-Z]{1,2})?)?")
 _UNIT = r"(?:mg|µg|mcg|ug|g|ml|l|%|‰|mmol|meq|I\.?E\.?|IU|UI|U|Mio|Mega|Mill)"
 _STRENGTH = re.compile(rf"(?i:(?<![\w-])\d+(?:[.,/]\d+)*(?:\s?{_UNIT})?(?:/(?:\d*\s?{_UNIT}|h|d))?(?![\w-]))")
 _EDGES = " ,;:-+/()"
@@ -49,6 +50,22 @@ def drug_name(description: str, language: str) -> str:
     return left if any(map(str.isalpha, left)) and left != description else ""
 
 
+def base_name(name: str, language: str) -> str:
+    """Return the name of a drug without its salt; ``""`` if it is the same.
+
+    >>> base_name("Brimonidintartrat", "de"), base_name("atropina sulfato", "es"), base_name("Zinksulfat", "xx")
+    ('Brimonidin', 'atropina', '')
+    """
+    salts = _raw()["salts"].get(language)
+    left = name if salts is None else re.sub(salts, "", name).strip(_EDGES)
+    return left if left != name else ""
+
+
+def is_class(concept_id: str) -> bool:
+    """Return whether a concept is an ATC code of a class of substances."""
+    return _CLASS.fullmatch(concept_id) is not None
+
+
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
@@ -70,6 +87,7 @@ def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[
     return set(codes) - _starting(codes, local), "systemic"
 
 
+@cache
 def _raw() -> dict[str, Any]:
     raw: dict[str, Any] = read_json(RESOURCES / "mapping" / "routes.json")
     return raw

@@ -243,6 +243,13 @@ def test_forms_strengths_and_partners_of_drugs(tmp_path: Path) -> None:
         ("S01CB02", "Prednisolon"),
         ("H02AB06", "Prednisolon"),
         ("D07AA03", "Prednisolon"),
+        ("B03AA08", "Eisen(II)tartrat"),
+        ("D11AX21", "Brimonidin"),
+        ("S01EA05", "Brimonidin"),
+        ("A07AA09", "Vancomycin"),
+        ("J01XA01", "Vancomycin"),
+        ("C01BB01", "Lidocain"),
+        ("N01BB02", "Lidocain"),
     ]
     lines = ["concept_id\tname\tlanguage\ttype", *(f"ATC:{code}\t{name}\tde\tpreferred" for code, name in rows)]
     (tmp_path / "ATC.tsv").write_text("\n".join(lines) + "\n", "utf-8")
@@ -255,6 +262,9 @@ def test_forms_strengths_and_partners_of_drugs(tmp_path: Path) -> None:
         ("PCM 1000 mg i.v.", "de"): "N02BE01",
         ("Prednisolon 20 mg Tbl.", "de"): "H02AB06",
         ("Prednisolon Salbe", "de"): "D07AA03",
+        ("Brimonidintartrat AT", "de"): "S01EA05",
+        ("Vancomicina v.o.", "es"): "A07AA09",
+        ("Lidocain-HCl 2 % Inj.", "de"): "N01BB02",
     }
     codes = [SourceCode(str(at), name, language=language) for at, (name, language) in enumerate(expected)]
     found = Mapper(bundle).propose(codes)

@@ -1,0 +1,132 @@
+"""Laboratory tests by their traits, and names that lists use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.files.resources import RESOURCES
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
+from medlink.mapping import Mapper, SourceCode
+from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, TEST, expand
+from medlink.mapping.laboratory import full_names
+
+NAMES = [
+    "Potassium [Moles/volume] in Serum or Plasma",
+    "Kalium [Mol/Volumen] in arteriellem Blut",
+    "Tobramycin [Mass/volume] in Serum or Plasma",
+    "Tobramycin [Masse/Volumen] in Serum oder Plasma --Spitze",
+    "Tobramycin [Masse/Volumen] in Serum oder Plasma --Tal",
+    "Rubella virus IgG Ab [Units/volume] in Serum",
+    "Rubella virus IgM Ab [Units/volume] in Serum",
+    "IgA IgG Ab [Units/volume] in Serum or Plasma",
+    "G Ab [Presence] in Serum or Plasma",
+    "Hepatitis A virus IgM Ab [Presence] in Serum or Plasma",
+    "Hepatitis A virus Ab [Units/volume] in Serum",
+    "Mitochondrien Antikörper [Titer] in Serum",
+    "Mitochondria Ab [Presence] in Serum",
+    "Fibrinogen [Mass/volume] in Platelet poor plasma",
+    "Fibrinogen Ag [Mass/volume] in Platelet poor plasma by Immunoassay",
+    "Tacrolimus [Mass/volume] in Blood",
+    "Tacrolimus [Masse/Volumen] in Serum oder Plasma",
+]
+
+
+@pytest.fixture(scope="module")
+def tests(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of names of laboratory tests."""
+    folder = tmp_path_factory.mktemp("tests")
+    rows = [f"T:{at}\t{name}\t{'de' if 'oder' in name or 'Mol/V' in name else 'en'}" for at, name in enumerate(NAMES)]
+    (folder / "names.tsv").write_text("\n".join(["concept_id\tname\tlanguage", *rows]) + "\n", "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
+
+
+def test_specimen_time_method_and_class_decide(tests: Bundle) -> None:
+    expected = {
+        ("K+ (ABG)", "mmol/L", "en"): "Kalium [Mol/Volumen] in arteriellem Blut",
+        ("Tobramycin peak", "ug/mL", "en"): "Tobramycin [Masse/Volumen] in Serum oder Plasma --Spitze",
+        ("Tobramicina", "mg/L", "es"): "Tobramycin [Mass/volume] in Serum or Plasma",
+        ("Röteln-IgG", "IU/ml", "de"): "Rubella virus IgG Ab [Units/volume] in Serum",
+        ("Anti-HAV IgM", "", "de"): "Hepatitis A virus IgM Ab [Presence] in Serum or Plasma",
+        ("Ac. anti-VHA IgM", "", "es"): "Hepatitis A virus IgM Ab [Presence] in Serum or Plasma",
+        ("AMA titer", "titer", "en"): "Mitochondrien Antikörper [Titer] in Serum",
+        ("Fibrinogen n. Clauss", "g/l", "de"): "Fibrinogen [Mass/volume] in Platelet poor plasma",
+        ("FK506", "ng/mL", "en"): "Tacrolimus [Mass/volume] in Blood",
+    }
+    codes = [SourceCode(name, name, unit=unit, language=language) for name, unit, language in expected]
+    found = Mapper(tests).propose(codes)
+    assert [one.candidates[0].name for one in found] == list(expected.values())
+    # the name of a blood group is not any antibody
+    assert Mapper(tests).propose([SourceCode("1", "Mumps IgG", language="en")])[0].link == "nil"
+
+
+@pytest.mark.parametrize(
+    ("description", "unit", "language", "name"),
+    [
+        ("pO2 art.", "mmHg", "de", "pO2 [Partialdruck] in arteriellem Blut"),
+        ("AMA (IFT)", "Titer", "de", "AMA [Titer] in Serum oder Plasma"),
+        ("Erys i.U. (Sediment)", "/GF", "de", "Erys [#/Fläche] in Urinsediment"),
+        ("Osmolalität i.U.", "mosmol/kg", "de", "Osmolalität von Urin"),
+        ("MetHb", "%", "en", "MetHb/Hemoglobin.total in Blood"),
+        ("Faktor VIII", "%", "de", "Faktor VIII aktuell/normal in thrombozytenarmem Plasma"),
+        ("TTPA", "seg", "es", "TTPA en Plasma pobre en plaquetas"),
+        ("INR", "", "de", "International Normalized Ratio (INR) in thrombozytenarmem Plasma"),
+        ("Tacrolimus", "ng/ml", "de", "Tacrolimus [Masse/Volumen] in Blut"),
+        ("Orotsäure i.U.", "mmol/mol Krea", "de", "Orotsäure/Kreatinin [Molverhältnis] in Urin"),
+        ("Aldosterone supine", "ng/dL", "en", "Aldosterone [Mass/volume] in Serum or Plasma --supine"),
+        ("Li-Spiegel", "mmol/l", "de", "Li [Mol/Volumen] in Serum oder Plasma"),
+        ("Cardiolipin IgM", "MPL", "en", "Cardiolipin IgM [Units/volume] in Serum or Plasma"),
+        ("HIV Ag/Ab", "", "en", "HIV Ag/Ab [Presence] in Serum or Plasma"),
+    ],
+)
+def test_full_names_by_unit_and_component(description: str, unit: str, language: str, name: str) -> None:
+    assert next(full_names(description, unit, language)) == (name, language)
+
+
+@pytest.mark.parametrize(
+    ("description", "language", "name"),
+    [
+        ("Anti-HAV IgM", "de", "hepatitis A virus IgM Ab [Presence] in Serum or Plasma"),
+        ("CMV IgG Ab", "en", "Cytomegalovirus IgG Ab [Presence] in Serum or Plasma"),
+        ("Ac. VHC", "es", "hepatitis C virus Ab [Presence] in Serum or Plasma"),
+        ("HBV-DNA", "de", "hepatitis B virus DNA [Presence] in Serum or Plasma"),
+    ],
+)
+def test_antibodies_and_nucleic_acids_in_full(description: str, language: str, name: str) -> None:
+    assert name.casefold() in [full.casefold() for full, _ in full_names(description, "", language)]
+
+
+@pytest.mark.parametrize("description", ["anti-D immunoglobulin", "Tetanus-Impfstoff, Ag-arm", "antitussives"])
+def test_drugs_against_something_are_no_tests(description: str) -> None:
+    assert list(full_names(description, "", "en")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "kind", "english"),
+    [
+        ("Nephrektomie lap.", "de", PROCEDURE, "Nephrektomie laparoscopic"),
+        ("A-Streptokokken", "de", ORGANISM, "Streptococcus pyogenes"),
+        ("Ionized Mg", "en", TEST, "Ionized magnesium"),
+        ("VATS-Lobektomie", "de", PROCEDURE, "thoracoscopic-lobectomy of lung"),
+    ],
+)
+def test_parts_in_full(text: str, language: str, kind: str, english: str) -> None:
+    assert list(expand(text, language, kind))[1] == (english, "en")
+
+
+def test_an_abbreviation_in_a_compound_counts_only_if_lists_use_it_so() -> None:
+    assert list(expand("KM-Punktion", "de", DRUG, ORGANISM, PROCEDURE)) == []
+
+
+def test_rows_of_names() -> None:
+    header, *lines = (Path(RESOURCES) / "mapping" / "names.tsv").read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert header.split("\t") == ["forms", "language", "kind", "name", "english"]
+    assert {row[2] for row in rows} <= {TEST, DRUG, ORGANISM, PROCEDURE}
+    assert {row[1] for row in rows} <= {"", "de", "en", "es"}
+    forms = [(form, row[1], row[2]) for row in rows for form in row[0].split(" | ")]
+    assert len(set(forms)) == len(forms)
+    assert all(row[0] and row[4] for row in rows)
