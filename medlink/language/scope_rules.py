@@ -44,6 +44,14 @@ class ScopeRules(Rules):
         circumstances: those of them that name a circumstance ("no bleeding on warfarin").
         genitives: such words if they do not begin a clause ("Resektion der Metastase").
         therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
+        definite: words that begin the subject of a new clause behind a denial ("no fever, and the cough persists").
+        possessives: those of them that tell whose a finding is ("no treatment for her asthma").
+        finite: verbs of such a clause.
+        reports: verbs of an examination ("neither CT nor MRI showed").
+        reasons: prepositions before the reason of an act.
+        accompanied: prepositions before a procedure that belongs to what is before ("stroke with thrombolysis").
+        removing: patterns of operations that remove their reason ("hysterectomy for fibroids").
+        done: words that tell in a plan that an act is done or goes on ("CT showed", "continue").
         deficits: words of absence that form a finding together with the absent function ("sweating absent").
     """
 
@@ -72,6 +80,14 @@ class ScopeRules(Rules):
     genitives: frozenset[str] = frozenset()
     therapies: frozenset[str] = frozenset()
     deficits: frozenset[str] = frozenset()
+    definite: frozenset[str] = frozenset()
+    possessives: frozenset[str] = frozenset()
+    finite: frozenset[str] = frozenset()
+    reports: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    accompanied: frozenset[str] = frozenset()
+    removing: tuple[str, ...] = ()
+    done: frozenset[str] = frozenset()
     predicates: str = "(?!)"
     subjects: str = "(?!)"
     states: str = "(?!)"
@@ -102,6 +118,16 @@ class ScopeRules(Rules):
     def tells_past(self) -> re.Pattern[str]:
         """One pattern of a whole mention for ``operated``, in lower case."""
         return re.compile(rf"\b(?:{any_of(map(re.compile, self.operated)).pattern})\b")
+
+    @cached_property
+    def removes(self) -> re.Pattern[str]:
+        """One pattern for ``removing``, in lower case."""
+        return any_of(map(re.compile, self.removing))
+
+    @cached_property
+    def lasts(self) -> re.Pattern[str]:
+        """One pattern for ``lasting``, in lower case."""
+        return any_of(map(re.compile, self.lasting))
 
     @cached_property
     def passes(self) -> re.Pattern[str]:

@@ -218,9 +218,11 @@ class Sections:
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
         self.headings, self._starts, self._kinds = list[Heading](), list[int](), list[str]()
         behind, last = 0, len(layout.words) - 1
-        items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
-        for place in sorted({*compress(range(len(stops)), stops), *items}):
-            heading = _heading(layout, place, table, needs_capitals=not stops[place]) if place >= behind else None
+        items = {comma + 1 for comma in layout.places.get(",", ()) if comma < last}
+        dots = (dot + 1 for dot in layout.places.get(".", ()) if dot < last)  # "Mamma-Ca. Eigenanamnese: Migräne"
+        for place in sorted({*compress(range(len(stops)), stops), *items, *dots}):
+            is_item = place in items and not stops[place]
+            heading = _heading(layout, place, table, needs_capitals=is_item) if place >= behind else None
             if heading is not None:
                 self.headings.append(heading)
                 behind = heading.end

@@ -38,6 +38,7 @@ _DATE = 6  # words before a year that are searched for one that makes it the sta
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _AFTER_SIGN = frozenset(",;.)/")
+_PLAN = "plan"
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
 
@@ -123,27 +124,37 @@ class ParsedNote:
         ]
 
     def qualify(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
+        self,
+        mentions: Sequence[Span],
+        discontinuous: Collection[Span] = (),
+        acts: Collection[Span] | None = None,
+        procedures: Collection[Span] = (),
     ) -> list[Qualifiers | None]:
         """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
         return [
             None if self._sections.in_heading(*self._place(*mention)) else found
-            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts), strict=True)
+            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts, procedures), strict=True)
         ]
 
     def qualifiers(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
+        self,
+        mentions: Sequence[Span],
+        discontinuous: Collection[Span] = (),
+        acts: Collection[Span] | None = None,
+        procedures: Collection[Span] = (),
     ) -> list[Qualifiers]:
         """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
         in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
-        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug.
+        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug. Those of
+        ``procedures`` are over where they are told of as past, and still to come where a plan only names them.
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        decided = self._decided(places, acts)
-        found = {place: self._qualified(place, effects) for place, effects in decided.items()}
+        done = {self._place(*mention) for mention in procedures}
+        decided = self._decided(places, acts, done)
+        found = {place: self._qualified(place, effects, place in done) for place, effects in decided.items()}
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
@@ -157,12 +168,13 @@ class ParsedNote:
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
 
     def _decided(
-        self, places: Sequence[WordSpan], acts: Collection[Span] | None
+        self, places: Sequence[WordSpan], acts: Collection[Span] | None, procedures: Collection[WordSpan] = ()
     ) -> dict[WordSpan, dict[str, CueEffect]]:
         ordered, done = sorted(set(places)), None if acts is None else {self._place(*mention) for mention in acts}
-        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues, done), strict=True))
+        effects = decide(ordered, self._layout, self._stops, self._cues, done, procedures)
+        return dict(zip(ordered, effects, strict=True))
 
-    def _qualified(self, place: WordSpan, decided: dict[str, CueEffect]) -> Qualifiers:
+    def _qualified(self, place: WordSpan, decided: dict[str, CueEffect], is_procedure: bool) -> Qualifiers:
         section = self._sections.kind(place.start)
         default = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in default.items() if value}
@@ -172,6 +184,8 @@ class ParsedNote:
             # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
+        if is_procedure and section == _PLAN and values.keys().isdisjoint(("presence", "temporality")):
+            values["temporality"] = "current" if self._is_done(place) else "hypothetical"
         time = values.get("temporality")
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
@@ -180,7 +194,9 @@ class ParsedNote:
             time = "historical"  # "Apendicectomizado"
         if time in ("past", "historical"):
             # an absent finding was never there, and a lasting one still is
-            over = time == "historical" or self._layout.rules.passes.match(mention) is not None
+            rules = self._layout.rules
+            over = time == "historical" or rules.passes.match(mention) is not None
+            over = over or (is_procedure and rules.lasts.search(mention) is None)
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
             else:
@@ -191,6 +207,12 @@ class ParsedNote:
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
+
+    def _is_done(self, place: WordSpan) -> bool:
+        """Whether a word of its clause tells that an act of a plan is done or goes on."""
+        begin, end = self._stops.rfind(1, 0, place.start + 1), self._stops.find(1, place.end)
+        clause = self._words[max(begin, 0) : end if end >= 0 else len(self._words)]
+        return not self._layout.rules.done.isdisjoint(word.low for word in clause)
 
     @cached_property
     def _family(self) -> FamilyReader:
@@ -230,11 +252,14 @@ def _frames(
         for number in numbers if no_cues.get(end, start) >= start else ():
             behind[number].append(WordSpan(start, end))
     for start, end, frames in firsts:
+        found: dict[WordSpan, list[Cue]] = defaultdict(list)
         for frame in frames:
             halves = behind[frame.number]
             at = bisect_left(halves, (end, end))
             if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
-                yield Match(start, halves[at].end, (WordSpan(start, end), halves[at]), [frame.cue])
+                found[halves[at]].append(frame.cue)
+        for half, own in found.items():
+            yield Match(start, half.end, (WordSpan(start, end), half), own)
 
 
 def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
