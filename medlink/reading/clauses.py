@@ -112,7 +112,7 @@ def stops(layout: Layout) -> bytearray:
     found[0] = 1
     for place in layout.places_of(_FINAL | {","}):
         if place + 1 < len(words) and not lines[place + 1] and _ends(layout, place):
-            found[place + 1] = 1
+            found[place + 1] = words[place].low != "," or not _is_answered(layout, found.rfind(1, 0, place), place)
     for place in _numbered(layout):
         found[place] = 1
     for low, places in layout.places.items():
@@ -139,6 +139,13 @@ def _ends(layout: Layout, mark: int) -> bool:
     if low == ",":
         return begins_item(layout, mark + 1)
     return low in (";", "!") or (mark not in layout.dots and _ends_sentence(layout.words, mark, layout.rules))
+
+
+def _is_answered(layout: Layout, begin: int, comma: int) -> bool:
+    """Whether a comma stands in a list with one answer: "cough, fever, rash: no", but not "cough: yes, rash: no"."""
+    colons = layout.places.get(":", [])
+    at = bisect_left(colons, begin)
+    return colons[at] > comma and layout.words[min(colons[at] + 1, len(layout.words) - 1)].low in layout.rules.answers
 
 
 def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:

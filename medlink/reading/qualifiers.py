@@ -26,6 +26,7 @@ from medlink.language.scan import ScannedText
 from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
+from medlink.reading.plans import is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, decide
@@ -184,8 +185,9 @@ class ParsedNote:
             # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
-        if is_procedure and section == _PLAN and values.keys().isdisjoint(("presence", "temporality")):
-            values["temporality"] = "current" if self._is_done(place) else "hypothetical"
+        if is_procedure and decided.keys().isdisjoint(("presence", "temporality")):
+            if is_expected(self._layout, self._stops, place, planned=section == _PLAN):
+                values["temporality"] = "hypothetical"
         time = values.get("temporality")
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
@@ -207,12 +209,6 @@ class ParsedNote:
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
-
-    def _is_done(self, place: WordSpan) -> bool:
-        """Whether a word of its clause tells that an act of a plan is done or goes on."""
-        begin, end = self._stops.rfind(1, 0, place.start + 1), self._stops.find(1, place.end)
-        clause = self._words[max(begin, 0) : end if end >= 0 else len(self._words)]
-        return not self._layout.rules.done.isdisjoint(word.low for word in clause)
 
     @cached_property
     def _family(self) -> FamilyReader:

@@ -245,6 +245,8 @@ class ScopeStructure:
             return True
         if self._words[opening].low not in rules.definite:
             return False
+        if opening - 2 in self._commas:
+            return True  # ", and the rash fades"
         stop = self._stops.find(1, end)
         for place in range(end, min(end + _CLAUSE, len(self._words) if stop < 0 else stop)):
             if self._words[place].low == ",":
@@ -267,7 +269,7 @@ class ScopeStructure:
         begin = self._attribute(self._mentions[number].start, start)
         if begin is None or not any(self._plain[start:begin]):
             return False
-        return self._low(begin) in self._rules.prepositions and self._low(begin + 1) in self._rules.possessives
+        return self._low(begin) in self._rules.purposes and self._low(begin + 1) in self._rules.possessives
 
     def _is_denied(self, cue: Cue, match: Match) -> bool:
         """Whether a denial right before a suspicion denies it: "no lesions suspicious for"."""

@@ -90,10 +90,13 @@ class _Scopes(ScopeStructure):
         end, first = self._mentions[number - 1].end, self._mentions[number].start
         if self._stops.find(1, end, first) >= 0 or any_within(self._commas, end, first):
             return False
+        behind = self._mentions[number].end
         lows = [word.low for word in self._words[end:first]]
         if is_act:
             joined = self._mentions[number - 1] in self._procedures and any_within(self._joins, end, first)
             return len(lows) <= _ATTACHED and (joined or not self._rules.accompanied.isdisjoint(lows))
+        if self._mentions[number] in self._acts:
+            return not self._rules.treated.isdisjoint([*lows, self._low(behind)])
         removes = not self._rules.reasons.isdisjoint(lows) and self._attribute(first, end) is not None
         return removes and self._rules.removes.search(self._phrase(number - 1)) is not None
 
@@ -172,7 +175,8 @@ class _Scopes(ScopeStructure):
             # it stands for what was named before: "caused a rash, and the drug was stopped"
             named = range(bisect_left(self._starts, end) - 1, bisect_left(self._starts, begin) - 1, -1)
             told = self._acts if self._tells_acts else self._mentions
-            act = next((number for number in named if self._mentions[number] in told), None)
+            acts = [number for number in named if self._mentions[number] in told]
+            act = next((n for n in acts if self._mentions[n] not in self._procedures), acts[0] if acts else None)
             if act is not None:
                 self._decide(cue, act, self._between(self._mentions[act].end, end))
             return
