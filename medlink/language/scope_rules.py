@@ -50,6 +50,7 @@ class ScopeRules(Rules):
         treated: words beside a drug by which a finding of the past was treated.
         finite: verbs of such a clause.
         reports: verbs of an examination ("neither CT nor MRI showed").
+        begun: words beside which a drug of earlier times is still taken ("started in 2019").
         reasons: prepositions before the reason of an act.
         accompanied: prepositions before a procedure that belongs to what is before ("stroke with thrombolysis").
         removing: patterns of operations that remove their reason ("hysterectomy for fibroids").
@@ -92,6 +93,7 @@ class ScopeRules(Rules):
     treated: frozenset[str] = frozenset()
     finite: frozenset[str] = frozenset()
     reports: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
     accompanied: frozenset[str] = frozenset()
     removing: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ _FEW = 3  # least words and marks of a line that starts a new section after that
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
 _QUESTION = 8  # most words and marks of a question in a form
-_REVIEW, _EXAMINATION, _RESULTS = "review", "examination", "results"
+_REVIEW, _EXAMINATION, _RESULTS, _FAMILY = "review", "examination", "results", "family_history"
 
 
 class Layout(Text):
@@ -226,10 +226,14 @@ class Sections:
         self.headings, self._starts, self._kinds = list[Heading](), list[int](), list[str]()
         behind, last = 0, len(layout.words) - 1
         items = {comma + 1 for comma in layout.places.get(",", ()) if comma < last}
-        dots = (dot + 1 for dot in layout.places.get(".", ()) if dot < last)  # "Mamma-Ca. Eigenanamnese: Migräne"
+        dots = {dot + 1 for dot in layout.places.get(".", ()) if dot < last}
         for place in sorted({*compress(range(len(stops)), stops), *items, *dots}):
+            if place < behind:
+                continue
             is_item = place in items and not stops[place]
-            heading = _heading(layout, place, table, needs_capitals=is_item) if place >= behind else None
+            if place in dots and not stops[place] and (not self.headings or self.headings[-1].kind != _FAMILY):
+                continue  # else "Großmutter Mamma-Ca. Eigenanamnese: Migräne"
+            heading = _heading(layout, place, table, needs_capitals=is_item)
             if heading is not None:
                 self.headings.append(heading)
                 behind = heading.end

@@ -155,7 +155,8 @@ class ParsedNote:
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
         done = {self._place(*mention) for mention in procedures}
         decided = self._decided(places, acts, done)
-        found = {place: self._qualified(place, effects, place in done) for place, effects in decided.items()}
+        drugs = {self._place(*mention) for mention in acts or ()} - done
+        found = {place: self._qualified(place, effects, done, drugs) for place, effects in decided.items()}
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
@@ -175,7 +176,14 @@ class ParsedNote:
         effects = decide(ordered, self._layout, self._stops, self._cues, done, procedures)
         return dict(zip(ordered, effects, strict=True))
 
-    def _qualified(self, place: WordSpan, decided: dict[str, CueEffect], is_procedure: bool) -> Qualifiers:
+    def _qualified(
+        self,
+        place: WordSpan,
+        decided: dict[str, CueEffect],
+        procedures: Collection[WordSpan],
+        drugs: Collection[WordSpan],
+    ) -> Qualifiers:
+        is_procedure = place in procedures
         section = self._sections.kind(place.start)
         default = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in default.items() if value}
@@ -185,9 +193,9 @@ class ParsedNote:
             # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
-        if is_procedure and decided.keys().isdisjoint(("presence", "temporality")):
-            if is_expected(self._layout, self._stops, place, planned=section == _PLAN):
-                values["temporality"] = "hypothetical"
+        untold = is_procedure and decided.keys().isdisjoint(("presence", "temporality"))
+        if untold and is_expected(self._layout, self._stops, place, planned=section == _PLAN):
+            values["temporality"] = "hypothetical"
         time = values.get("temporality")
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
@@ -199,6 +207,7 @@ class ParsedNote:
             rules = self._layout.rules
             over = time == "historical" or rules.passes.match(mention) is not None
             over = over or (is_procedure and rules.lasts.search(mention) is None)
+            over = over or (place in drugs and self._was_taken(place, decided))
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
             else:
@@ -209,6 +218,14 @@ class ParsedNote:
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
+
+    def _was_taken(self, place: WordSpan, decided: dict[str, CueEffect]) -> bool:
+        """Whether a drug was taken at a time of the past right beside it, rather than begun then."""
+        if "temporality" not in decided or decided["temporality"].distance > 1:
+            return False
+        begin, end = max(self._stops.rfind(1, 0, place.start + 1), 0), self._stops.find(1, place.end)
+        clause = self._words[begin : end if end >= 0 else len(self._words)]
+        return self._layout.rules.begun.isdisjoint(word.low for word in clause)
 
     @cached_property
     def _family(self) -> FamilyReader:

@@ -226,7 +226,7 @@ class TextReader:
         words, long = text.words[slice(*text.place(mention.start, mention.end))], mention.mention.expanded
         if any(_PROCEDURE in word.entry.kinds for word in words):
             return True
-        short = None if long or len(words) > 1 else self._shorthand.abbreviation(words[0].entry.written)
+        short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
         long = short.long if short is not None else long
         if long and long not in self._long_procedures:
             kinds = (word.entry.kinds for word in self.scan([long])[0].words)

@@ -243,17 +243,12 @@ class ScopeStructure:
         opening += self._words[opening].low in self._ands
         if any(self._words[place].low in rules.finite for place in range(opening, min(opening + 2, first))):
             return True
-        if self._words[opening].low not in rules.definite:
-            return False
-        if opening - 2 in self._commas:
-            return True  # ", and the rash fades"
+        if self._words[opening].low not in rules.definite or opening - 2 in self._commas:
+            return self._words[opening].low in rules.definite  # ", and the rash fades"
         stop = self._stops.find(1, end)
-        for place in range(end, min(end + _CLAUSE, len(self._words) if stop < 0 else stop)):
-            if self._words[place].low == ",":
-                return False
-            if self._words[place].low in rules.finite:
-                return self._low(place + 1) not in rules.evident
-        return False
+        lows = [word.low for word in self._words[end : min(end + _CLAUSE, len(self._words) if stop < 0 else stop)]]
+        verb = next((place for place, low in enumerate(lows) if low == "," or low in rules.finite), len(lows))
+        return lows[verb : verb + 1] not in ([], [","]) and rules.evident.isdisjoint(lows[verb + 1 : verb + 2])
 
     def _is_subject(self, number: int) -> bool:
         """Whether an act tells what follows: "neither CT nor MRI showed"."""
@@ -303,7 +298,7 @@ class ScopeStructure:
         until = min(until, start + MAX_SCOPE)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
         nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is no mention
-        if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, until):
+        if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, end, until):
             return False
         if nothing and cue.reads in ("historical", "allergy"):
             return False  # "s/p stent, asthma and gout"
@@ -317,10 +312,11 @@ class ScopeStructure:
             return False  # "no compresible, ascitis"
         return not denies or not self._is_described(start, comma, end)
 
-    def _is_graded(self, start: int, comma: int, until: int) -> bool:
-        """Whether a degree or a number begins what follows a comma: "no rales, mild edema"."""
+    def _is_graded(self, start: int, comma: int, end: int, until: int) -> bool:
+        """Whether a degree or a number begins what follows a comma: "no rales, mild edema", "gonartrosis avanzada"."""
         behind = self._words[comma + 1].low
         is_grade = behind in self._rules.grades or is_number(behind)
+        is_grade = is_grade or (self._rules.head_first and self._words[end - 1].low in self._rules.grades)
         return is_grade and not any_within(self._either, start, until)
 
     def _is_described(self, start: int, comma: int, end: int) -> bool:

@@ -267,6 +267,9 @@ class _Scopes(ScopeStructure):
             return
         if reads in _OF_ACTS and self._tells_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
+        if reads == "uncertain" and self._mentions[number] in self._procedures:
+            self._decide(cue._replace(reads="present"), number, distance)
+            reads = "hypothetical"  # "consider bronchoscopy"
         value = "historical" if reads == "gone" and is_act else _OF_ACTS.get(reads, str(reads))
         if value == "gone" or (value == "avoided" and is_act):
             # a finding was there before, and is absent now
