@@ -5,6 +5,8 @@ from __future__ import annotations
 from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
 
+_ITEM, _YEAR = 8, 4  # most words of an item of a plan; digits of a year
+_DATE = 6  # words and marks before it that may date it
 _FEW = 3  # most words of a part between commas that is a member of a list
 
 
@@ -29,8 +31,9 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
         before = words[place.start - 2].low
     if before in rules.followed or not rules.done.isdisjoint(own | behind):
         return False
-    if planned:
-        return rules.continued.isdisjoint(own)
+    if planned:  # an item, rather than a sentence, or a report with its date
+        dated = any(len(word.low) == _YEAR and word.low.isdecimal() for word in words[max(first - _DATE, 0) : last])
+        return not dated and layout.counted[last] - layout.counted[first] <= _ITEM and rules.continued.isdisjoint(own)
     if not rules.conditions.isdisjoint(word.low for word in words[begin : place.start]):
         return True
     # a list shares the words at its ends: "colonoscopy, MRI and EEG are planned"

@@ -206,7 +206,7 @@ class ParsedNote:
             # an absent finding was never there, and a lasting one still is
             rules = self._layout.rules
             over = time == "historical" or rules.passes.match(mention) is not None
-            over = over or (is_procedure and rules.lasts.search(mention) is None)
+            over = over or (is_procedure and "temporality" in decided and rules.lasts.search(mention) is None)
             over = over or (place in drugs and self._was_taken(place, decided))
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"

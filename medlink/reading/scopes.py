@@ -12,6 +12,7 @@ from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Matc
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _ATTACHED = 6  # most words and marks before a procedure that belongs to what is before
+_EXPECTS = 3  # most words between a suspicion and a procedure that it expects
 _GAP = 8  # most words between members of a list
 _OF_ACTS = {"stopped": "historical", "planned": "hypothetical", "declined": "absent"}
 _OF_OBJECTS = (*_OF_ACTS, "avoided")
@@ -268,6 +269,8 @@ class _Scopes(ScopeStructure):
         if reads in _OF_ACTS and self._tells_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
         if reads == "uncertain" and self._mentions[number] in self._procedures:
+            if distance > _EXPECTS:
+                return
             self._decide(cue._replace(reads="present"), number, distance)
             reads = "hypothetical"  # "consider bronchoscopy"
         value = "historical" if reads == "gone" and is_act else _OF_ACTS.get(reads, str(reads))
