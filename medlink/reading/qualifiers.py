@@ -286,9 +286,12 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     for match in sorted(matches, key=preference):
         inside = stops.find(1, match.start + 1, match.end) < 0
         means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"
-        if inside and (means or all(taken.find(1, start, end) < 0 for start, end in match.parts)):
+        # "risks of surgery, such as bleeding": the second half alone acts on what follows
+        opens = len(match.parts) > 1 and all(cue.side == "before" for cue in match.cues)
+        own = () if means else match.parts[-1:] if opens else match.parts
+        if inside and all(taken.find(1, start, end) < 0 for start, end in own):
             chosen.append(match)
-            for start, end in () if means else match.parts:
+            for start, end in own:
                 taken[start:end] = b"\1" * (end - start)
     return sorted(chosen, key=lambda match: match.parts)
 

@@ -264,7 +264,8 @@ class _Scopes(ScopeStructure):
         if self._mentions[number].start in self._means and FIELD[reads] == "presence":
             return
         is_act = self._mentions[number] in self._acts
-        if is_act and reads in ("absent", "uncertain") and self._is_subject(number):
+        of_others = reads in ("absent", "uncertain") or (reads in OVER and cue.side == "before")
+        if is_act and of_others and self._is_subject(number):
             return
         if reads in _OF_ACTS and self._tells_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
