@@ -225,7 +225,7 @@ class TextReader:
         """Whether a mention that names no finding, or its long form, has a word for a procedure."""
         words, long = text.words[slice(*text.place(mention.start, mention.end))], mention.mention.expanded
         if any(_PROCEDURE in word.entry.kinds for word in words):
-            return True
+            return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
         short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
         long = short.long if short is not None else long
         if long and long not in self._long_procedures:
