@@ -1,4 +1,4 @@
-"""Procedures that are still to come, where no cue stands right beside them: by the words of their clause."""
+"""Procedures that are still to come, and drugs that are still taken, by the words of their clause."""
 
 from __future__ import annotations
 
@@ -41,3 +41,10 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
         first, last = last + 1, next((at for at in range(last + 1, stop) if words[at].low == ","), stop)
         own |= {word.low for word in words[first:last]}
     return any(rules.expects.fullmatch(low) for low in own)
+
+
+def is_begun(layout: Layout, stops: bytearray, place: WordSpan) -> bool:
+    """Return whether a word of its clause tells that a drug was begun at a time of the past: *started in 2019*."""
+    begin, end = max(stops.rfind(1, 0, place.start + 1), 0), stops.find(1, place.end)
+    clause = layout.words[begin : end if end >= 0 else len(layout.words)]
+    return not layout.rules.begun.isdisjoint(word.low for word in clause)

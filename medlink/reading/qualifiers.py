@@ -26,7 +26,7 @@ from medlink.language.scan import ScannedText
 from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
-from medlink.reading.plans import is_expected
+from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, decide
@@ -223,9 +223,7 @@ class ParsedNote:
         """Whether a drug was taken at a time of the past right beside it, rather than begun then."""
         if "temporality" not in decided or decided["temporality"].distance > 1:
             return False
-        begin, end = max(self._stops.rfind(1, 0, place.start + 1), 0), self._stops.find(1, place.end)
-        clause = self._words[begin : end if end >= 0 else len(self._words)]
-        return self._layout.rules.begun.isdisjoint(word.low for word in clause)
+        return not is_begun(self._layout, self._stops, place)
 
     @cached_property
     def _family(self) -> FamilyReader:

@@ -189,11 +189,8 @@ class TextReader:
                 acts = {
                     span for span, mention in zip(spans, own, strict=True) if not self._names_finding(text, mention)
                 }
-                procedures = {
-                    span
-                    for span, mention in zip(spans, own, strict=True)
-                    if span in acts and self._names_procedure(text, mention)
-                }
+                both = zip(spans, own, strict=True)
+                procedures = {span for span, one in both if span in acts and self._names_procedure(text, one)}
                 note = self._qualifier_reader.read_once(text)
                 qualify = note.qualifiers if headings else note.qualify
                 qualifiers = list(qualify(spans, discontinuous, acts, procedures))
