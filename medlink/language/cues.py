@@ -341,7 +341,12 @@ def _check_cue(row: Row) -> None:
     inert = row["reads"] in _INERT
     _one_of(row, "reads", get_args(Reads))
     _one_of(row, "side", ("",) if inert else [side for side in get_args(Side) if side])
-    if not row["cue"] or halves > 1 or (halves and inert) or (row["side"] == "around" and not halves):
+    if (
+        not row["cue"]
+        or halves > 1
+        or (halves and inert and row["reads"] != "pseudo")
+        or (row["side"] == "around" and not halves)
+    ):
         raise row.error(f"{row['cue']!r} is not a cue of that side", ROW_REMEDY)
     if row["reach"] and not row["reach"].isdecimal():
         raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", ROW_REMEDY)

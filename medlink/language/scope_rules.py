@@ -45,6 +45,21 @@ class ScopeRules(Rules):
         circumstances: those of ``prepositions`` that name a circumstance ("no bleeding on warfarin").
         genitives: words that are such prepositions if they do not begin a clause ("Resektion der Metastase").
         therapies: words whose attribute is the drug itself ("Therapie mit Metformin").
+        definite: words that begin the subject of a new clause behind a denial ("no fever, and the cough persists").
+        purposes: prepositions before a finding for which something is lacking ("no cause for the anemia").
+        possessives: words between the two, of a finding that is there.
+        treated: words beside a drug by which a finding of the past was treated.
+        finite: verbs of such a clause.
+        reports: verbs of an examination ("neither CT nor MRI showed").
+        begun: words beside which a drug of earlier times is still taken ("started in 2019").
+        reasons: prepositions before the reason of an act.
+        accompanied: prepositions before a procedure that belongs to what is before ("stroke with thrombolysis").
+        removing: patterns of operations that remove their reason ("hysterectomy for fibroids").
+        expected: patterns of words that tell that a procedure in their clause is still to come ("tomorrow", "offered").
+        conditions: words before a condition, behind which a procedure is still to come ("if pain persists, MRI").
+        done: words that tell that a procedure is done ("CT showed").
+        followed: words before a procedure that was done before something else ("after surgery").
+        continued: words that tell in a plan that a procedure goes on ("continue").
         deficits: words of absence that form a finding together with the absent function ("sweating absent").
     """
 
@@ -73,6 +88,21 @@ class ScopeRules(Rules):
     genitives: frozenset[str] = frozenset()
     therapies: frozenset[str] = frozenset()
     deficits: frozenset[str] = frozenset()
+    definite: frozenset[str] = frozenset()
+    purposes: frozenset[str] = frozenset()
+    possessives: frozenset[str] = frozenset()
+    treated: frozenset[str] = frozenset()
+    finite: frozenset[str] = frozenset()
+    reports: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    accompanied: frozenset[str] = frozenset()
+    removing: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    conditions: frozenset[str] = frozenset()
+    done: frozenset[str] = frozenset()
+    followed: frozenset[str] = frozenset()
+    continued: frozenset[str] = frozenset()
     predicates: str = "(?!)"
     subjects: str = "(?!)"
     states: str = "(?!)"
@@ -103,6 +133,21 @@ class ScopeRules(Rules):
     def tells_past(self) -> re.Pattern[str]:
         """One pattern of a whole mention for ``operated``, in lower case."""
         return re.compile(rf"\b(?:{any_of(map(re.compile, self.operated)).pattern})\b")
+
+    @cached_property
+    def removes(self) -> re.Pattern[str]:
+        """One pattern for ``removing``, in lower case."""
+        return any_of(map(re.compile, self.removing))
+
+    @cached_property
+    def expects(self) -> re.Pattern[str]:
+        """One pattern of a whole word for ``expected``, in lower case."""
+        return any_of(map(re.compile, self.expected))
+
+    @cached_property
+    def lasts(self) -> re.Pattern[str]:
+        """One pattern for ``lasting``, in lower case."""
+        return any_of(map(re.compile, self.lasting))
 
     @cached_property
     def passes(self) -> re.Pattern[str]:

@@ -29,7 +29,7 @@ _FEW = 3  # least words and marks of a line that starts a new section after that
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
 _QUESTION = 8  # most words and marks of a question in a form
-_REVIEW, _EXAMINATION, _RESULTS = "review", "examination", "results"
+_REVIEW, _EXAMINATION, _RESULTS, _FAMILY = "review", "examination", "results", "family_history"
 
 
 class Layout(Text):
@@ -112,7 +112,7 @@ def stops(layout: Layout) -> bytearray:
     found[0] = 1
     for place in layout.places_of(_FINAL | {","}):
         if place + 1 < len(words) and not lines[place + 1] and _ends(layout, place):
-            found[place + 1] = 1
+            found[place + 1] = words[place].low != "," or not _is_answered(layout, found.rfind(1, 0, place), place)
     for place in _numbered(layout):
         found[place] = 1
     for low, places in layout.places.items():
@@ -139,6 +139,13 @@ def _ends(layout: Layout, mark: int) -> bool:
     if low == ",":
         return begins_item(layout, mark + 1)
     return low in (";", "!") or (mark not in layout.dots and _ends_sentence(layout.words, mark, layout.rules))
+
+
+def _is_answered(layout: Layout, begin: int, comma: int) -> bool:
+    """Whether a comma stands in a list with one answer: "cough, fever, rash: no", but not "cough: yes, rash: no"."""
+    colons = layout.places.get(":", [])
+    at = bisect_left(colons, begin)
+    return colons[at] > comma and layout.words[min(colons[at] + 1, len(layout.words) - 1)].low in layout.rules.answers
 
 
 def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
@@ -218,9 +225,15 @@ class Sections:
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
         self.headings, self._starts, self._kinds = list[Heading](), list[int](), list[str]()
         behind, last = 0, len(layout.words) - 1
-        items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
-        for place in sorted({*compress(range(len(stops)), stops), *items}):
-            heading = _heading(layout, place, table, needs_capitals=not stops[place]) if place >= behind else None
+        items = {comma + 1 for comma in layout.places.get(",", ()) if comma < last}
+        dots = {dot + 1 for dot in layout.places.get(".", ()) if dot < last}
+        for place in sorted({*compress(range(len(stops)), stops), *items, *dots}):
+            if place < behind:
+                continue
+            is_item = place in items and not stops[place]
+            if place in dots and not stops[place] and (not self.headings or self.headings[-1].kind != _FAMILY):
+                continue  # else "Großmutter Mamma-Ca. Eigenanamnese: Migräne"
+            heading = _heading(layout, place, table, needs_capitals=is_item)
             if heading is not None:
                 self.headings.append(heading)
                 behind = heading.end

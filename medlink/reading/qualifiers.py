@@ -26,6 +26,7 @@ from medlink.language.scan import ScannedText
 from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
+from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, decide
@@ -38,6 +39,7 @@ _DATE = 6  # words before a year that are searched for one that makes it the sta
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _AFTER_SIGN = frozenset(",;.)/")
+_PLAN = "plan"
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
 
@@ -123,27 +125,38 @@ class ParsedNote:
         ]
 
     def qualify(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
+        self,
+        mentions: Sequence[Span],
+        discontinuous: Collection[Span] = (),
+        acts: Collection[Span] | None = None,
+        procedures: Collection[Span] = (),
     ) -> list[Qualifiers | None]:
         """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
         return [
             None if self._sections.in_heading(*self._place(*mention)) else found
-            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts), strict=True)
+            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts, procedures), strict=True)
         ]
 
     def qualifiers(
-        self, mentions: Sequence[Span], discontinuous: Collection[Span] = (), acts: Collection[Span] | None = None
+        self,
+        mentions: Sequence[Span],
+        discontinuous: Collection[Span] = (),
+        acts: Collection[Span] | None = None,
+        procedures: Collection[Span] = (),
     ) -> list[Qualifiers]:
         """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
         in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
-        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug.
+        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug. Those of
+        ``procedures`` are over where they are told of as past, and still to come where a plan only names them.
         """
         places = [self._place(*mention) for mention in mentions]
         denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        decided = self._decided(places, acts)
-        found = {place: self._qualified(place, effects) for place, effects in decided.items()}
+        done = {self._place(*mention) for mention in procedures}
+        decided = self._decided(places, acts, done)
+        drugs = {self._place(*mention) for mention in acts or ()} - done
+        found = {place: self._qualified(place, effects, done, drugs) for place, effects in decided.items()}
         return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
@@ -157,12 +170,20 @@ class ParsedNote:
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
 
     def _decided(
-        self, places: Sequence[WordSpan], acts: Collection[Span] | None
+        self, places: Sequence[WordSpan], acts: Collection[Span] | None, procedures: Collection[WordSpan] = ()
     ) -> dict[WordSpan, dict[str, CueEffect]]:
         ordered, done = sorted(set(places)), None if acts is None else {self._place(*mention) for mention in acts}
-        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues, done), strict=True))
+        effects = decide(ordered, self._layout, self._stops, self._cues, done, procedures)
+        return dict(zip(ordered, effects, strict=True))
 
-    def _qualified(self, place: WordSpan, decided: dict[str, CueEffect]) -> Qualifiers:
+    def _qualified(
+        self,
+        place: WordSpan,
+        decided: dict[str, CueEffect],
+        procedures: Collection[WordSpan],
+        drugs: Collection[WordSpan],
+    ) -> Qualifiers:
+        is_procedure = place in procedures
         section = self._sections.kind(place.start)
         default = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in default.items() if value}
@@ -172,6 +193,9 @@ class ParsedNote:
             # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
+        untold = is_procedure and decided.keys().isdisjoint(("presence", "temporality"))
+        if untold and is_expected(self._layout, self._stops, place, planned=section == _PLAN):
+            values["temporality"] = "hypothetical"
         time = values.get("temporality")
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
@@ -180,7 +204,10 @@ class ParsedNote:
             time = "historical"  # "Apendicectomizado"
         if time in ("past", "historical"):
             # an absent finding was never there, and a lasting one still is
-            over = time == "historical" or self._layout.rules.passes.match(mention) is not None
+            rules = self._layout.rules
+            over = time == "historical" or rules.passes.match(mention) is not None
+            over = over or (is_procedure and "temporality" in decided and rules.lasts.search(mention) is None)
+            over = over or (place in drugs and self._was_taken(place, decided))
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
             else:
@@ -191,6 +218,12 @@ class ParsedNote:
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
+
+    def _was_taken(self, place: WordSpan, decided: dict[str, CueEffect]) -> bool:
+        """Whether a drug was taken at a time of the past right beside it, rather than begun then."""
+        if "temporality" not in decided or decided["temporality"].distance > 1:
+            return False
+        return not is_begun(self._layout, self._stops, place)
 
     @cached_property
     def _family(self) -> FamilyReader:
@@ -230,11 +263,14 @@ def _frames(
         for number in numbers if no_cues.get(end, start) >= start else ():
             behind[number].append(WordSpan(start, end))
     for start, end, frames in firsts:
+        found: dict[WordSpan, list[Cue]] = defaultdict(list)
         for frame in frames:
             halves = behind[frame.number]
             at = bisect_left(halves, (end, end))
             if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
-                yield Match(start, halves[at].end, (WordSpan(start, end), halves[at]), [frame.cue])
+                found[halves[at]].append(frame.cue)
+        for half, own in found.items():
+            yield Match(start, half.end, (WordSpan(start, end), half), own)
 
 
 def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
@@ -248,9 +284,12 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     for match in sorted(matches, key=preference):
         inside = stops.find(1, match.start + 1, match.end) < 0
         means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"
-        if inside and (means or all(taken.find(1, start, end) < 0 for start, end in match.parts)):
+        # "risks of surgery, such as bleeding": the second half alone acts on what follows
+        opens = len(match.parts) > 1 and all(cue.side == "before" for cue in match.cues)
+        own = () if means else match.parts[-1:] if opens else match.parts
+        if inside and all(taken.find(1, start, end) < 0 for start, end in own):
             chosen.append(match)
-            for start, end in () if means else match.parts:
+            for start, end in own:
                 taken[start:end] = b"\1" * (end - start)
     return sorted(chosen, key=lambda match: match.parts)
 

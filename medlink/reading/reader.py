@@ -15,8 +15,10 @@ from threading import Lock
 import numpy as np
 
 from medlink.index import Bundle
+from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import FINDING_KINDS, Place, ScannedText, Scanner
+from medlink.language.scope_rules import scopes
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.processes import gc_disabled
@@ -121,6 +123,8 @@ class TextReader:
         if not are_findings:
             self._classifier = replace(self._classifier, trusts_names=True)
         self._links_attributes = not are_findings or include_attribute_types(types)
+        self._head_first = scopes(language).head_first
+        self._shorthand, self._long_procedures = AbbreviationTable(language), dict[str, bool]()
         self._detect_abbreviations = make_detector(options.abbreviations, language)
         self._qualifier_reader = (
             qualifier_reader(language, present_only=options.present_only) if options.qualifiers else None
@@ -185,13 +189,15 @@ class TextReader:
                 acts = {
                     span for span, mention in zip(spans, own, strict=True) if not self._names_finding(text, mention)
                 }
+                both = zip(spans, own, strict=True)
+                procedures = {span for span, one in both if span in acts and self._names_procedure(text, one)}
                 note = self._qualifier_reader.read_once(text)
                 qualify = note.qualifiers if headings else note.qualify
-                qualifiers = list(qualify(spans, discontinuous, acts))
+                qualifiers = list(qualify(spans, discontinuous, acts, procedures))
                 if None in qualifiers:
                     done = _examinations(text, note.headings)
                     is_done = [q is None and done(*span) for q, span in zip(qualifiers, spans, strict=True)]
-                    regardless = note.qualifiers(spans, discontinuous, acts) if any(is_done) else qualifiers
+                    regardless = note.qualifiers(spans, discontinuous, acts, procedures) if any(is_done) else qualifiers
                     qualifiers = [r if d else q for q, r, d in zip(qualifiers, regardless, is_done, strict=True)]
             qualified.append(
                 [
@@ -206,9 +212,23 @@ class TextReader:
         long = mention.mention.expanded
         words = text.words[slice(*text.place(mention.start, mention.end))]
         if any(word.finds for word in words):
-            return any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
+            head = words[0 if self._head_first else -1]
+            is_act = not head.finds and _PROCEDURE in head.entry.kinds  # "hernia repair"
+            return not is_act and any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
         words = [*words, *(() if long is None else self.scan([long])[0].words)]
         return any(word.finds for word in words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
+
+    def _names_procedure(self, text: ScannedText, mention: ReadMention) -> bool:
+        """Whether a mention that names no finding, or its long form, has a word for a procedure."""
+        words, long = text.words[slice(*text.place(mention.start, mention.end))], mention.mention.expanded
+        if any(_PROCEDURE in word.entry.kinds for word in words):
+            return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
+        short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
+        long = short.long if short is not None else long
+        if long and long not in self._long_procedures:
+            kinds = (word.entry.kinds for word in self.scan([long])[0].words)
+            self._long_procedures[long] = any(_PROCEDURE in kind for kind in kinds)
+        return long is not None and self._long_procedures.get(long, False)
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)

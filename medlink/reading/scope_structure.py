@@ -27,7 +27,9 @@ FIELD = {
     **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
 DENIES = ("absent", "gone")
-_TURNS = ("absent", "uncertain")  # these act on what precedes them if nothing follows
+_TURNS = (*DENIES, "uncertain")  # these act on what precedes them if nothing follows
+_OPEN = 4  # most words between a denial and the suspicion that it denies ("no lesions suspicious for")
+_CLAUSE = 8  # most words from the subject of a new clause to its verb
 _MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
 
@@ -67,8 +69,10 @@ class ScopeStructure:
         stops: bytearray,
         matches: Sequence[Match],
         acts: Collection[WordSpan] | None,
+        procedures: Collection[WordSpan],
     ) -> None:
         self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
+        self._procedures = procedures
         self._acts, self._tells_acts = acts or (), acts is not None
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
         self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
@@ -81,6 +85,8 @@ class ScopeStructure:
             self._covered[start:end] = b"\1" * (end - start)
             free[start:end] = bytes(end - start)
         self._free = [0, *accumulate(free)]  # cumulative count of words outside mentions
+        sums = [at for at in layout.places.get("+", ()) if at and self._covered[at - 1]]  # "chemo + radiation"
+        self._joins = sorted({*self._joins, *sums})
         self._acting = acting = [match for match in matches if not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
@@ -91,11 +97,12 @@ class ScopeStructure:
         others += [match.start for match in by_reads.get("planned", ())]  # "no fever, the team recommends gastroscopy"
         self._resumes = sorted({*self._there, *others})
         self._denials = [match.start for match in by_reads.get("absent", ())]
+        self._denied = [m.end for m in by_reads.get("absent", ()) if any(cue.side == "before" for cue in m.cues)]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
         clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(_DASHES), acting)
         hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
-        self._over = sorted({*hard, *self._there})
+        self._over = sorted({*hard, *self._there}.difference(sums))
         self._until = sorted({*hard, *(start for start, _ in causes)})
         self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
         self._from = sorted({*self._sentences, *(end for _, end in causes)})
@@ -114,7 +121,7 @@ class ScopeStructure:
 
     @cached_property
     def _breaks(self) -> list[int]:
-        return sorted({*self._commas, *self._joins})
+        return sorted(at for at in {*self._commas, *self._joins} if not self._covered[at])
 
     def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
         """Dashes between blanks, except those beside a cue ("Fever - none")."""
@@ -165,6 +172,9 @@ class ScopeStructure:
         skipped = rules.joins | rules.articles | rules.doses
         return sum(low[:1].isalpha() and low not in skipped for low in lows[:phrase])
 
+    def _phrase(self, number: int) -> str:
+        return " ".join(word.low for word in self._words[slice(*self._mentions[number])])
+
     def _low(self, at: int) -> str:
         return self._words[at].low if at < len(self._words) else ""
 
@@ -175,7 +185,7 @@ class ScopeStructure:
             low, before = words[at].low, words[at - 1].low if at > begin else ""
             if low in rules.prepositions:
                 return None if before in rules.therapies else at
-            if low in rules.genitives and before:
+            if low in rules.genitives and before and before not in rules.joins:
                 return at - (before in rules.prepositions)
             joined = words[at + 1].low in rules.joins  # "bei Niereninsuffizienz und Azidose"
             if not self._plain[at] or (not joined and (self._covered[at] or words[at].text[:1].isupper())):
@@ -190,7 +200,8 @@ class ScopeStructure:
         """
         place, is_act = self._mentions[number].start, self._mentions[number] in self._acts
         listed = anchor > start
-        if listed and (number == 0 or (self._mentions[number - 1] in self._acts) == is_act):
+        before = self._mentions[number - 1] if number else self._mentions[number]
+        if listed and (before.start < start or (before in self._acts) == is_act):
             return False
         begin = self._attribute(place, anchor if listed else start) if listed or is_act else None
         if begin is None or not is_act:
@@ -222,6 +233,49 @@ class ScopeStructure:
         mention = at >= 0 and self._covered[at] and self._plain[at]
         return bool(mention) and self._stops.find(1, at + 1, place) < 0
 
+    def _begins_clause(self, start: int, number: int) -> bool:
+        """Whether a mention is in a new clause with its verb: "no fever, and the cough was dry", "und es besteht"."""
+        rules, (first, end) = self._rules, self._mentions[number]
+        at = bisect_left(self._breaks, first) - 1
+        if at < 0 or self._breaks[at] < start or self._words[self._breaks[at]].low in rules.either:
+            return False
+        opening = self._breaks[at] + 1
+        opening += self._words[opening].low in self._ands
+        if any(self._words[place].low in rules.finite for place in range(opening, min(opening + 2, first))):
+            return True
+        if self._words[opening].low not in rules.definite or opening - 2 in self._commas:
+            return self._words[opening].low in rules.definite  # ", and the rash fades"
+        stop = self._stops.find(1, end)
+        lows = [word.low for word in self._words[end : min(end + _CLAUSE, len(self._words) if stop < 0 else stop)]]
+        verb = next((place for place, low in enumerate(lows) if low == "," or low in rules.finite), len(lows))
+        return lows[verb : verb + 1] not in ([], [","]) and rules.evident.isdisjoint(lows[verb + 1 : verb + 2])
+
+    def _is_subject(self, number: int) -> bool:
+        """Whether an act tells what follows: "neither CT nor MRI showed"."""
+        at = self._mentions[number].end
+        while at < len(self._words) and (
+            self._covered[at] or self._words[at].low in self._rules.joins or self._words[at].low in self._rules.articles
+        ):
+            at += 1
+        return self._low(at) in self._rules.reports
+
+    def _is_reason(self, number: int, start: int) -> bool:
+        """Whether a finding is the reason of what a denial denies: "never had radiation for her mesothelioma"."""
+        begin = self._attribute(self._mentions[number].start, start)
+        if begin is None or not any(self._plain[start:begin]):
+            return False
+        return self._low(begin) in self._rules.purposes and self._low(begin + 1) in self._rules.possessives
+
+    def _is_denied(self, cue: Cue, match: Match) -> bool:
+        """Whether a denial right before a suspicion denies it: "no lesions suspicious for"."""
+        if cue.reads != "uncertain" or cue.side != "before":
+            return False
+        at = bisect_right(self._denied, match.start) - 1
+        begin = self._denied[at] if at >= 0 else -1
+        if begin < max(match.start - _OPEN, 0) or self._words[match.end - 1].low not in self._rules.prepositions:
+            return False
+        return all(self._plain[begin : match.start]) and self._stops.find(1, begin, match.end) < 0
+
     def _begins_head(self, start: int, end: int) -> bool:
         """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
         if end + 1 >= len(self._words) or self._words[end].low not in self._ands:
@@ -244,7 +298,7 @@ class ScopeStructure:
         until = min(until, start + MAX_SCOPE)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
         nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is no mention
-        if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, until):
+        if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, end, until):
             return False
         if nothing and cue.reads in ("historical", "allergy"):
             return False  # "s/p stent, asthma and gout"
@@ -258,10 +312,11 @@ class ScopeStructure:
             return False  # "no compresible, ascitis"
         return not denies or not self._is_described(start, comma, end)
 
-    def _is_graded(self, start: int, comma: int, until: int) -> bool:
-        """Whether a degree or a number begins what follows a comma: "no rales, mild edema"."""
+    def _is_graded(self, start: int, comma: int, end: int, until: int) -> bool:
+        """Whether a degree or a number begins what follows a comma: "no rales, mild edema", "gonartrosis avanzada"."""
         behind = self._words[comma + 1].low
         is_grade = behind in self._rules.grades or is_number(behind)
+        is_grade = is_grade or (self._rules.head_first and self._words[end - 1].low in self._rules.grades)
         return is_grade and not any_within(self._either, start, until)
 
     def _is_described(self, start: int, comma: int, end: int) -> bool:

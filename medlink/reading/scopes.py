@@ -11,6 +11,8 @@ from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Match, ScopeStructure, WordSpan
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
+_ATTACHED = 6  # most words and marks before a procedure that belongs to what is before
+_EXPECTS = 3  # most words between a suspicion and a procedure that it expects
 _GAP = 8  # most words between members of a list
 _OF_ACTS = {"stopped": "historical", "planned": "hypothetical", "declined": "absent"}
 _OF_OBJECTS = (*_OF_ACTS, "avoided")
@@ -35,16 +37,17 @@ def decide(
     stops: bytearray,
     matches: Sequence[Match],
     acts: Collection[WordSpan] | None = None,
+    procedures: Collection[WordSpan] = (),
 ) -> list[dict[str, CueEffect]]:
     """Decide the effects of cues on each field of mentions, which are distinct, in order, and given by their
     words.
 
     Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it. ``acts`` are the
-    mentions of drugs and procedures, if they are known.
+    mentions of drugs and procedures, if they are known, and ``procedures`` those of the latter.
     """
     if not (mentions and layout.words):
         return [{} for _ in mentions]
-    return _Scopes(mentions, layout, stops, matches, acts).decide()
+    return _Scopes(mentions, layout, stops, matches, acts, procedures).decide()
 
 
 class _Scopes(ScopeStructure):
@@ -55,12 +58,48 @@ class _Scopes(ScopeStructure):
         self.decided = [{} for _ in self._mentions]
         for match in self._acting:
             for cue in match.cues:
-                if cue.reads in _OF_OBJECTS or (cue.reads == "gone" and cue.side == "both"):
+                if self._is_denied(cue, match):
+                    self._act(cue._replace(reads="absent"), match)
+                elif cue.reads in _OF_OBJECTS or (cue.reads == "gone" and cue.side == "both"):
                     self._act_on_object(cue, match)
                 elif cue.side:
-                    is_frame = len(match.parts) > 1 and cue.side != "before"
+                    is_frame = len(match.parts) > 1 and cue.side in ("around", "both")
                     (self._act_around if is_frame else self._act)(cue, match)
+        self._act_on_attributes()
         return self.decided
+
+    def _act_on_attributes(self) -> None:
+        """Give the time of what is over to its attributes.
+
+        These are what an operation removed ("hysterectomy in 2014 for fibroids"), and procedures ("stroke in 2015 with
+        thrombolysis and stent").
+        """
+        before: CueEffect | None = None  # of the mention before, if that is over
+        for number, mention in enumerate(self._mentions):
+            decided, is_act = self.decided[number], mention in self._procedures
+            time = decided.get("temporality")
+            is_open = time is None or (time.reads == "past" and time.distance >= MAX_SCOPE)
+            if before is not None and is_open and self._belongs(number, is_act):
+                time = decided["temporality"] = before._replace(reads="historical")
+            before = None
+            if time is not None and time.reads in OVER:
+                passes = self._rules.passes.match(self._phrase(number)) is not None
+                before = time if is_act or passes or time.reads == "historical" else None
+
+    def _belongs(self, number: int, is_act: bool) -> bool:
+        """Whether a mention is an attribute of the one before and shares its time."""
+        end, first = self._mentions[number - 1].end, self._mentions[number].start
+        if self._stops.find(1, end, first) >= 0 or any_within(self._commas, end, first):
+            return False
+        behind = self._mentions[number].end
+        lows = [word.low for word in self._words[end:first]]
+        if is_act:
+            joined = self._mentions[number - 1] in self._procedures and any_within(self._joins, end, first)
+            return len(lows) <= _ATTACHED and (joined or not self._rules.accompanied.isdisjoint(lows))
+        if self._mentions[number] in self._acts:
+            return not self._rules.treated.isdisjoint([*lows, self._low(behind)])
+        removes = not self._rules.reasons.isdisjoint(lows) and self._attribute(first, end) is not None
+        return removes and self._rules.removes.search(self._phrase(number - 1)) is not None
 
     def _act_around(self, cue: Cue, match: Match) -> None:
         (_, start), (end, _) = match.parts
@@ -93,7 +132,7 @@ class _Scopes(ScopeStructure):
         Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
         abgesetzt".
         """
-        first, last = match.parts[0], match.parts[-1]
+        first, last = match.parts[-1 if cue.side == "before" else 0], match.parts[-1]
         until = last.start if last is not first else self._until[bisect_left(self._until, last.end)]
         if any_within(self._breaks, first.end, last.start):
             # "ist stabil, Sectio geplant": the verb belongs to another act
@@ -109,19 +148,39 @@ class _Scopes(ScopeStructure):
         anchor, limit = start, cue.scope_limit or 0
         for number in range(bisect_left(self._starts, start), len(self._mentions)):
             first, end = self._mentions[number]
-            if first >= until or self._apart(anchor, first) > limit or self._attribute(first, anchor) is not None:
+            if first >= until or self._apart(anchor, first) > limit:
+                break
+            is_second, attribute = self._is_second(start, first), self._attribute(first, anchor)
+            # "die Therapie mit Ramipril wurde abgesetzt"
+            is_own = attribute == start and self._low(start - 1) in self._rules.therapies
+            if attribute is not None and not (is_second or is_own):
                 break
             listed = anchor > start and (self._low(start) == ":" or any_within(self._joins, anchor, until))
-            # "avoid opioids and heparin": the first may be no mention
-            listed = listed or (cue.reads == "avoided" and first == start + 2 and bool(self._plain[start]))
-            if not listed and any_within(self._breaks, anchor, first):
+            if not (listed or is_second) and any_within(self._breaks, anchor, first):
                 break  # "la tos cedió y la fiebre persiste"
             self._decide(cue, number, self._between(start, first))
             anchor, limit = max(anchor, end), 0
         return anchor > start
 
+    def _is_second(self, start: int, first: int) -> bool:
+        """Whether a mention is the second object of a cue whose first is none: "declined a flu jab and colonoscopy"."""
+        at = first - 1
+        while at > start and self._words[at].low in self._rules.articles:
+            at -= 1
+        named = self._plain[start : start + 1] + self._plain[start:at]
+        return at > start and at in self._joins and all(named) and self._low(start) not in self._rules.prepositions
+
     def _objects_before(self, cue: Cue, end: int) -> None:
         begin = self._sentences[bisect_right(self._sentences, end) - 1]
+        if cue.scope_limit is not None and cue.scope_limit > _GAP:
+            # it stands for what was named before: "caused a rash, and the drug was stopped"
+            named = range(bisect_left(self._starts, end) - 1, bisect_left(self._starts, begin) - 1, -1)
+            told = self._acts if self._tells_acts else self._mentions
+            acts = [number for number in named if self._mentions[number] in told]
+            act = next((n for n in acts if self._mentions[n] not in self._procedures), acts[0] if acts else None)
+            if act is not None:
+                self._decide(cue, act, self._between(self._mentions[act].end, end))
+            return
         comma = bisect_left(self._commas, end)
         anchor = end - 1 if comma and self._commas[comma - 1] == end - 1 else end  # "Allopurinol, stopped"
         limit, joined = cue.scope_limit or 0, False
@@ -152,7 +211,7 @@ class _Scopes(ScopeStructure):
             distance = counted[first] - counted[anchor] if first > anchor else 0
             if cue.scope_limit is not None and distance > cue.scope_limit:
                 return
-            if self._ends_before(cue, start, anchor, first):
+            if self._ends_before(cue, start, anchor, number):
                 return
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
@@ -161,12 +220,16 @@ class _Scopes(ScopeStructure):
                     return  # a present finding is in between: "no erythema, +flatus, engorgement"
                 if not self._continues_list(cue, start, number, until):
                     return
-            if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, start, anchor)):
+            reason = denies and self._mentions[number] not in self._acts and self._is_reason(number, start)
+            if not (reason or (cue.reads in _OF_OBSERVED and self._is_attribute(number, start, anchor))):
                 yield number
             anchor = max(anchor, end)
 
-    def _ends_before(self, cue: Cue, start: int, anchor: int, first: int) -> bool:
+    def _ends_before(self, cue: Cue, start: int, anchor: int, number: int) -> bool:
         """Whether the scope of a cue that ends at ``start`` ends before a mention, behind the one at ``anchor``."""
+        first = self._mentions[number].start
+        if cue.reads in (*DENIES, "uncertain") and self._begins_clause(start, number):
+            return True
         if anchor > start and cue.reads in _EXPECTED:
             return any_within(self._colons, anchor, first)  # "suspected meningitis: fever, headache"
         if cue.reads not in DENIES:
@@ -201,8 +264,16 @@ class _Scopes(ScopeStructure):
         if self._mentions[number].start in self._means and FIELD[reads] == "presence":
             return
         is_act = self._mentions[number] in self._acts
+        of_others = reads in ("absent", "uncertain") or (reads in OVER and cue.side == "before")
+        if is_act and of_others and self._is_subject(number):
+            return
         if reads in _OF_ACTS and self._tells_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
+        if reads == "uncertain" and self._mentions[number] in self._procedures:
+            if distance > _EXPECTS:
+                return
+            self._decide(cue._replace(reads="present"), number, distance)
+            reads = "hypothetical"  # "consider bronchoscopy"
         value = "historical" if reads == "gone" and is_act else _OF_ACTS.get(reads, str(reads))
         if value == "gone" or (value == "avoided" and is_act):
             # a finding was there before, and is absent now

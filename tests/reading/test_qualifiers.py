@@ -46,18 +46,20 @@ def parsed(marked: str) -> tuple[str, list[tuple[int, int]], list[Qualifiers]]:
         text += between
         if mention:
             places.append((len(text), len(text) + len(mention)))
-            values = [value for value in marks.split(",") if value not in ("", "act")]
+            values = [value for value in marks.split(",") if value not in ("", "act", "proc")]
             expected.append(Qualifiers(**{FIELD[value]: MEANING.get(value, value) for value in values}))
             text += mention
     return text, places, expected
 
 
 def read(marked: str, language: str) -> list[Qualifiers]:
-    """The qualifiers of marked mentions; if any is marked ``act``, these are the drugs and procedures."""
+    """The qualifiers of marked mentions; those marked ``act`` are drugs, and those marked ``proc`` procedures."""
     text, places, _ = parsed(marked)
     marks = re.findall(r"<[^<>|]+\|?([^<>]*)>", marked)
-    acts = [place for place, mark in zip(places, marks, strict=True) if "act" in mark.split(",")]
-    return READERS[language].read(text).qualifiers(places, acts=acts or None)
+    kinds = [(place, mark.split(",")) for place, mark in zip(places, marks, strict=True)]
+    procedures = [place for place, values in kinds if "proc" in values]
+    acts = procedures + [place for place, values in kinds if "act" in values]
+    return READERS[language].read(text).qualifiers(places, acts=acts or None, procedures=procedures)
 
 
 def qualifiers_of(marked: str, language: str) -> list[tuple[str, str, str]]:
