@@ -99,6 +99,7 @@ class GuardReader:
     def __init__(self) -> None:
         self.languages, self._inflector = lru_cache(guarded), lru_cache(Inflector)
         self._unread = lru_cache(_unread_by_any)
+        self._exact = lru_cache(16)(normalise)  # of the term that is being read
         self._word = lru_cache(_CACHED_WORDS)(self._find_word)
         self.read = lru_cache(_CACHED_TERMS)(self._read)
 
@@ -121,7 +122,7 @@ class GuardReader:
                 term = data.guards.unread.sub(" ", term)
         # only behind a type or an abbreviation: Is and If are words
         term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
-        plain = _exact(term).split()
+        plain = self._exact(term).split()
         values = set(values_of_words([self._word(word, languages) for word in plain], languages))
         for data in languages if _MAY_HAVE_NUMBER.search(" ".join(plain)) else ():
             words = self._inflector(data.tag).forms([term], [" ".join(plain)])[0].split()
@@ -136,7 +137,7 @@ class GuardReader:
         negating prefix is asserted, and its rest is negated, because only the other term shows whether the prefix
         negates.
         """
-        negated, asserted, plain = set[str](), set[str](), _exact(term).split()
+        negated, asserted, plain = set[str](), set[str](), self._exact(term).split()
         languages = self.languages(language)
         words = [self._word(word, languages) for word in plain]
         if not any(word.is_negator for word in words):
@@ -159,12 +160,12 @@ class GuardReader:
 
     def denies(self, term: str) -> bool:
         """Return whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
-        return _exact(term).partition(" ")[0] in _deniers()
+        return self._exact(term).partition(" ")[0] in _deniers()
 
     def negates_a_part(self, term: str) -> bool:
         """Return whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
         words, prefixes = _negators()
-        parts = _exact(term).split()
+        parts = self._exact(term).split()
         return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)
 
     def acts(self, term: str, language: str = "") -> Acts:
@@ -173,7 +174,7 @@ class GuardReader:
         if self._unread(languages)[1].search(term):
             for data in languages:
                 term = data.acts.unread.sub(" ", term)
-        text = rest = _exact(term)
+        text = rest = self._exact(term)
         # most terms have no act, and most words are cached
         if any(self._word(word, languages).may_be_act for word in text.split()):
             for data in languages:
@@ -225,9 +226,6 @@ def by_kind(values: Values) -> dict[str, frozenset[str]]:
 def _unread_by_any(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # most terms have neither
     return any_of(data.guards.unread for data in languages), any_of(data.acts.unread for data in languages)
-
-
-_exact = lru_cache(16)(normalise)  # of the term that is being read
 
 
 def _values_of_word(word: str, languages: Sequence[Language]) -> Values:

@@ -8,6 +8,7 @@ from medlink.reading.scope_structure import WordSpan
 _ITEM, _YEAR = 8, 4  # most words of an item of a plan; digits of a year
 _DATE = 6  # words and marks before it that may date it
 _FEW = 3  # most words of a part between commas that is a member of a list
+_REACH = 60  # words and marks read on each side, so that a clause of many procedures takes linear time
 
 
 def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: bool) -> bool:
@@ -17,11 +18,10 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
     of its result or course. In a plan (``planned``) it is so without such a word, too.
     """
     rules, words = layout.rules, layout.words
-    begin, stop = max(stops.rfind(1, 0, place.start + 1), 0), stops.find(1, place.end)
+    begin, stop = _clause(stops, place, len(words))
     first, last = place.start, place.end
     while first > begin and words[first - 1].low != ",":
         first -= 1
-    stop = len(words) if stop < 0 else stop
     while last < stop and words[last].low != ",":
         last += 1
     own = {word.low for word in words[first:last]}
@@ -45,6 +45,12 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
 
 def is_begun(layout: Layout, stops: bytearray, place: WordSpan) -> bool:
     """Return whether a word of its clause tells that a drug was begun at a time of the past: *started in 2019*."""
-    begin, end = max(stops.rfind(1, 0, place.start + 1), 0), stops.find(1, place.end)
-    clause = layout.words[begin : end if end >= 0 else len(layout.words)]
-    return not layout.rules.begun.isdisjoint(word.low for word in clause)
+    clause = slice(*_clause(stops, place, len(layout.words)))
+    return not layout.rules.begun.isdisjoint(word.low for word in layout.words[clause])
+
+
+def _clause(stops: bytearray, place: WordSpan, size: int) -> tuple[int, int]:
+    """Return the words around a mention between two stops."""
+    begin, end = max(place.start - _REACH, 0), min(place.end + _REACH, size)
+    stop = stops.find(1, place.end, end)
+    return max(stops.rfind(1, begin, place.start + 1), begin), stop if stop >= 0 else end

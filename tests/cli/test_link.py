@@ -553,7 +553,7 @@ def test_an_interrupted_run_is_resumed(
     assert [row["note"] for row in json_lines(out)] == [f"{source}:{i}" for i in range(1, 201)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
     written = out.stat().st_mtime_ns
-    sentence = f"{out} is finished: nothing to resume; run without --resume to write it anew\n"
+    sentence = f"{out} is finished: nothing to resume; run without --resume to write it again\n"
     assert link(*words, "--resume").stderr == sentence
     assert out.stat().st_mtime_ns == written
     source.touch()  # other notes, for all that is known

@@ -52,6 +52,7 @@ class ServicePage:
         self.tab.find("#text").clear()
         self.tab.run("document.querySelector('#text').value = arguments[0]", text)  # emoji cannot be typed
         self.tab.run("document.querySelector('#notes').replaceChildren()")
+        self.tab.run("document.querySelector('#message').classList.remove('failed')")
         self.tab.find("#text").send_keys(Keys.CONTROL, Keys.ENTER)
         self.tab.wait(lambda: self.tab.texts(".text") or self.failed)
 
