@@ -44,7 +44,7 @@ def demo_bundle() -> Path:
 
     The folder name contains a hash of all inputs of the bundle, so another version of medlink builds its own bundle.
     """
-    inputs = f"{__version__} {FORMAT} {INDEX_FORMAT} {load_encoder().fingerprint} {default_ranker()!r}"
+    inputs = f"{__version__} {FORMAT} {INDEX_FORMAT} {load_encoder().fingerprint} {default_ranker().to_dict()}"
     digest = hashlib.sha256(inputs.encode() + (demo_folder() / "terminology.tsv").read_bytes())
     folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
     if (folder / MANIFEST).exists():

@@ -16,7 +16,7 @@ _SHORTEST = 4  # letters of a negated word; a shorter one may be a preposition: 
 class NegatedNames:
     """Find the names that assert what a mention negates; only the names of the few mentions with a negation are read.
 
-    A mention that begins with a denial, such as *no fever*, is left as it is: what it denies is what it names.
+    A mention that begins with a denial (*no fever*) still names the denied finding, and keeps its concepts.
     """
 
     def __init__(self, index: ConceptIndex) -> None:

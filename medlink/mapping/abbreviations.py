@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from medlink.files.resources import RESOURCES
+from medlink.language.languages import Row, rows
 from medlink.language.lexicon.abbreviation_table import most_frequent
 from medlink.language.lexicon.tables import shortened
 
@@ -34,30 +35,11 @@ def expand(text: str, language: str, *kinds: str) -> Iterator[tuple[str, str]]:
     ('alanine aminotransferase', 'en')
     """
     own = [_own_names(language, kind) for kind in kinds]
-    all_names = [*own, *(_most_frequent(language, kind) for kind in kinds if kind in _LEAST)]
+    tables = [*own, *(_most_frequent(language, kind) for kind in kinds if kind in _LEAST)]
     bare = _BRACKETS.sub("", text).strip(_EDGES) or text
-
-    def find(form: str, tables: Sequence[Mapping[str, _Names]] = all_names) -> _Names | None:
-        return next((table[key] for key in (shortened(form),) for table in tables if key in table), None)
-
-    whole = find(text) or find(bare)
-    if whole is not None:
-        yield whole.long, language
-        yield whole.english, _ENGLISH
-        return
-    ends = [0, *(end for match in _BETWEEN.finditer(bare) for end in match.span()), len(bare)]
-    pieces = [bare[start:stop] for start, stop in pairwise(ends)]
-    found, at = list[_Names](), 0
-    while at < len(pieces):
-        spans = (pieces[at : at + length] for length in _LENGTHS if at % 2 == 0)  # else it is a separator
-        is_part = "-" in "".join([*pieces[at - 1 : at], *pieces[at + 1 : at + 2]])  # of a compound
-        names, length = next(
-            ((names, len(span)) for span in spans if (names := find("".join(span), own if is_part else all_names))),
-            (_Names(pieces[at], pieces[at]), 1),
-        )
-        found.append(names)
-        at += length
-    if len(found) < len(pieces) or [one.long for one in found] != pieces:
+    whole = _find(text, tables) or _find(bare, tables)
+    found = [whole] if whole else list(_pieces_in_full(bare, own, tables))
+    if whole or "".join(one.long for one in found) != bare:
         yield "".join(one.long for one in found), language
         yield "".join(one.english for one in found), _ENGLISH
 
@@ -65,6 +47,32 @@ def expand(text: str, language: str, *kinds: str) -> Iterator[tuple[str, str]]:
 class _Names(NamedTuple):
     long: str
     english: str
+
+
+_Table = Mapping[str, _Names]
+"""Names by their short forms."""
+
+
+def _find(form: str, tables: Sequence[_Table]) -> _Names | None:
+    short = shortened(form)
+    return next((table[short] for table in tables if short in table), None)
+
+
+def _pieces_in_full(text: str, own: Sequence[_Table], tables: Sequence[_Table]) -> Iterator[_Names]:
+    """Yield the pieces of a text and their separators, the longest abbreviations in full; ``own`` names alone inside a
+    compound."""
+    ends = [0, *(end for match in _BETWEEN.finditer(text) for end in match.span()), len(text)]
+    pieces, at = [text[start:stop] for start, stop in pairwise(ends)], 0
+    while at < len(pieces):
+        is_in_compound = "-" in "".join([*pieces[at - 1 : at], *pieces[at + 1 : at + 2]])
+        names, length = _Names(pieces[at], pieces[at]), 1
+        for longer in _LENGTHS if at % 2 == 0 else ():  # every second piece is a separator
+            known = _find("".join(pieces[at : at + longer]), own if is_in_compound else tables)
+            if known is not None:
+                names, length = known, len(pieces[at : at + longer])
+                break
+        yield names
+        at += length
 
 
 @cache
@@ -78,10 +86,14 @@ def _most_frequent(language: str, kind: str) -> dict[str, _Names]:
 @cache
 def _own_names(language: str, kind: str) -> dict[str, _Names]:
     """Names by their short forms in the lists of a language, and in those of all."""
-    table = (RESOURCES / "mapping" / "names.tsv").read_text("utf-8")
     names = dict[str, _Names]()
-    rows = [line.split("\t") for line in table.splitlines()[1:]]
-    for forms, tag, of, long, english in sorted(rows, key=lambda row: row[1]):  # those of the language win
-        if of == kind and tag in (language, ""):
-            names.update(dict.fromkeys(map(shortened, forms.split(" | ")), _Names(long or english, english)))
+    for row in sorted(_names_of_lists(), key=lambda row: row["language"]):  # those of the language win
+        if row["kind"] == kind and row["language"] in (language, ""):
+            own = _Names(row["name"] or row["english"], row["english"])
+            names.update(dict.fromkeys(map(shortened, row["forms"].split(" | ")), own))
     return names
+
+
+@cache
+def _names_of_lists() -> list[Row]:
+    return list(rows(RESOURCES / "mapping" / "names.tsv", "forms", "language", "kind", "name", "english", "source"))

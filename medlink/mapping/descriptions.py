@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 from medlink.files.resources import RESOURCES
 from medlink.kb.systems import SYSTEMS, system_by_name
-from medlink.language.languages import guarded
+from medlink.language.languages import guarded, rows
 from medlink.language.text import normalise
 
 _CODE = r"[A-Za-z]{0,2}\d[0-9A-Za-z]*(?:[.-][0-9A-Za-z]+)*"
@@ -127,9 +127,8 @@ def _result(word: str, language: str) -> str:
 
 @cache
 def _units() -> dict[str, str]:
-    table = (RESOURCES / "mapping" / "units.tsv").read_text("utf-8")
-    rows = (line.split("\t") for line in table.splitlines()[1:])
-    return {_unify_micro(written): code for written, code, _ in rows}
+    table = rows(RESOURCES / "mapping" / "units.tsv", "written", "ucum", "source")
+    return {_unify_micro(row["written"]): row["ucum"] for row in table}
 
 
 def _unify_micro(text: str) -> str:

@@ -58,11 +58,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     if specimen is None and not measured and share is None and not (says_ratio or is_found):
         return
     properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
-    of = component.partition("/")[2].strip().casefold()
-    implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
-    implied += [name for begin, name in words.defaults.items() if re.match(begin, component)]
-    implied += [one.specimen for one in measured if one.specimen]
-    specimen = specimen or words.specimen([*implied, words.default][0])
+    specimen = specimen or _usual_specimen(component, measured, is_quotient=is_quotient)
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST), *_antibodies(component, tag)]):
         if share is not None:
             yield share.names[own].format(text, specimen.names[own]), own
@@ -72,6 +68,14 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         for names in properties:
             bracket = f" [{names[own]}]" if names else ""
             yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
+
+
+def _usual_specimen(component: str, measured: list[Property], *, is_quotient: bool) -> Specimen:
+    words, of = laboratory_words(), component.partition("/")[2].strip().casefold()
+    implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
+    implied += [name for begin, name in words.defaults.items() if re.match(begin, component)]
+    implied += [one.specimen for one in measured if one.specimen]
+    return words.specimen([*implied, words.default][0])
 
 
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:

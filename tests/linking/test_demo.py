@@ -8,11 +8,14 @@ import pytest
 
 from medlink.files.folders import scratch_folder
 from medlink.linking import demo
+from medlink.linking.ranking import FittedRanker
 from medlink.models import ngrams
 
 
 @pytest.mark.slow
-def test_the_cached_bundle_is_rebuilt_if_the_encoder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cached_bundle_is_rebuilt_if_encoder_or_weights_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     built: list[Path] = []
 
@@ -29,6 +32,10 @@ def test_the_cached_bundle_is_rebuilt_if_the_encoder_changes(tmp_path: Path, mon
     assert demo.demo_bundle() == before
     assert not used.exists()
     assert len(built) == 1
+    with monkeypatch.context() as renamed:  # a bundle has the weights of features by name
+        renamed.setattr(FittedRanker, "to_dict", lambda self: {"weights": {"of another name": 1.0}})
+        assert demo.demo_bundle() != before
+    assert len(built) == 2
     monkeypatch.setattr(ngrams, "_WORD_SALT", 0x52)
     ngrams.rules_digest.cache_clear()
     try:
@@ -36,4 +43,4 @@ def test_the_cached_bundle_is_rebuilt_if_the_encoder_changes(tmp_path: Path, mon
     finally:
         monkeypatch.undo()
         ngrams.rules_digest.cache_clear()
-    assert len(built) == 2
+    assert len(built) == 3

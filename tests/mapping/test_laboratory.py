@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from medlink.files.resources import RESOURCES
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
+from medlink.language.languages import rows
 from medlink.mapping import Mapper, SourceCode
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, TEST, expand
 from medlink.mapping.laboratory import full_names
@@ -122,11 +121,10 @@ def test_an_abbreviation_in_a_compound_counts_only_if_lists_use_it_so() -> None:
 
 
 def test_rows_of_names() -> None:
-    header, *lines = (Path(RESOURCES) / "mapping" / "names.tsv").read_text("utf-8").splitlines()
-    rows = [line.split("\t") for line in lines]
-    assert header.split("\t") == ["forms", "language", "kind", "name", "english"]
-    assert {row[2] for row in rows} <= {TEST, DRUG, ORGANISM, PROCEDURE}
-    assert {row[1] for row in rows} <= {"", "de", "en", "es"}
-    forms = [(form, row[1], row[2]) for row in rows for form in row[0].split(" | ")]
+    table = list(rows(RESOURCES / "mapping" / "names.tsv", "forms", "language", "kind", "name", "english", "source"))
+    assert {row["kind"] for row in table} <= {TEST, DRUG, ORGANISM, PROCEDURE}
+    assert {row["language"] for row in table} <= {"", "de", "en", "es"}
+    assert {row["source"] for row in table} <= {"LOINC", "ATC", "MeSH", "usage"}
+    forms = [(form, row["language"], row["kind"]) for row in table for form in row["forms"].split(" | ")]
     assert len(set(forms)) == len(forms)
-    assert all(row[0] and row[4] for row in rows)
+    assert all(row["forms"] and row["english"] for row in table)
