@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
@@ -45,6 +46,7 @@ _CONTEXT = 200  # characters on each side
 _FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
 _PROCEDURE = "procedure"
 _ACTS = frozenset(("substance", _PROCEDURE))
+_CACHED_LONG_FORMS = 4096
 _RESULTS = "results"  # kind of the sections of examinations
 _Explained = Sequence[LongForms | None] | None
 
@@ -124,7 +126,8 @@ class TextReader:
             self._classifier = replace(self._classifier, trusts_names=True)
         self._links_attributes = not are_findings or include_attribute_types(types)
         self._head_first = scopes(language).head_first
-        self._shorthand, self._long_procedures = AbbreviationTable(language), dict[str, bool]()
+        self._shorthand = AbbreviationTable(language)
+        self._has_procedure = lru_cache(_CACHED_LONG_FORMS)(self._find_procedure)
         self._detect_abbreviations = make_detector(options.abbreviations, language)
         self._qualifier_reader = (
             qualifier_reader(language, present_only=options.present_only) if options.qualifiers else None
@@ -225,10 +228,10 @@ class TextReader:
             return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
         short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
         long = short.long if short is not None else long
-        if long and long not in self._long_procedures:
-            kinds = (word.entry.kinds for word in self.scan([long])[0].words)
-            self._long_procedures[long] = any(_PROCEDURE in kind for kind in kinds)
-        return long is not None and self._long_procedures.get(long, False)
+        return bool(long) and self._has_procedure(long)
+
+    def _find_procedure(self, long: str) -> bool:
+        return any(_PROCEDURE in word.entry.kinds for word in self.scan([long])[0].words)
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)
