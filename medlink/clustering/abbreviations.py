@@ -38,9 +38,6 @@ def is_abbreviation_of(short: str, long: str) -> bool:
     """Return whether the characters of an abbreviation occur in order in a longer form with the same first character.
 
     Schwartz and Hearst 2003: from the right, find each character of the short form in the long one.
-
-    >>> is_abbreviation_of("KHK", "koronare Herzkrankheit"), is_abbreviation_of("COPD", "chronic bronchitis")
-    (True, False)
     """
     wanted = [letter for letter in normalise(short) if letter.isalnum()]
     text = normalise(long)
@@ -53,12 +50,7 @@ def is_abbreviation_of(short: str, long: str) -> bool:
 
 
 def split_long_short(text: str) -> tuple[str, str] | None:
-    """Return the long and the short form of a term that contains both, else ``None``.
-
-    >>> split_long_short("diabetes mellitus (DM)"), split_long_short("KHK (koronare Herzkrankheit)")
-    (('diabetes mellitus', 'DM'), ('koronare Herzkrankheit', 'KHK'))
-    >>> split_long_short("fever (high)")
-    """
+    """Return the long and the short form of a term that contains both, else ``None``."""
     found = _LONG_SHORT.fullmatch(text)
     first, second = (part.strip() for part in found.groups()) if found else ("", "")
     return next(
@@ -71,10 +63,6 @@ def stated_pairs(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, i
 
     That term, the long form and the abbreviation equal each other. An abbreviation with several long forms in the list
     equals none of them. ``norms`` are the exact forms of ``texts``.
-
-    >>> texts = ["DM", "diabetes mellitus (DM)", "diabetes mellitus", "MS"]
-    >>> sorted(stated_pairs(texts, normalise_all(texts)))
-    [(0, 1), (0, 2), (1, 2)]
     """
     with_both = [(row, both) for row, text in enumerate(texts) if "(" in text and (both := split_long_short(text))]
     forms = {normalise(form) for _, both in with_both for form in both}
@@ -106,11 +94,6 @@ class AbbreviationPairs:
         explained: ``(p,)`` share of a term, by weight of its words, that is equal or explained; the lower share of the
             two terms.
         stated: ``(p,)`` whether a term of the list states the pair (:func:`stated_pairs`).
-
-    >>> disease = "Charcot-Marie-Tooth disease type"
-    >>> found = AbbreviationPairs(["CMT4D", f"{disease} 4D", f"{disease} 1A"])
-    >>> found.one.tolist(), found.other.tolist(), found.letters.tolist()
-    ([0], [1], [3.0])
     """
 
     def __init__(self, texts: Sequence[str], languages: Iterable[str] = (), norms: Sequence[str] | None = None) -> None:

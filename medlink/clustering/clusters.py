@@ -55,9 +55,6 @@ class Member(Result):
     ``decision``), and ``joined_score`` the probability that the two are one concept. The term that begins a cluster has
     ``""``, ``""`` and ``None``. ``score`` rates the term itself against the concept of the cluster, or against the
     nearest one.
-
-    >>> Member("Herzinfarkt", 3, "de").to_dict()["joined_to"]
-    ''
     """
 
     term: str
@@ -78,9 +75,6 @@ class Neighbour(Result):
     ``probability`` rates whether ``term`` and ``member``, a term of this cluster, are one concept. ``apart`` is the
     kind of guard that separates the two (``laterality``, ``number`` ...), ``concept`` if both clusters are known
     concepts, and ``""`` if the probability alone was too low.
-
-    >>> Neighbour("left arm", 7, 0.91, "laterality").maybe, Neighbour("Dyspnoe", 8, 0.41, member="Atemnot").maybe
-    (False, True)
     """
 
     term: str
@@ -104,10 +98,6 @@ class Cluster:
     ``concept_id``, for the first of the ``candidates``, or for the first of ``nearest``; ``None`` if nothing was
     linked. ``doubtful`` asks for a review: the score is close to the threshold, or the members suggest several
     concepts. ``broader`` is a term of a broader cluster, with the probability of that relation.
-
-    >>> one = Cluster(1, "Fieber", (Member("Fieber"),))
-    >>> one.status, one.to_dict()["concept_id"]
-    ('new', None)
     """
 
     number: int = 0
@@ -193,10 +183,6 @@ class Clustering:
 
     ``clusters`` may build its records on demand: iterate over it, and do not keep millions of records. Without known
     concepts (``has_concepts``) no cluster is known or new. ``empty_columns`` are known to be empty.
-
-    >>> one = Clustering((Cluster(1, "Fieber", (Member("Fieber"),)),), Summary(terms=1, clusters=1))
-    >>> one.to_dict()["summary"]["terms"]
-    1
     """
 
     clusters: Sequence[Cluster]

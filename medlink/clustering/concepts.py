@@ -46,12 +46,6 @@ def unify_ids(links: Sequence[Link]) -> list[Link]:
 
     A link lists the other ids (``same_as``) only for a name that the sources share; other links get them here. The
     first link that lists several ids of a concept determines the id that all use.
-
-    >>> fever = Candidate("A:1", "Fever", 0.9, "fever", "en", "exact", same_as=("B:1",))
-    >>> heat = Candidate("B:1", "Heat", 0.9, "hot", "en", "exact")
-    >>> links = unify_ids([Link("fever", (fever,)), Link("hot", (heat,))])
-    >>> links[1].candidates[0].concept_id, links[1].candidates[0].same_as
-    ('A:1', ('B:1',))
     """
     canonical: dict[str, Candidate] = {}
 
@@ -85,23 +79,14 @@ def unify_ids(links: Sequence[Link]) -> list[Link]:
 
 
 def plausible_candidates(link: Link) -> tuple[Candidate, ...]:
-    """Return the candidates of a link, without those that match a short word in capitals by its stem only.
-
-    >>> gout = Candidate("HP:1", "Gout", 0.9, "Gota", "es", "inflected")
-    >>> plausible_candidates(Link("GOT", (gout,))), len(plausible_candidates(Link("gotas", (gout,))))
-    ((), 1)
-    """
+    """Return the candidates of a link, without those that match a short word in capitals by its stem only."""
     if link.mention.isupper() and len(link.mention) <= _MAX_ABBREVIATION:
         return tuple(candidate for candidate in link.candidates if candidate.route != "inflected")
     return link.candidates
 
 
 def exact_concept_ids(link: Link) -> frozenset[str]:
-    """Return the ids of concepts that have the mention as a name, exactly or inflected.
-
-    >>> sorted(exact_concept_ids(Link("fever", (Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact"),))))
-    ['HP:1']
-    """
+    """Return the ids of concepts that have the mention as a name, exactly or inflected."""
     return frozenset(
         candidate.concept_id for candidate in plausible_candidates(link) if candidate.route in _NAME_ROUTES
     )
@@ -111,10 +96,6 @@ def is_contradicted(term: str, language: str, candidate: Candidate, reader: Guar
     """Tell whether a guard separates a term from the name of a concept: "no ataxia" is not Ataxia.
 
     A shared ``reader`` reads each term once.
-
-    >>> ataxia = Candidate("HP:1", "Ataxia", 0.8, "Ataxia", "en", "dense")
-    >>> is_contradicted("no ataxia", "en", ataxia), is_contradicted("left ataxia", "en", ataxia)
-    (True, True)
     """
     return bool(separating_kinds(term, candidate.name, language, candidate.language, reader))
 
@@ -132,13 +113,7 @@ class TermConcept(NamedTuple):
 
 
 def resolve_term(link: Link, language: str = "", reader: GuardReader | None = None) -> TermConcept:
-    """Choose the concept of a term from its link; ``language`` is the term's, BCP 47 or ``""``.
-
-    >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "dense")
-    >>> resolve_term(Link("fever", (fever,), "linked")).best.concept_id
-    'HP:1'
-    >>> resolve_term(Link("no fever", (fever,), "linked")).best
-    """
+    """Choose the concept of a term from its link; ``language`` is the term's, BCP 47 or ``""``."""
     candidates = plausible_candidates(link)
     if link.status == AMBIGUOUS:
         top = max((candidate.score for candidate in candidates), default=0.0)
@@ -226,10 +201,6 @@ def propose_parent(
     Each near concept votes with its score for each of its parents. Unless its id is in ``named``, it also votes for
     itself: with half its score, or with 1.5 times its score if its name is part of a term. Of the rules tried, this one
     placed most new concepts of HPO below their parent (``docs/explanation/clustering.md``).
-
-    >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
-    >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])
-    ('HP:1', 'Fever')
     """
     votes: dict[str, float] = {}
     names: dict[str, str] = {}

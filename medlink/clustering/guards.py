@@ -68,11 +68,6 @@ def separating_kinds(
     """Return all kinds of guards that separate two terms; :class:`Guards` finds them for millions of pairs.
 
     ``language`` and ``second`` are their languages, BCP 47 or ``""``. A shared ``reader`` reads each term once.
-
-    >>> sorted(separating_kinds("no acute pain", "chronic pain", "en", "en"))
-    ['course', 'negation']
-    >>> sorted(separating_kinds("acute left pain", "chronic pain")), sorted(separating_kinds("pain", "dolor"))
-    (['course', 'laterality'], [])
     """
     reader = reader or GuardReader()
     here, there = reader.read(one, language), reader.read(other, second)
@@ -100,10 +95,6 @@ class Guards:
     Each distinct word is read once. A term is read as a whole only if one of its words has a value, or may negate
     another or be part of an act. Few sets of values are distinct, and pairs of these are compared.
     ``languages`` are BCP 47 or ``""``. ``denied`` tells for each term whether it denies something (*no fever*).
-
-    >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
-    >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
-    ['', 'laterality']
     """
 
     def __init__(self, terms: Sequence[str], languages: Sequence[str]) -> None:

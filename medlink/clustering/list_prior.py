@@ -21,13 +21,7 @@ _ROUNDS = 200
 
 
 def adjust_to_list(probability: NDArray[np.float64], terms: int) -> NDArray[np.float64]:
-    """Return the probabilities ``(p,)`` of being one concept, adjusted to a list of so many terms.
-
-    >>> adjust_to_list(np.array([0.9, 0.4, 0.1]), 10).round(2).tolist()
-    [0.88, 0.35, 0.08]
-    >>> adjust_to_list(np.array([0.9, 0.4, 0.1]), 10_000).round(2).tolist()
-    [0.67, 0.13, 0.02]
-    """
+    """Return the probabilities ``(p,)`` of being one concept, adjusted to a list of so many terms."""
     probability = np.clip(probability, 1e-9, 1 - 1e-9)
     log_odds = np.log(probability / (1 - probability))
     # a round over bins costs the same for a list of any length

@@ -58,11 +58,6 @@ def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
     This is the local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later ranks,
     because the first neighbours are synonyms here. ``cosines (n, k)`` are those of the nearest terms, best first,
     negative for none. A missing neighbour counts as 0.55.
-
-    >>> crowding(np.full((1, 30), 0.6, dtype=np.float32)).round(3).tolist()
-    [0.6]
-    >>> crowding(np.full((1, 3), 0.6, dtype=np.float32)).round(3).tolist()
-    [0.55]
     """
     width = _RANKS.stop - _RANKS.start
     later = cosines[:, _RANKS]
@@ -212,11 +207,7 @@ class PairFeatures:
 
 
 def _is_code(text: str) -> bool:
-    """Tell whether a term is an abbreviation or a code.
-
-    >>> [_is_code(text) for text in ("COPD", "RP67", "p53", "asthma", "type 2 diabetes")]
-    [True, True, True, False, False]
-    """
+    """Tell whether a term is an abbreviation or a code."""
     return is_short(text) or (len(text) <= _MAX_CODE and any(letter.isdigit() for letter in text))
 
 
@@ -229,11 +220,7 @@ class Logistic:
     offset: float
 
     def probability(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the probability of each row ``(p,)`` of ``columns (p, len(names))``.
-
-        >>> Logistic(("cosine",), (2.0,), -1.0).probability(np.array([[0.5]], dtype=np.float32)).tolist()
-        [0.5]
-        """
+        """Return the probability of each row ``(p,)`` of ``columns (p, len(names))``."""
         total = np.full(len(columns), self.offset)
         # column by column: a matrix product may round differently with another number of rows
         for number, weight in enumerate(self.weights):

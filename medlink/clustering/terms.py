@@ -62,12 +62,7 @@ class Terms:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[str, int, str, str]]) -> Terms:
-        """Build terms from rows of text, frequency, language and id, and merge equal rows.
-
-        >>> terms = Terms.from_rows([("Fieber", 2, "de", ""), ("Fieber", 3, "de", ""), ("fever", 1, "en", "")])
-        >>> list(terms.texts), terms.frequency.tolist()
-        (['Fieber', 'fever'], [5, 1])
-        """
+        """Build terms from rows of text, frequency, language and id, and merge equal rows."""
         counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         for text, count, tag, identifier in rows:
             counts[text, tag, identifier] += count

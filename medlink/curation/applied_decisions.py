@@ -44,15 +44,6 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
     its cluster. Rejected terms are left out. A term without a decision stays with the term to which it was joined; if
     this leads to no decided term, it gets the most frequent id in its cluster. A merged cluster takes the lowest free
     number of its parts. The encoder computes similarities to a new representative.
-
-    >>> from medlink.clustering import Summary
-    >>> from medlink.curation.decisions import Decision
-    >>> from medlink.models import load_encoder
-    >>> terms = Clustering((Cluster(1, "cyst", (Member("cyst"), Member("n/a"))),), Summary(terms=2, clusters=1))
-    >>> rows = [Decision("", "n/a", "", False, "", REJECT, 2)]
-    >>> result = apply_decisions(terms, Decisions("decisions.tsv", rows), load_encoder("builtin"))
-    >>> result.rejected, [member.term for member in result.clustering.clusters[0].members]
-    (1, ['cyst'])
     """
     # positions in the old clustering, and the numbers of changed clusters as negatives
     order = array("q")

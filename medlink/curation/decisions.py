@@ -50,9 +50,6 @@ def term_hash(term: str) -> str:
 
     The id of a new concept is ``NEW:`` and the XOR of the distinct hashes of its terms, so their order does not matter.
     The page combines the hashes, because reviewers split and merge clusters there.
-
-    >>> term_hash("Fieber") == term_hash("FIEBER"), term_hash("Uña") == term_hash("una")
-    (True, False)
     """
     form = unicodedata.normalize("NFC", collapse_whitespace(term).casefold())
     return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -66,10 +63,6 @@ class Decisions:
 
     Raises:
         InputError: a term has two different decisions, or an id has two preferred terms of one language.
-
-    >>> row = Decision("H:1", "fit", "en", False, "", ACCEPT, 2)
-    >>> Decisions("d.tsv", [row]).find("fit", "en").concept_id
-    'H:1'
     """
 
     def __init__(self, path: str | PathLike[str], rows: Sequence[Decision]) -> None:

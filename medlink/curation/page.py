@@ -60,40 +60,24 @@ def iter_page(files: Sequence[str], title: str, data: Iterable[str], *, served: 
 
 
 def to_json(value: Any) -> str:
-    """Return JSON in plain ASCII that cannot close its HTML element.
-
-    >>> to_json("</script>")
-    '"\\\\u003c/script\\\\u003e"'
-    """
+    """Return JSON in plain ASCII that cannot close its HTML element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def round_score(value: Any) -> Any:
-    """Round a float to four digits, and return other values as they are.
-
-    >>> round_score(1 / 3), round_score("x")
-    (0.3333, 'x')
-    """
+    """Round a float to four digits, and return other values as they are."""
     return round(value, 4) if isinstance(value, float) else value
 
 
 def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
-    """Return the qualifiers of a mention that are not the default; ``None`` if they were not read.
-
-    >>> unusual_qualifiers(["absent", "current", "patient"]), unusual_qualifiers([None, None, None])
-    (['absent'], None)
-    """
+    """Return the qualifiers of a mention that are not the default; ``None`` if they were not read."""
     found = list(values)
     return None if None in found else [one for one in found if one and one not in _DEFAULT_QUALIFIERS]
 
 
 def describe_relative(qualifiers: Qualifiers) -> list[str]:
-    """Return the relative who has a finding, and the age at onset, if known.
-
-    >>> describe_relative(Qualifiers(experiencer="family", relative="FTH", onset_age=54))
-    ['FTH', 'at 54']
-    """
+    """Return the relative who has a finding, and the age at onset, if known."""
     age = [] if qualifiers.onset_age is None else [f"at {qualifiers.onset_age}"]
     return [*filter(None, [qualifiers.relative]), *age]
 

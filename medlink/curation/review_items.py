@@ -94,11 +94,7 @@ class ReviewItems:
 
 
 def escape_note_id(note_id: str) -> str:
-    """Escape the id of a note for a table: one line, no invisible characters.
-
-    >>> escape_note_id(" a\\tb ")
-    'a\\\\tb'
-    """
+    """Escape the id of a note for a table: one line, no invisible characters."""
     return escape_controls(note_id.encode("utf-8", "backslashreplace").decode().strip())
 
 

@@ -28,11 +28,6 @@ def expand(text: str, language: str, *kinds: str) -> Iterator[tuple[str, str]]:
     has none.
 
     Text in brackets is left out, because it repeats the name in other words.
-
-    >>> list(expand("Ramipril/HCT", "de", DRUG))
-    [('Ramipril/Hydrochlorothiazid', 'de'), ('Ramipril/hydrochlorothiazide', 'en')]
-    >>> list(expand("ALT (SGPT)", "en", TEST))[0]
-    ('alanine aminotransferase', 'en')
     """
     own = [_own_names(language, kind) for kind in kinds]
     tables = [*own, *(_most_frequent(language, kind) for kind in kinds if kind in _LEAST)]

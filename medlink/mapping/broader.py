@@ -21,13 +21,7 @@ _EMPTY = re.compile(r"[(\[]\s*[)\]]|\s*,(?=\s*,)|\s+(?=,)")
 
 
 def class_above(description: str, language: str | None) -> str:
-    """Return a description without the marks of a residual class, ``""`` if it has none; no language reads all.
-
-    >>> class_above("Asthma bronchiale, nicht näher bezeichnet", "de"), class_above("Asthma bronchiale", "de")
-    ('Asthma bronchiale', '')
-    >>> class_above("Other specified disorders of bladder (excl. stones)", "en"), class_above("Gastritis SAI", "es")
-    ('disorders of bladder', 'Gastritis')
-    """
+    """Return a description without the marks of a residual class, ``""`` if it has none; no language reads all."""
     left, count = _marks(base(language or "")).subn(" ", description)
     left = " ".join(_EMPTY.sub("", left).split()).strip(_EDGES) if count else ""
     return left if any(map(str.isalpha, left)) else ""

@@ -34,13 +34,6 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     A description without a unit of concentration, a specimen, or an antibody or nucleic acid is not a laboratory test.
     If no specimen is named, it is the usual one of the component or the property, else serum or plasma. White cells in
     per cent are a share of the leukocytes.
-
-    >>> list(full_names("S-Natrium", "mmol/l", "de"))[0]
-    ('Natrium [Mol/Volumen] in Serum oder Plasma', 'de')
-    >>> list(full_names("GOT", "U/l", "de"))[-2]
-    ('aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma', 'en')
-    >>> list(full_names("Myokardinfarkt", "", "de"))
-    []
     """
     words, tag = laboratory_words(), base(language or _ENGLISH)
     if tag not in words.joins:
@@ -210,11 +203,7 @@ def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
 
 
 def is_full_name(text: str) -> bool:
-    """Return whether a text has a property and a specimen as names of LOINC have them.
-
-    >>> is_full_name("Natrium [Mol/Volumen] in Serum oder Plasma"), is_full_name("Biopsy [U] of bone")
-    (True, False)
-    """
+    """Return whether a text has a property and a specimen as names of LOINC have them."""
     return _full_name().search(text) is not None
 
 

@@ -54,11 +54,7 @@ def _readers_for(language: str, text: Text) -> list[QualifierReader]:
 
 
 def without_suspicion(text: str, language: str) -> str:
-    """Return a description without the cue of a suspicion that it begins with; ``""`` without a cue or anything else.
-
-    >>> without_suspicion("V.a. ANV", "de"), without_suspicion("Herzinfarkt", "de")
-    ('ANV', '')
-    """
+    """Return a description behind the cue of a suspicion that it begins with; ``""`` without a cue or further words."""
     found = words(text)
     ends = [
         match.end
@@ -79,11 +75,6 @@ def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
         name: the name of its concept. Words of the description that it repeats are the finding, and no cues. Without
             such words the finding may be any word, and is not called absent.
         language: that of the description; ``""`` for cues of all languages.
-
-    >>> describe_finding("Z.n. Myokardinfarkt", "Myokardinfarkt", "de").temporality
-    'historical'
-    >>> describe_finding("Zustand nach Myokardinfarkt", "Zustand nach Myokardinfarkt", "de") is None
-    True
     """
     found = words(text)
     readers = _readers_for(language, Text(found))

@@ -66,11 +66,7 @@ _END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
 
 
 def main_part(description: str) -> str:
-    """Return the part of a description before the first mark that separates parts.
-
-    >>> main_part("becaplermin; local oral"), main_part("[U] diamorphine"), main_part("carcinoma in situ /cerv")
-    ('becaplermin', 'diamorphine', 'carcinoma in situ')
-    """
+    """Return the part of a description before the first mark that separates parts."""
     text = _MARK.sub("", description)
     part = _END.split(text, maxsplit=1)[0].strip()
     return part if any(map(str.isalpha, part)) else description

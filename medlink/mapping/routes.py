@@ -70,10 +70,6 @@ def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
     Without a route in the description these are the codes of systemic use. The set is empty where an id is no ATC code.
-
-    >>> ids = ["ATC:H02AB06", "ATC:S01BA04", "ATC:D07AA03"]
-    >>> codes_of_route("Prednisolon 20 mg", ids), codes_of_route("Prednisolon AT 1 %", ids)
-    (({'ATC:H02AB06'}, 'systemic'), ({'ATC:S01BA04'}, 'eye'))
     """
     codes = {concept_id: concept_id.rpartition(":")[2] for concept_id in concept_ids}
     if not all(map(_SUBSTANCE.fullmatch, codes.values())):
