@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,9 @@ _BORROWED_FROM = ("de", "en", "es")  # "Tic de la Tourette" is an English name t
 _SHORT = re.compile(r"(?<![^\W\d_])(?=[A-Z]\w*[A-Z])[A-Za-z]{2,6}(?![a-zA-Z])")  # CMT of CMT4D, GSD; not Gaucher
 _PIECE = re.compile(r"\d+(?:\.\d+)*[a-z]?|[^\W\d_]+")
 _NUMERAL = re.compile(r"([ivx]+)([a-z]?)")
+_LONG_SHORT = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _CACHED_PIECES = 65_536
 _MAX_WORDS = 6  # of a run of words whose initials are compared
-_LONG_SHORT = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _MAX_PAIRS = 4_000  # an abbreviation with more pairs is too ambiguous in this list
 MIN_EXPLAINED = 0.6
 """Lowest explained share of both terms for a pair to be compared."""
@@ -35,9 +36,9 @@ def _piece(word: str) -> str:
 
 
 def is_abbreviation_of(short: str, long: str) -> bool:
-    """Return whether the characters of an abbreviation occur in order in a longer form with the same first character.
+    """Return whether a longer form has the characters of an abbreviation in order, and begins with the same one.
 
-    Schwartz and Hearst 2003: from the right, find each character of the short form in the long one.
+    The search goes from the right (Schwartz and Hearst 2003).
     """
     wanted = [letter for letter in normalise(short) if letter.isalnum()]
     text = normalise(long)
@@ -52,16 +53,14 @@ def is_abbreviation_of(short: str, long: str) -> bool:
 def split_long_short(text: str) -> tuple[str, str] | None:
     """Return the long and the short form of a term that contains both, else ``None``."""
     found = _LONG_SHORT.fullmatch(text)
-    first, second = (part.strip() for part in found.groups()) if found else ("", "")
-    return next(
-        ((a, b) for a, b in ((first, second), (second, first)) if is_short(b) and is_abbreviation_of(b, a)), None
-    )
+    parts = [part.strip() for part in found.groups()] if found else ["", ""]
+    return next(((a, b) for a, b in permutations(parts) if is_short(b) and is_abbreviation_of(b, a)), None)
 
 
 def stated_pairs(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, int]]:
-    """Return pairs of rows, the lower first, that terms such as "long form (ABC)" of the list state to be equal.
+    """Return pairs of rows, the lower first, that a term such as "long form (ABC)" of the list states to be equal.
 
-    That term, the long form and the abbreviation equal each other. An abbreviation with several long forms in the list
+    This term, the long form and the abbreviation equal each other. An abbreviation with several long forms in the list
     equals none of them. ``norms`` are the exact forms of ``texts``.
     """
     with_both = [(row, both) for row, text in enumerate(texts) if "(" in text and (both := split_long_short(text))]
@@ -73,14 +72,14 @@ def stated_pairs(texts: Sequence[str], norms: Sequence[str]) -> set[tuple[int, i
     long_forms: dict[int, dict[str, set[int]]] = {}  # of each abbreviation, with the rows that have them
     pairs: set[tuple[int, int]] = set()
     for row, (long, short) in with_both:
-        long_row = rows.get((normalise(long), False))
-        if long_row is not None and long_row != row:
-            pairs.add((min(row, long_row), max(row, long_row)))
+        same = {row, rows.get((normalise(long), False), row)}
+        pairs.add((min(same), max(same)))
         if (short_row := rows.get((normalise(short), True))) is not None:
-            same = long_forms.setdefault(short_row, {}).setdefault(normalise(long), set())
-            same.update((row,) if long_row is None else (row, long_row))
-    unique = {short_row: next(iter(of.values())) for short_row, of in long_forms.items() if len(of) == 1}
-    return pairs | {(min(short_row, row), max(short_row, row)) for short_row, same in unique.items() for row in same}
+            long_forms.setdefault(short_row, {}).setdefault(normalise(long), set()).update(same)
+    for short_row, of in long_forms.items():
+        if len(of) == 1:
+            pairs.update((min(short_row, row), max(short_row, row)) for row in next(iter(of.values())))
+    return {(one, other) for one, other in pairs if one != other}
 
 
 class AbbreviationPairs:
@@ -91,8 +90,8 @@ class AbbreviationPairs:
     Attributes:
         one, other: ``(p,)`` row numbers, the lower first, sorted.
         letters: ``(p,)`` letters of the abbreviation.
-        explained: ``(p,)`` share of a term, by weight of its words, that is equal or explained; the lower share of the
-            two terms.
+        explained: ``(p,)`` share of a term, by weight of its words, that the other one has or explains; the lower of
+            the two shares.
         stated: ``(p,)`` whether a term of the list states the pair (:func:`stated_pairs`).
     """
 
@@ -112,35 +111,29 @@ class AbbreviationPairs:
         count = Counter(word for words in self._words for word in set(words))
         weight = self._weight = {word: 1 + float(np.log((1 + len(texts)) / (1 + df))) for word, df in count.items()}
         self._whole = [sum([weight[word] for word in words]) for words in self._words]
-        abbreviated: dict[str, list[int]] = {}
-        written_out: dict[str, list[int]] = {}
+        abbreviated, written_out = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         for row, words in enumerate(self._words):
-            for letters in sorted(short[row]):
-                abbreviated.setdefault(letters, []).append(row)
+            for letters in short[row]:
+                abbreviated[letters].append(row)
             heads = "".join(word[0] for word in words)
-            initials = {heads[at : at + n] for at in range(len(heads)) for n in range(2, _MAX_WORDS + 1)} & wanted
-            for letters in sorted(initials):
-                written_out.setdefault(letters, []).append(row)
+            for letters in {heads[at : at + n] for at in range(len(heads)) for n in range(2, _MAX_WORDS + 1)} & wanted:
+                written_out[letters].append(row)
         best: dict[tuple[int, int], tuple[float, int]] = {}
-        for letters in sorted(abbreviated.keys() & written_out.keys()):
-            if len(abbreviated[letters]) * len(written_out[letters]) > _MAX_PAIRS:
+        for letters, rows in abbreviated.items():
+            if len(rows) * len(written_out[letters]) > _MAX_PAIRS:
                 continue
-            for row in abbreviated[letters]:
-                for long_row in written_out[letters]:
-                    if row != long_row and (share := self._explained(letters, row, long_row)) >= MIN_EXPLAINED:
-                        pair = min(row, long_row), max(row, long_row)
-                        best[pair] = max(best.get(pair, (0.0, 0)), (share, len(letters)))
+            for row, long_row in product(rows, written_out[letters]):
+                if row != long_row and (share := self._explained(letters, row, long_row)) >= MIN_EXPLAINED:
+                    pair = min(row, long_row), max(row, long_row)
+                    best[pair] = max(best.get(pair, (0.0, 0)), (share, len(letters)))
         stated = stated_pairs(texts, norms)
         for pair in stated:
             best[pair] = (1.0, best.get(pair, (0.0, 0))[1])
-        self._count = max(len(texts), 1)
-        ends = np.array(sorted(best), dtype=np.int64).reshape(-1, 2)
-        self.one, self.other = ends[:, 0], ends[:, 1]
-        values = np.array([best[lower, higher] for lower, higher in ends.tolist()]).reshape(-1, 2)
-        self.explained: NDArray[np.float64] = values[:, 0]
-        self.letters: NDArray[np.float64] = values[:, 1]
+        self._count, pairs = max(len(texts), 1), sorted(best)
+        self.one, self.other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        self.explained, self.letters = np.array([best[pair] for pair in pairs], dtype=float).reshape(-1, 2).T
+        self.stated = np.array([pair in stated for pair in pairs], dtype=bool)
         del self._words, self._weight, self._whole
-        self.stated: NDArray[np.bool_] = np.array([tuple(pair) in stated for pair in ends.tolist()], dtype=bool)
 
     def lookup(
         self, one: NDArray[np.int64], other: NDArray[np.int64]

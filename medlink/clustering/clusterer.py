@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.clustering.clusters import AMBIGUOUS, CONCEPT_COLUMNS, KNOWN, NEW, Clustering, Summary
-from medlink.clustering.concepts import (
-    DEFAULT_KNOWN_AT,
-    Parents,
-    TermLinker,
-    group_by_concept,
-    resolve_term,
-    unify_ids,
-)
+from medlink.clustering.concepts import Parents, TermLinker, group_by_concept, resolve_term, unify_ids
 from medlink.clustering.graph import average_cut, build_graph
 from medlink.clustering.graph_clusters import GraphClusters
 from medlink.clustering.pair_features import PairFeatures
@@ -46,7 +39,7 @@ class ClusterOptions(Settings):
         float, Field(gt=0, lt=1, description="Lowest mean probability of the pairs between two groups that are joined.")
     ] = 0.5
     neighbours: Annotated[int, Field(ge=1, description="Nearest terms that each term is compared with.")] = 30
-    known_at: Annotated[float, Field(ge=0, le=1, description="Lowest score of a known concept.")] = DEFAULT_KNOWN_AT
+    known_at: Annotated[float, Field(ge=0, le=1, description="Lowest score of a known concept.")] = 0.5
     prefer_language: Annotated[
         str, Field(description="Language of the representatives  [default: the main language of the list]")
     ] = ""
@@ -74,19 +67,13 @@ class TermClusterer:
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        linker: TermLinker | None = None,
-        parents: Parents | None = None,
-        progress: Progress | None = None,
-        **options: Any,
-    ) -> None:
+        self, encoder: Encoder, *, linker: TermLinker | None = None, parents: Parents | None = None,
+        progress: Progress = lambda step, done, total: None, **options: Any,
+    ) -> None:  # fmt: skip
         self.options = ClusterOptions(**options)
         if (language := self.options.prefer_language) and language_tag(language) is None:
             raise ConfigError(f"prefer_language is {language!r}, no BCP 47 tag", remedy="give one such as de")
-        self._encoder, self._linker, self._parents = encoder, linker, parents
-        self._progress = progress or (lambda step, done, total: None)
+        self._encoder, self._linker, self._parents, self._progress = encoder, linker, parents, progress
 
     @gc_disabled()
     def cluster(self, terms: Terms | Sequence[str]) -> Clustering:
@@ -121,16 +108,14 @@ class TermClusterer:
         concepts: list[str] = []
         if self._linker is not None:
             group, concepts = group_by_concept(group, resolved, self.options.known_at)
-        clusters = GraphClusters(
-            table, forms, group, vectors, graph, base(self.options.prefer_language) or _main_language(table), denied
-        )
+        language = base(self.options.prefer_language) or _main_language(table)
+        clusters = GraphClusters(table, forms, group, vectors, graph, language, denied)
+        empty = {"language"} if len(table.languages) == 1 else set()
+        empty |= set() if table.ids else {"id"}
         if self._linker is not None:
             clusters.classify(links, resolved, concepts, self.options.known_at, self._parents, reader)
-        empty = set() if self._linker is not None else set(CONCEPT_COLUMNS)
-        if len(table.languages) == 1:
-            empty.add("language")
-        if not len(table.ids):
-            empty.add("id")
+        else:
+            empty.update(CONCEPT_COLUMNS)
         return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(empty))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -151,24 +136,15 @@ class TermClusterer:
         return unify_ids(links)
 
     def _summary(self, clusters: GraphClusters) -> Summary:
-        sizes = np.diff(clusters.starts)
-        statuses = Counter(verdict.status for verdict in clusters.verdicts)
+        sizes, statuses = np.diff(clusters.starts), Counter(verdict.status for verdict in clusters.verdicts)
         return Summary(
-            terms=len(clusters.terms),
-            forms=len(clusters.forms),
-            clusters=len(clusters),
-            single=int((sizes == 1).sum()),
-            largest=int(sizes.max(initial=0)),
-            known=statuses[KNOWN],
-            ambiguous=statuses[AMBIGUOUS],
-            new=statuses[NEW],
-            doubtful=sum(verdict.doubtful for verdict in clusters.verdicts),
-            maybe=clusters.maybe_pairs,
-            narrower=int((clusters.broader >= 0).sum()),
-            guarded=clusters.guarded_pairs(self.options.threshold),
-            threshold=self.options.threshold,
-            encoder=self._encoder.fingerprint,
-        )
+            terms=len(clusters.terms), forms=len(clusters.forms), clusters=len(clusters),
+            single=int((sizes == 1).sum()), largest=int(sizes.max(initial=0)),
+            known=statuses[KNOWN], ambiguous=statuses[AMBIGUOUS], new=statuses[NEW],
+            doubtful=sum(verdict.doubtful for verdict in clusters.verdicts), maybe=clusters.maybe_pairs,
+            narrower=int((clusters.broader >= 0).sum()), guarded=clusters.guarded_pairs(self.options.threshold),
+            threshold=self.options.threshold, encoder=self._encoder.fingerprint,
+        )  # fmt: skip
 
 
 def _main_language(terms: Terms) -> str:

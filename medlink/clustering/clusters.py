@@ -19,24 +19,20 @@ from medlink.records import Candidate, Result
 SAME_FORM, EMBEDDING, ABBREVIATION = "same form", "embedding", "abbreviation"
 SAME_CONCEPT, DECISION = "same concept", "decision"
 """Why a member belongs to its cluster; ``""`` for the member that begins it."""
-
 TWO_CONCEPTS = "concept"
 """Value of :attr:`Neighbour.apart` for clusters of two different known concepts."""
 KNOWN, AMBIGUOUS, NEW = "known", "ambiguous", "new"
 Shape = Literal["tsv", "jsonl", "groups"]
 """Output formats: a line for each term, a JSON object for each cluster, or groups for people to read."""
+_CONCEPT = ("status", "concept_id", "concept_name", "score", "parent_id", "parent_name")
 COLUMNS = (
-    "cluster", "term", "representative", "status", "concept_id", "concept_name", "score", "parent_id", "parent_name",
-    "broader", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "maybe",
-    "same_as", "candidates",
+    "cluster", "term", "representative", *_CONCEPT, "broader", "frequency", "language", "id", "similarity",
+    "joined_to", "joined_by", "joined_score", "maybe", "same_as", "candidates",
 )  # fmt: skip
 """Columns of the TSV."""
-CONCEPT_COLUMNS = (
-    "status", "concept_id", "concept_name", "score", "parent_id", "parent_name", "same_as", "candidates",
-)  # fmt: skip
+CONCEPT_COLUMNS = (*_CONCEPT, "same_as", "candidates")
 """Columns that are empty without a terminology and without decisions."""
-_OPTIONAL = (*CONCEPT_COLUMNS, "broader", "language", "id", "maybe")
-"""Columns that are left out if they are empty in every line."""
+_OPTIONAL = (*CONCEPT_COLUMNS, "broader", "language", "id", "maybe")  # left out if they are empty in every line
 MAYBE = 0.2
 """Lowest probability at which two terms of different clusters may be one concept."""
 _KEYS = (
@@ -51,10 +47,9 @@ class Member(Result):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was first joined
-    to, and ``joined_by`` is the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or
-    ``decision``), and ``joined_score`` the probability that the two are one concept. The term that begins a cluster has
-    ``""``, ``""`` and ``None``. ``score`` rates the term itself against the concept of the cluster, or against the
-    nearest one.
+    to, ``joined_by`` the reason (``same form``, ``embedding``, ``abbreviation``, ``same concept`` or ``decision``), and
+    ``joined_score`` the probability that the two are one concept. The term that begins a cluster has ``""``, ``""`` and
+    ``None``. ``score`` rates the term itself for the concept of the cluster, or for the nearest one.
     """
 
     term: str
@@ -94,10 +89,10 @@ class Cluster:
     """Terms of one concept.
 
     ``members`` begin with the representative. ``concept_id`` is ``None`` for a new concept, and for a name that several
-    known concepts share: those are the ``candidates``. ``score``, in [0, 1], is that of the best member for
-    ``concept_id``, for the first of the ``candidates``, or for the first of ``nearest``; ``None`` if nothing was
-    linked. ``doubtful`` asks for a review: the score is close to the threshold, or the members suggest several
-    concepts. ``broader`` is a term of a broader cluster, with the probability of that relation.
+    known concepts share: these are the ``candidates``. ``score``, in [0, 1], is that of the best member for
+    ``concept_id``, for the first of the ``candidates``, or for the first of ``nearest``; ``None`` without a link.
+    ``doubtful`` asks for a review: the score is close to the threshold, or the members suggest several concepts.
+    ``broader`` is a term of a broader cluster, with the probability of that relation.
     """
 
     number: int = 0
@@ -127,7 +122,7 @@ class Cluster:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         row: dict[str, Any] = {"cluster": self.number, "same_as": list(self.same_as)}
-        row["broader"] = None if self.broader is None else self.broader.to_dict()
+        row["broader"] = self.broader and self.broader.to_dict()
         for key in ("candidates", "nearest"):
             row[key] = [{of: candidate.to_dict()[of] for of in _CONCEPT_KEYS} for candidate in getattr(self, key)]
         row |= {key: [record.to_dict() for record in getattr(self, key)] for key in ("members", "neighbours")}
@@ -196,13 +191,10 @@ class Clustering:
 
     def lines(self, shape: Shape = "tsv") -> Iterator[str]:
         """Yield the lines of a file: a TSV without its empty columns, JSON lines, or groups to read."""
-        if shape == "groups":
-            yield from (escape_controls(line) + "\n" for line in chain(self._groups(), [self.text()]))
-            return
-        if shape == "jsonl":
-            yield from (
-                escape_controls(json.dumps(cluster.to_dict(), ensure_ascii=False)) + "\n" for cluster in self.clusters
-            )
+        if shape != "tsv":
+            objects = (json.dumps(cluster.to_dict(), ensure_ascii=False) for cluster in self.clusters)
+            lines = objects if shape == "jsonl" else chain(self._groups(), [self.text()])
+            yield from (escape_controls(line) + "\n" for line in lines)
             return
         empty = set(_OPTIONAL) - self.empty_columns
         for cluster in self.clusters:
@@ -225,10 +217,9 @@ class Clustering:
             yield from others()
 
     def _rows(self, cluster: Cluster) -> Iterator[dict[str, Any]]:
-        head = {name: getattr(cluster, name) for name in ("representative", "concept_id", "concept_name", "parent_id")}
-        head |= {"cluster": cluster.number, "parent_name": cluster.parent_name, "same_as": "|".join(cluster.same_as)}
-        head["status"] = cluster.status if self.has_concepts else None
-        head["broader"] = cluster.broader.cluster if cluster.broader else None
+        head = {name: getattr(cluster, name) for name in ("representative", *_CONCEPT[1:])}
+        head |= {"cluster": cluster.number, "status": cluster.status if self.has_concepts else None}
+        head |= {"broader": cluster.broader and cluster.broader.cluster, "same_as": "|".join(cluster.same_as)}
         head["candidates"] = "|".join(candidate.concept_id for candidate in cluster.candidates)
         maybe = [neighbour for neighbour in cluster.neighbours if neighbour.maybe]
         for member in cluster.members:

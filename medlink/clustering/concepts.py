@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -15,21 +16,14 @@ from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.text import normalise
 from medlink.records import AMBIGUOUS, Candidate, Link
 
-DEFAULT_KNOWN_AT = 0.5
-"""Default of the option ``known_at``: the lowest score of a known concept."""
-MAX_CLASSIFIED_MEMBERS = 10
-"""Members whose links classify their cluster, the representative first."""
-
 MIN_PARENT_SCORE = 0.3
 """Lowest score of the nearest concept for a proposed parent; clinicians found only noise below it."""
-
 _DOUBT = 0.15  # a score this close to the threshold, or a rival this close to the best, asks for a review
 _NEAREST = 5
 _NAME_ROUTES = ("exact", "inflected")  # the mention is a name of the concept
 _MAX_ABBREVIATION = 5  # characters; a short word in capitals has no stem: GOT is no form of "gota"
-# votes of a near concept for itself as the parent; each of its parents gets 1
-_SELF_VOTE = 0.5
-_PART_VOTE = 1.5  # if its name is part of a term
+# votes of a near concept for itself as the parent, and if its name is part of a term; each of its parents gets 1
+_SELF_VOTE, _PART_VOTE = 0.5, 1.5
 Parents = Callable[[str], Sequence[tuple[str, str]]]
 """Id and name of each parent of a concept, by id."""
 
@@ -42,10 +36,9 @@ class TermLinker(Protocol):
 
 
 def unify_ids(links: Sequence[Link]) -> list[Link]:
-    """Give a concept of several sources the same id in all links.
+    """Give a concept of several sources one id in all links: that of the first link that lists several ids of it.
 
-    A link lists the other ids (``same_as``) only for a name that the sources share; other links get them here. The
-    first link that lists several ids of a concept determines the id that all use.
+    A link lists the other ids (``same_as``) only for a name that the sources share; the other links get them here.
     """
     canonical: dict[str, Candidate] = {}
 
@@ -68,10 +61,9 @@ def unify_ids(links: Sequence[Link]) -> list[Link]:
         by_id: dict[str, Candidate] = {}
         for candidate in link.candidates:
             best = resolve(candidate)
-            same = others.get(best.concept_id, ())
-            name = best.preferred_name
-            unified = replace(candidate, concept_id=best.concept_id, preferred_name=name, same_as=same)
-            by_id.setdefault(best.concept_id, unified if same else candidate)
+            concept_id, name, same = best.concept_id, best.preferred_name, others.get(best.concept_id, ())
+            unified = replace(candidate, concept_id=concept_id, preferred_name=name, same_as=same)
+            by_id.setdefault(concept_id, unified if same else candidate)
         return replace(link, candidates=tuple(by_id.values()))
 
     affected = canonical.keys() | others.keys()
@@ -87,17 +79,7 @@ def plausible_candidates(link: Link) -> tuple[Candidate, ...]:
 
 def exact_concept_ids(link: Link) -> frozenset[str]:
     """Return the ids of concepts that have the mention as a name, exactly or inflected."""
-    return frozenset(
-        candidate.concept_id for candidate in plausible_candidates(link) if candidate.route in _NAME_ROUTES
-    )
-
-
-def is_contradicted(term: str, language: str, candidate: Candidate, reader: GuardReader | None = None) -> bool:
-    """Tell whether a guard separates a term from the name of a concept: "no ataxia" is not Ataxia.
-
-    A shared ``reader`` reads each term once.
-    """
-    return bool(separating_kinds(term, candidate.name, language, candidate.language, reader))
+    return frozenset(c.concept_id for c in plausible_candidates(link) if c.route in _NAME_ROUTES)
 
 
 class TermConcept(NamedTuple):
@@ -113,20 +95,23 @@ class TermConcept(NamedTuple):
 
 
 def resolve_term(link: Link, language: str = "", reader: GuardReader | None = None) -> TermConcept:
-    """Choose the concept of a term from its link; ``language`` is the term's, BCP 47 or ``""``."""
+    """Choose the concept of a term from its link; ``language`` is that of the term, BCP 47 or ``""``.
+
+    "no ataxia" is not Ataxia: a guard separates the term from the name. A shared ``reader`` reads each term once.
+    """
     candidates = plausible_candidates(link)
     if link.status == AMBIGUOUS:
         top = max((candidate.score for candidate in candidates), default=0.0)
-        named = {candidate.concept_id for candidate in candidates if candidate.route in _NAME_ROUTES}
+        named = exact_concept_ids(link)
         equal = tuple(c for c in candidates if (c.concept_id in named if named else c.score == top))
         if len(equal) > 1:
             return TermConcept(equal=equal)
-    if not candidates or candidates[0].score < MIN_PARENT_SCORE:
+    best = candidates[0] if candidates else None
+    if best is None or best.score < MIN_PARENT_SCORE:
         return TermConcept()
-    best = candidates[0]
-    if best.route not in _NAME_ROUTES and is_contradicted(link.mention, language, best, reader):
-        return TermConcept()
-    return TermConcept(best)
+    is_name = best.route in _NAME_ROUTES
+    contradicted = not is_name and separating_kinds(link.mention, best.name, language, best.language, reader)
+    return TermConcept() if contradicted else TermConcept(best)
 
 
 def group_by_concept(
@@ -138,29 +123,26 @@ def group_by_concept(
     All other terms stay together. Returns the group of each term ``(n,)``, and the concept of each group or ``""``.
     """
     sure = [concept.best.concept_id if concept.best and concept.best.score >= known_at else "" for concept in resolved]
-    named: dict[int, set[str]] = {}
-    for of, concept in zip(group.tolist(), sure, strict=True):
-        if concept:
-            named.setdefault(of, set()).add(concept)
+    named = set(zip(group.tolist(), sure, strict=True))
     numbers: dict[tuple[int, str], int] = {}
     new_group = np.empty(len(group), dtype=np.int64)
     for node, of in enumerate(group.tolist()):
         best = resolved[node].best
-        concept = sure[node] or (best.concept_id if best and best.concept_id in named.get(of, ()) else "")
+        concept = sure[node] or (best.concept_id if best and (of, best.concept_id) in named else "")
         new_group[node] = numbers.setdefault((-1, concept) if concept else (of, ""), len(numbers))
     return new_group, [concept for _, concept in numbers]
 
 
 def classify_cluster(
-    links: Sequence[Link], equal: Sequence[Candidate], concept: str, known_at: float = DEFAULT_KNOWN_AT,
-    parents: Parents | None = None, language: str = "", reader: GuardReader | None = None,
+    links: Sequence[Link], equal: Sequence[Candidate], concept: str, known_at: float, parents: Parents | None,
+    language: str = "", reader: GuardReader | None = None,
 ) -> Cluster:  # fmt: skip
     """Classify a cluster by the links of some of its members, the representative's first.
 
-    A cluster with a ``concept`` is known, with the best score of a member. Without one it is ambiguous if its
+    A cluster with a ``concept`` is known, with the best score of a member. Otherwise it is ambiguous if its
     representative is a name of several concepts (``equal``), else new. A new cluster gets a parent if the nearest
     concept reaches :data:`MIN_PARENT_SCORE` and the representative does not negate it. The result has no number and no
-    members. A shared ``reader`` reads each term once.
+    members.
     """
     best: dict[str, Candidate] = {}
     for link in links:
@@ -172,38 +154,33 @@ def classify_cluster(
     order = sorted(best, key=lambda concept_id: (concept_id != concept, -best[concept_id].score, concept_id))
     nearest = tuple(best[concept_id] for concept_id in order[:_NEAREST])
     if concept and concept in best:
-        score = best[concept].score
-        rival = any(candidate.score > score - _DOUBT for candidate in nearest[1:])
-        known = best[concept]
-        return Cluster(
-            concept_id=concept, concept_name=known.preferred_name, score=score, nearest=nearest,
-            doubtful=score - known_at < _DOUBT or rival,
-        )  # fmt: skip
+        name, score = best[concept].preferred_name, best[concept].score
+        doubtful = score - known_at < _DOUBT or any(candidate.score > score - _DOUBT for candidate in nearest[1:])
+        return Cluster(concept_id=concept, concept_name=name, score=score, nearest=nearest, doubtful=doubtful)
     if equal:
         return Cluster(score=max(c.score for c in equal), nearest=nearest, candidates=tuple(equal), doubtful=True)
     term, top, parent = links[0].mention, nearest[0], ("", "")
     # "no ataxia" does not belong below ataxia; a sibling of the nearest concept still shares its parents
-    if (parents and top.score >= MIN_PARENT_SCORE) and NEGATION not in separating_kinds(
-        term, top.name, language, top.language, reader
-    ):
-        parent = propose_parent([link.mention for link in links], nearest, parents, exact_concept_ids(links[0]))
+    if parents and top.score >= MIN_PARENT_SCORE:
+        kinds = separating_kinds(term, top.name, language, top.language, reader)
+        if NEGATION not in kinds:
+            parent = propose_parent([link.mention for link in links], nearest, parents, exact_concept_ids(links[0]))
+    doubtful = abs(top.score - known_at) < _DOUBT
     return Cluster(
-        score=top.score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1],
-        doubtful=abs(top.score - known_at) < _DOUBT,
-    )  # fmt: skip
+        score=top.score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1], doubtful=doubtful
+    )
 
 
 def propose_parent(
     terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents, named: Collection[str] = ()
 ) -> tuple[str, str]:
-    """Return id and name of a likely parent of a new concept, ``("", "")`` if there is none.
+    """Return id and name of a likely parent of a new concept, ``("", "")`` for none.
 
     Each near concept votes with its score for each of its parents. Unless its id is in ``named``, it also votes for
     itself: with half its score, or with 1.5 times its score if its name is part of a term. Of the rules tried, this one
     placed most new concepts of HPO below their parent (``docs/explanation/clustering.md``).
     """
-    votes: dict[str, float] = {}
-    names: dict[str, str] = {}
+    votes, names = defaultdict[str, float](float), {"": ""}
     words = [set(normalise(term).split()) for term in terms]
     for candidate in nearest:
         inside = set(normalise(candidate.name).split())
@@ -212,9 +189,7 @@ def propose_parent(
         if candidate.concept_id not in named:
             above.insert(0, (candidate.concept_id, candidate.preferred_name, itself))
         for concept, name, vote in above:
-            votes[concept] = votes.get(concept, 0.0) + vote * candidate.score
+            votes[concept] += vote * candidate.score
             names[concept] = name
-    if not votes:
-        return "", ""
-    winner = min(votes, key=lambda concept: (-votes[concept], concept))
+    winner = min(votes, key=lambda concept: (-votes[concept], concept), default="")
     return winner, names[winner]

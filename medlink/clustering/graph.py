@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import KINDS, Guards
-from medlink.clustering.list_prior import adjust_to_list
-from medlink.clustering.pair_features import PER_TERM, PairFeatures, Pairs, shipped_model
+from medlink.clustering.guards import KINDS
+from medlink.clustering.pair_features import PER_TERM, PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
 from medlink.language.guard_words import NEGATION
 from medlink.processes import MIN_FORKED, forked
@@ -33,8 +32,12 @@ _MIN_NARROWER = 0.6
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
 _PARTS = 32  # of the rows, whose pairs are in memory at a time
-SCALE = 1 << 20
-"""Weights are summed as multiples of 1 / SCALE, so that a sum does not depend on its order."""
+_PAIRS_PER_TERM = 18  # compared pairs in the lists that the model was fitted on
+_FITTED_SHARE = 0.03  # of synonyms among these pairs
+_TRUST = 0.3  # weight of this share against that of the list
+_MIN_TRUST = 500.0  # pairs; a short list says little about its share
+_BINS, _MAX_LOG_ODDS, _ROUNDS = 4_096, 16.0, 200
+_SCALE = 1 << 20  # weights are summed as multiples of 1 / _SCALE, so that a sum does not depend on its order
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ class Graph:
 def near_pairs(
     rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0, part: slice = slice(None)
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Return pairs of near neighbours, once each: lower row, higher row, and cosine, ``(p,)`` each.
+    """Return pairs of near neighbours, once each, sorted: lower row, higher row, and cosine, ``(p,)`` each.
 
-    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Pairs are sorted by both rows; pairs
-    with a cosine below ``least`` and pairs whose lower row is not in a ``part`` of the rows are left out.
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.knn_graph.nearest`. Leaves out pairs with a cosine below
+    ``least``, and pairs whose lower row is outside of a ``part`` of the rows.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]
@@ -79,8 +82,7 @@ def near_pairs(
     start, stop, _ = part.indices(len(rows))
     width, count = max(rows.shape[1], 1), max(len(rows), 1)
     # in the lists of the part all neighbours behind its start, in later lists those in the part
-    is_near = cosines[start:] >= least
-    is_near &= rows[start:] >= start
+    is_near = (cosines[start:] >= least) & (rows[start:] >= start)
     is_near[stop - start :] &= rows[stop:] < stop
     near = np.flatnonzero(is_near) + start * width
     lower, higher = near // width, rows.ravel()[near]
@@ -100,25 +102,18 @@ def candidate_pairs(
     lower, higher, cosine = near_pairs(rows, cosines, _MIN_COSINE, part)
     short, count = features.abbreviations, len(rows)
     some = slice(*np.searchsorted(short.one, part.indices(count)[:2]))
-    ends = short.one[some], short.other[some]
-    more = ~np.isin(ends[0] * count + ends[1], lower * count + higher)
-    more &= vectors[ends[0]].any(axis=1) & vectors[ends[1]].any(axis=1)
-    ends = ends[0][more], ends[1][more]
-    more_cosines = exact_cosines(
-        np.ascontiguousarray(vectors[ends[0]]), vectors, np.ascontiguousarray(ends[1][:, None])
-    )
+    ends = np.stack([short.one[some], short.other[some]])
+    ends = ends[:, ~np.isin(ends[0] * count + ends[1], lower * count + higher) & vectors[ends].any(axis=2).all(axis=0)]
+    more = exact_cosines(np.ascontiguousarray(vectors[ends[0]]), vectors, np.ascontiguousarray(ends[1][:, None]))
     lower, higher = np.concatenate([lower, ends[0]]), np.concatenate([higher, ends[1]])
     order = np.lexsort((higher, lower))
-    return lower[order], higher[order], np.concatenate([cosine, more_cosines.ravel()])[order]
+    return lower[order], higher[order], np.concatenate([cosine, more.ravel()])[order]
 
 
 def build_graph(
-    rows: NDArray[np.int64],
-    cosines: NDArray[np.float32],
-    vectors: NDArray[np.float32],
-    features: PairFeatures,
-    progress: Callable[[int, int], object] | None = None,
-) -> Graph:
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.float32], features: PairFeatures,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Graph:  # fmt: skip
     """Build the edges between terms that may be one concept, or a narrower and a broader concept.
 
     For ``rows``, ``cosines``, ``vectors`` and ``features`` see :func:`candidate_pairs`. A second process compares every
@@ -127,7 +122,6 @@ def build_graph(
     count = len(rows)
     step = max(-(-count // _PARTS), 1)
     parts = [slice(start, min(start + step, count)) for start in range(0, count or 1, step)]
-    report = progress or (lambda done, total: None)
 
     def compare(part: slice) -> Graph:
         return _compare(*candidate_pairs(rows, cosines, vectors, features, part), features)
@@ -137,19 +131,39 @@ def build_graph(
         for part in parts[::2]:
             graphs.append(compare(part))
             if part.stop < count:
-                report(part.stop, count)
-        graphs = [graph for graph in chain(*zip_longest(graphs, others())) if graph is not None]
-    report(count, count)
-    return _adjust(_concatenate(graphs), count)
-
-
-def _adjust(graph: Graph, terms: int) -> Graph:
+                progress(part.stop, count)
+        graph = _concatenate([graph for graph in chain(*zip_longest(graphs, others())) if graph is not None])
+    progress(count, count)
     free = graph.apart == 0
-    adjusted = adjust_to_list(graph.probability[free], terms)
-    adjusted = np.minimum(adjusted, 1 - np.abs(graph.narrower[free]))
+    adjusted = np.minimum(adjust_to_list(graph.probability[free], count), 1 - np.abs(graph.narrower[free]))
     certain = graph.probability[free] >= _STATED
     graph.probability[free] = np.where(certain, np.maximum(adjusted, _STATED), adjusted)
     return graph
+
+
+def adjust_to_list(probability: NDArray[np.float64], terms: int) -> NDArray[np.float64]:
+    """Adjust the probabilities ``(p,)`` of being one concept to the share of synonyms in a list of so many terms.
+
+    The model of pairs was fitted on some lists. Another list may have more synonyms, as the names of a terminology, or
+    nearly none, as a list of codes. Expectation maximisation estimates the share from the probabilities themselves
+    (Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori probabilities",
+    section 2.2).
+    """
+    probability = np.clip(probability, 1e-9, 1 - 1e-9)
+    log_odds = np.log(probability / (1 - probability))
+    # a round over bins costs the same for a list of any length
+    counts, edges = np.histogram(log_odds, _BINS, (-_MAX_LOG_ODDS, _MAX_LOG_ODDS))
+    centres, fitted = (edges[:-1] + edges[1:]) / 2, np.log(_FITTED_SHARE / (1 - _FITTED_SHARE))
+    pairs = float(_PAIRS_PER_TERM * terms)
+    trusted = _TRUST * pairs + _MIN_TRUST
+    shift = 0.0
+    for _ in range(_ROUNDS):
+        synonyms = counts @ (1 / (1 + np.exp(-centres - shift)))
+        share = (synonyms + trusted * _FITTED_SHARE) / (pairs + trusted)
+        before, shift = shift, float(np.log(share / (1 - share)) - fitted)
+        if abs(shift - before) < 1e-6:
+            break
+    return np.asarray(1 / (1 + np.exp(-log_odds - shift)))
 
 
 def _compare(
@@ -159,7 +173,11 @@ def _compare(
     for start in range(0, len(lower) or 1, _PAIRS):
         ends = lower[start : start + _PAIRS], higher[start : start + _PAIRS]
         pairs = features.measure(*ends, cosine[start : start + _PAIRS])
-        apart, broader = _guarded(ends, pairs, features.guards), model.narrower_probability(pairs.swapped())
+        # in any language a term may deny all words of another
+        apart, (denied, other) = features.guards.apart(*ends), (features.guards.denied[rows] for rows in ends)
+        affirmed = np.where(denied, pairs.other[:, _WHOLE], pairs.one[:, _WHOLE]) > 0
+        apart[(apart == 0) & (denied != other) & affirmed] = KINDS.index(NEGATION)
+        broader = model.narrower_probability(pairs.swapped())
         narrower = np.maximum(model.narrower_probability(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
@@ -173,19 +191,13 @@ def _compare(
     return _concatenate(parts)
 
 
-def _guarded(ends: tuple[NDArray[np.int64], NDArray[np.int64]], pairs: Pairs, guards: Guards) -> NDArray[np.uint8]:
-    """Return the guard of each pair ``(p,)``, also for a term that denies all words of another in any language."""
-    apart, (one, other) = guards.apart(*ends), (guards.denied[rows] for rows in ends)
-    affirmed = np.where(one, pairs.other[:, _WHOLE], pairs.one[:, _WHOLE])
-    return np.where((apart == 0) & (one != other) & (affirmed > 0), np.uint8(KINDS.index(NEGATION)), apart)
-
-
 def _concatenate(graphs: Sequence[Graph]) -> Graph:
     return Graph(*(np.concatenate([getattr(graph, name) for graph in graphs]) for name in Graph.__slots__))
 
 
 def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the connected component of each node ``(n,)``, numbered by first node; ``rows, cols (e,)`` are edges."""
+    """Return the connected component of each of ``count`` nodes, numbered by first node; ``rows, cols (e,)`` are
+    edges."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -207,23 +219,24 @@ def average_cut(
     """Join groups by average linkage on a graph while their link is at least ``share``.
 
     ``rows, cols, weights (e,)`` are ends and weight of each undirected edge of ``count`` nodes, once and without loops.
-    A weight is at most 1, and negative for a pair that should stay apart. Returns the group of each node ``(n,)``,
-    numbered by their first node; of equal links the lower node goes first.
+    A weight is at most 1, and negative for a pair that should stay apart. Returns the group of each node, numbered by
+    their first node; of equal links the lower node goes first.
     """
     from scipy.sparse import coo_array
 
     # the lowest node represents a group, so that ties go to the lower node in every round
     group = np.arange(count, dtype=np.int64)
     size = np.ones(count, dtype=np.int64)
-    value = np.rint(np.asarray(weights) * SCALE).astype(np.int64)
+    value = np.rint(np.asarray(weights) * _SCALE).astype(np.int64)
     lower, higher = np.minimum(rows, cols), np.maximum(rows, cols)
     # joins never strengthen a link, so nodes that no chain of sufficient links connects stay apart
-    enough = value / SCALE >= share
+    enough = value / _SCALE >= share
     connected = components(count, lower[enough], higher[enough])
     keep = connected[lower] == connected[higher]
     lower, higher, value = lower[keep], higher[keep], value[keep]
-    while (link := value / (size[lower] * size[higher]) / SCALE).max(initial=-1) >= share:
-        best = _best_partner(count, lower, higher, link, share)
+    while (link := value / (size[lower] * size[higher]) / _SCALE).max(initial=-1) >= share:
+        enough = link >= share
+        best = _best_partner(count, lower[enough], higher[enough], link[enough])
         joined = np.flatnonzero((best > np.arange(count)) & (best[best] == np.arange(count)))
         into = np.arange(count, dtype=np.int64)
         into[best[joined]] = joined
@@ -240,17 +253,11 @@ def average_cut(
 
 
 def _best_partner(
-    count: int, lower: NDArray[np.int64], higher: NDArray[np.int64], link: NDArray[np.float64], share: float
+    count: int, lower: NDArray[np.int64], higher: NDArray[np.int64], link: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    # (n,) other end of the strongest link of each node, the lower of equals; -1 if none reaches the share
-    enough = link >= share
-    ends = np.concatenate([lower[enough], higher[enough]])
-    far = np.concatenate([higher[enough], lower[enough]])
-    strength = np.concatenate([link[enough], link[enough]])
-    strongest = np.full(count, -np.inf)
-    np.maximum.at(strongest, ends, strength)
-    top = strength == strongest[ends]
-    best = np.full(count, count, dtype=np.int64)
-    np.minimum.at(best, ends[top], far[top])
-    best[best == count] = -1
+    # (n,) other end of the strongest link of each node, the lower of equals; -1 for none
+    ends, far, strength = (np.concatenate(two) for two in ((lower, higher), (higher, lower), (link, link)))
+    order = np.lexsort((-far, strength, ends))
+    best = np.full(count, -1, dtype=np.int64)
+    best[ends[order]] = far[order]  # the last of equal ends stays
     return best

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.clusters import (
-    ABBREVIATION,
-    EMBEDDING,
-    MAYBE,
-    SAME_CONCEPT,
-    SAME_FORM,
-    TWO_CONCEPTS,
-    Cluster,
-    LazyClusters,
-    Member,
-    Neighbour,
-)
-from medlink.clustering.concepts import (
-    MAX_CLASSIFIED_MEMBERS,
-    Parents,
-    TermConcept,
-    classify_cluster,
-    plausible_candidates,
-)
+from medlink.clustering import clusters
+from medlink.clustering.clusters import MAYBE, Cluster, LazyClusters, Member, Neighbour
+from medlink.clustering.concepts import Parents, TermConcept, classify_cluster, plausible_candidates
 from medlink.clustering.graph import Graph
 from medlink.clustering.guards import KINDS
 from medlink.clustering.terms import TermForms, Terms
@@ -37,17 +21,15 @@ from medlink.records import Link
 
 _MIN_PROBABILITY = 0.05  # of a neighbour
 _MAX_NEIGHBOURS = 5  # of each cluster
+_MAX_CLASSIFIED = 10  # members whose links classify their cluster
 
 
 class GraphClusters(LazyClusters):
     """The clusters of a term list, numbered by summed frequency, then size.
 
-    Args:
-        terms, forms: the list and its n nodes.
-        group: ``(n,)`` group of each node.
-        graph: all edges between nodes.
-        language: base language preferred for representatives, or ``""``.
-        denied: ``(n,)`` whether a node denies something, as *no fever* does.
+    ``forms`` are the n nodes of a list, ``group (n,)`` their groups, and ``graph`` has all edges between them.
+    ``language`` is the base language preferred for representatives, or ``""``; ``denied (n,)`` tells whether a node
+    denies something, as *no fever* does.
 
     Attributes:
         starts: ``(clusters + 1,)`` where the rows of each cluster begin.
@@ -84,31 +66,29 @@ class GraphClusters(LazyClusters):
         self.broader = self._find_broader()
         self._near = self._find_near()
         self.verdicts: list[Cluster] = []
-        self._scores: NDArray[np.float64] | None = None
+        self._scores = np.full(len(forms), np.nan)
 
     def classify(
         self, links: Sequence[Link], resolved: Sequence[TermConcept], concepts: Sequence[str], known_at: float,
         parents: Parents | None, reader: GuardReader | None = None,
     ) -> None:  # fmt: skip
-        """Classify each cluster by the links of up to :data:`MAX_CLASSIFIED_MEMBERS` forms, the representative first.
+        """Classify each cluster by the links of its representative and of up to nine other forms.
 
         ``concepts`` has an id for each group, ``links`` and ``resolved`` have an entry for each node.
         """
-        scores = self._scores = np.full(len(links), np.nan)
+        scores = self._scores
         for node, link in enumerate(links):
             concept = concepts[self._group_of[self.cluster_of_node[node]]]
-            fits = [near.score for near in plausible_candidates(link) if concept in ("", near.concept_id)]
-            if fits:
-                scores[node] = fits[0]
+            fits = (near.score for near in plausible_candidates(link) if concept in ("", near.concept_id))
+            scores[node] = next(fits, np.nan)
         for index in range(len(self)):
-            rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
-            nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))
+            rows = self._rows[self.starts[index] : self.starts[index + 1]]
+            nodes = list(dict.fromkeys(self.forms.node[rows].tolist()))
             concept = concepts[self._group_of[index]]
             if concept:  # the surest members first
-                nodes = [nodes[0], *sorted(nodes[1:], key=lambda node: (-scores[node], node))]
-            nodes = nodes[:MAX_CLASSIFIED_MEMBERS]
+                nodes[1:] = sorted(nodes[1:], key=lambda node: (-scores[node], node))
             language = self.terms.languages[self.terms.language[rows[0]]]
-            some, equal = [links[node] for node in nodes], resolved[nodes[0]].equal
+            some, equal = [links[node] for node in nodes[:_MAX_CLASSIFIED]], resolved[nodes[0]].equal
             self.verdicts.append(classify_cluster(some, equal, concept, known_at, parents, language, reader))
         known = np.array([verdict.concept_id is not None for verdict in self.verdicts], dtype=bool)
         self.broader[known] = -1  # the terminology has the parents of a known concept
@@ -125,7 +105,7 @@ class GraphClusters(LazyClusters):
         ends = self.cluster_of_node[graph.one[edges]], self.cluster_of_node[graph.other[edges]]
         known = np.array([verdict.concept_id is not None for verdict in self.verdicts] or [False] * len(self), bool)
         keys = np.minimum(*ends) * len(self) + np.maximum(*ends)
-        return len(np.unique(keys[~(known[ends[0]] & known[ends[1]])]))
+        return len(np.unique(keys[~known[np.stack(ends)].all(axis=0)]))
 
     def guarded_pairs(self, threshold: float) -> int:
         """Count the pairs of terms that only a guard keeps apart."""
@@ -189,47 +169,40 @@ class GraphClusters(LazyClusters):
         texts = [self.terms.texts[int(self.forms.row[node])] for node in (far, near)]
         apart = KINDS[self._crossing.apart[edge]]
         if self.verdicts and None not in (self.verdicts[index].concept_id, self.verdicts[cluster].concept_id):
-            apart = TWO_CONCEPTS  # the terminology distinguishes them
+            apart = clusters.TWO_CONCEPTS  # the terminology distinguishes them
         return Neighbour(texts[0], cluster + 1, round(probability, 4), apart, texts[1])
 
     def _record(self, index: int) -> Cluster:
         rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
-        edge = int(self.broader[index])
-        above = None
-        if edge >= 0:
-            above = self._neighbour(edge, index, abs(float(self._crossing.narrower[edge])))
-        starts, edges = self._near
+        above, (starts, edges) = int(self.broader[index]), self._near
         near = edges[starts[index] : starts[index + 1]].tolist()
         return replace(
             self.verdicts[index] if self.verdicts else Cluster(),
-            number=index + 1,
-            representative=self.terms.texts[rows[0]],
-            members=self._members(index, rows),
-            broader=above,
+            number=index + 1, representative=self.terms.texts[rows[0]], members=tuple(self._members(rows)),
+            broader=self._neighbour(above, index, abs(float(self._crossing.narrower[above]))) if above >= 0 else None,
             neighbours=tuple(self._neighbour(at, index, float(self._crossing.probability[at])) for at in near),
-        )
+        )  # fmt: skip
 
-    def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
-        texts, nodes = self.terms.texts, self.forms.node[rows].tolist()
-        node_row: dict[int, int] = {}
-        for row, node in zip(rows, nodes, strict=True):
-            node_row.setdefault(node, row)
+    def _members(self, rows: list[int]) -> Iterator[Member]:
+        terms, texts, nodes = self.terms, self.terms.texts, self.forms.node[rows].tolist()
+        node_row = dict(zip(reversed(nodes), reversed(rows), strict=True))  # the first of each node
         head = self._vectors[nodes[0]]
-        members = []
         for row, node in zip(rows, nodes, strict=True):
             similarity = 1.0 if node == nodes[0] else round(float(self._vectors[node] @ head), 4)
             to, by, probability, near = "", "", None, int(self._joined_to[node])
             if node_row[node] != row:
-                to, by, probability = texts[node_row[node]], SAME_FORM, 1.0
+                to, by, probability = texts[node_row[node]], clusters.SAME_FORM, 1.0
             elif near >= 0:
                 edge = self._joined_by[node]
-                to, by = texts[node_row[near]], ABBREVIATION if self._inside.short[edge] else EMBEDDING
+                to, by = (
+                    texts[node_row[near]],
+                    clusters.ABBREVIATION if self._inside.short[edge] else clusters.EMBEDDING,
+                )
                 probability = round(float(self._inside.probability[edge]), 4)
             elif row != rows[0]:
-                to, by = texts[rows[0]], SAME_CONCEPT
-            language = self.terms.languages[self.terms.language[row]]
-            identifier = self.terms.ids[row] if len(self.terms.ids) else ""
-            score = None if self._scores is None or np.isnan(self._scores[node]) else float(self._scores[node])
-            frequency = int(self.terms.frequency[row])
-            members.append(Member(texts[row], frequency, language, identifier, similarity, to, by, probability, score))
-        return tuple(members)
+                to, by = texts[rows[0]], clusters.SAME_CONCEPT
+            yield Member(
+                texts[row], int(terms.frequency[row]), terms.languages[terms.language[row]],
+                terms.ids[row] if terms.ids else "", similarity, to, by, probability,
+                None if np.isnan(self._scores[node]) else float(self._scores[node]),
+            )  # fmt: skip

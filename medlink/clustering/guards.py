@@ -21,18 +21,9 @@ from numpy.typing import NDArray
 
 from medlink.index.arrays import RaggedArray
 from medlink.index.word_features import any_of_group
+from medlink.language import guard_words
 from medlink.language.exact import normalise_all
-from medlink.language.guard_words import (
-    ACT,
-    LETTER,
-    NEGATION,
-    NUMBER,
-    SHORTEST_REST,
-    GuardReader,
-    Values,
-    by_kind,
-    values_of_words,
-)
+from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardReader, Values
 from medlink.language.languages import languages as every_language
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
@@ -41,18 +32,14 @@ OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 from B, even if one of them is empty."""
 
 LATERALITY = "laterality"
+_OVERLAPPING = (
+    "age amount anaesthesia axis beat breath course depth extent inheritance layer malignancy motion onset order "
+    "origin phase rank rate response result severity side size"
+)
 COMPARED: dict[str, str] = {
-    NUMBER: NESTED,
-    LETTER: SAME,
-    LATERALITY: EQUAL,
-    "sex": EQUAL,
-    "combination": EQUAL,
-    **dict.fromkeys(("age", "amount", "anaesthesia", "axis", "beat", "breath", "course", "depth", "extent"), OVERLAP),
-    **dict.fromkeys(("inheritance", "layer", "malignancy", "motion", "onset", "order", "origin", "phase"), OVERLAP),
-    **dict.fromkeys(("rank", "rate", "response", "result", "severity", "side", "size"), OVERLAP),
-    "sperm": SAME,
-    **dict.fromkeys(("vertical", "vessel"), OVERLAP),
-}
+    NUMBER: NESTED, LETTER: SAME, LATERALITY: EQUAL, "sex": EQUAL, "combination": EQUAL,
+    **dict.fromkeys(_OVERLAPPING.split(), OVERLAP), "sperm": SAME, "vertical": OVERLAP, "vessel": OVERLAP,
+}  # fmt: skip
 """The way to compare the values of each kind; the first kind that differs is reported."""
 KINDS = ("", *COMPARED, NEGATION, ACT)
 """Names of the results of :meth:`Guards.apart`, which are indices of this tuple; 0 for no guard."""
@@ -65,16 +52,15 @@ _HASH = (1 << 48) - 1  # so that sums of hashes fit in 64 bits
 def separating_kinds(
     one: str, other: str, language: str = "", second: str = "", reader: GuardReader | None = None
 ) -> frozenset[str]:
-    """Return all kinds of guards that separate two terms; :class:`Guards` finds them for millions of pairs.
+    """Return all kinds of guards that separate two terms of two languages; :class:`Guards` compares millions of pairs.
 
-    ``language`` and ``second`` are their languages, BCP 47 or ``""``. A shared ``reader`` reads each term once.
+    A shared ``reader`` reads each term once.
     """
     reader = reader or GuardReader()
     here, there = reader.read(one, language), reader.read(other, second)
-    kinds = {NEGATION} if here.negated & there.asserted or there.negated & here.asserted else set()
-    if here.acts.differ(there.acts):
-        kinds.add(ACT)
-    return frozenset(kinds | _differing((here.values, here.acts.named), (there.values, there.acts.named)))
+    kinds = _differing((here.values, here.acts.named), (there.values, there.acts.named))
+    kinds |= {NEGATION} if here.negated & there.asserted or there.negated & here.asserted else set()
+    return frozenset(kinds | ({ACT} if here.acts.differ(there.acts) else set()))
 
 
 def _differing(one: _Profile, other: _Profile) -> set[str]:
@@ -92,9 +78,9 @@ def _differing(one: _Profile, other: _Profile) -> set[str]:
 class Guards:
     """What the guards read in n terms, to compare millions of pairs.
 
-    Each distinct word is read once. A term is read as a whole only if one of its words has a value, or may negate
-    another or be part of an act. Few sets of values are distinct, and pairs of these are compared.
-    ``languages`` are BCP 47 or ``""``. ``denied`` tells for each term whether it denies something (*no fever*).
+    Each distinct word is read once. A term is read as a whole only if one of its words has a value, may negate another,
+    or may be part of an act. Few sets of values are distinct, and pairs of these are compared. ``languages`` are BCP 47
+    or ``""``. ``denied (n,)`` tells whether a term denies something (*no fever*).
     """
 
     def __init__(self, terms: Sequence[str], languages: Sequence[str]) -> None:
@@ -122,7 +108,7 @@ class Guards:
         for number, (word, language) in enumerate(zip(self._words, languages, strict=True)):
             for data, stems in zip(self._reader.languages(language), word.stems, strict=True):
                 sums[tags[data.tag], number] = _sum_of_hashes(stems)
-                long[tags[data.tag], number] = any(len(stem) >= SHORTEST_REST for stem in stems)
+                long[tags[data.tag], number] = any(len(stem) >= guard_words.SHORTEST_REST for stem in stems)
         self._rests = np.zeros((len(tags), len(self._terms)), np.int64)
         for number, rests in enumerate(self._rests):
             np.add.at(rests, self._owner, sums[number, self._token])
@@ -142,7 +128,9 @@ class Guards:
                 values = self._reader.values(*term)
             elif has_values[row]:
                 tokens = self._token[starts[row] : starts[row + 1]].tolist()
-                values = values_of_words([self._words[token] for token in tokens], self._reader.languages(term[1]))
+                values = guard_words.values_of_words(
+                    [self._words[token] for token in tokens], self._reader.languages(term[1])
+                )
             if has_acts[row]:
                 named, self._acting[row], rests = self._reader.acts(*term)
                 self._rests[:, row] = 0
@@ -151,18 +139,16 @@ class Guards:
             rest = frozenset(value for value in values if value[0] != NUMBER)
             self._profile[row] = profiles.setdefault((rest, named), len(profiles))
             cells += [(row, numbers.setdefault(value, len(numbers))) for kind, value in values if kind == NUMBER]
-        self._profiles: list[_Profile] = [(by_kind(values), named) for values, named in profiles]
+        self._profiles: list[_Profile] = [(guard_words.by_kind(values), named) for values, named in profiles]
         self._numbers = _incidence(np.array(cells, np.int64).reshape(-1, 2), (len(unread), len(numbers)))
 
     def _find_negations(self) -> tuple[Any, Any]:
         # sparse matrices (n, v): words that each term may negate, and words that it asserts
         by_term = self._any_word("is_negator")
         rows = np.flatnonzero(by_term).tolist()
-        of_terms = list(
-            zip(*(self._reader.negated(self._terms[row], self._languages[row]) for row in rows), strict=True)
-        )
+        of_terms = [self._reader.negated(self._terms[row], self._languages[row]) for row in rows]
         sides = [
-            ([set(chain(*getattr(word, name))) for word in self._words], of_terms[side] if rows else ())
+            ([set(chain(*getattr(word, name))) for word in self._words], [pair[side] for pair in of_terms])
             for side, name in enumerate(("negated", "asserted"))
         ]
         common = set[str].intersection(*(set().union(*of_words, *terms) for of_words, terms in sides))
@@ -189,10 +175,8 @@ class Guards:
                 differing[number, numbers[kind]] = True
         found, counts = differing[at], np.diff(self._numbers.indptr)
         found[:, numbers[NUMBER]] = self.numbers(rows, cols)[0] < np.minimum(counts[rows], counts[cols])
-        found[:, numbers[NEGATION]] = (
-            _count_common(self._negated, self._asserted, rows, cols)
-            + _count_common(self._negated, self._asserted, cols, rows)
-        ) > 0
+        for one, other in ((rows, cols), (cols, rows)):
+            found[:, numbers[NEGATION]] |= _count_common(self._negated, self._asserted, one, other) > 0
         for rests in self._rests:
             equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
             found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])

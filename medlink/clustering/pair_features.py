@@ -49,18 +49,15 @@ _COVERED = 0.999  # share of a text from which it counts as covered
 _MAX_CODE = 9  # characters of a term with a digit that is a code
 _MAX_INITIALS = 5  # letters of an abbreviation that is hardly a coincidence
 
-Numbers = NDArray[Any]
-
 
 def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the mean cosine of the 6th to the 25th neighbour of each term ``(n,)``.
 
     This is the local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later ranks,
-    because the first neighbours are synonyms here. ``cosines (n, k)`` are those of the nearest terms, best first,
-    negative for none. A missing neighbour counts as 0.55.
+    because the first neighbours are synonyms here. ``cosines (n, k)`` are those of the nearest terms, best first. A
+    missing or negative one counts as 0.55.
     """
-    width = _RANKS.stop - _RANKS.start
-    later = cosines[:, _RANKS]
+    width, later = _RANKS.stop - _RANKS.start, cosines[:, _RANKS]
     there = later >= 0
     total = np.where(there, later, 0).sum(axis=1, dtype=np.float64)
     return np.asarray((total + _DEFAULT_COSINE * (width - there.sum(axis=1))) / width)
@@ -102,8 +99,7 @@ class Pairs(NamedTuple):
 class PairFeatures:
     """Compute features of pairs of n terms of one list.
 
-    ``languages`` are BCP 47 or ``""``; ``cosines (n, k)`` are those of :meth:`add_neighbours`, if they are known
-    already. ``abbreviations`` are pairs of an abbreviation and its long form.
+    ``languages`` are BCP 47 or ``""``. :meth:`add_neighbours` gets ``cosines`` that are known already.
     """
 
     def __init__(
@@ -114,7 +110,9 @@ class PairFeatures:
         self.guards = Guards(texts, languages)
         numbers = {tag: number for number, tag in enumerate(dict.fromkeys(map(base, languages)))}
         self._language = np.array([numbers[base(tag)] if tag else -1 for tag in languages], dtype=np.int64)
-        self._short = np.array([is_short(text) + 0.5 * _is_code(text) for text in texts])
+        short = np.array([is_short(text) for text in texts], dtype=bool)
+        is_code = [len(text) <= _MAX_CODE and any(map(str.isdigit, text)) for text in texts]
+        self._short = short + 0.5 * (short | np.array(is_code, dtype=bool))
         self._compact = np.array([hash(norm.replace(" ", "")) for norm in self._norms], dtype=np.int64)
         self._letters = np.array([max(1, len(norm)) for norm in self._norms])
         self._words = np.log([max(1, norm.count(" ") + 1) for norm in self._norms])
@@ -163,7 +161,7 @@ class PairFeatures:
         rivals = np.maximum(self._rivals[one], self._rivals[other])
         tags = self._language[one], self._language[other]
         foreign = (tags[0] != tags[1]) & (np.minimum(*tags) >= 0)
-        columns: tuple[Numbers, ...] = (
+        columns: tuple[NDArray[Any], ...] = (
             cosine,
             np.maximum(cosine, 0) ** 2,
             *gap,
@@ -206,11 +204,6 @@ class PairFeatures:
         return np.hstack([np.stack(columns, axis=1), side.uncovered_kinds / self._rarest]).astype(np.float32)
 
 
-def _is_code(text: str) -> bool:
-    """Tell whether a term is an abbreviation or a code."""
-    return is_short(text) or (len(text) <= _MAX_CODE and any(letter.isdigit() for letter in text))
-
-
 @dataclass(frozen=True, slots=True)
 class Logistic:
     """Logistic regression: a weight for each named column, and an intercept (``offset``)."""
@@ -235,8 +228,7 @@ class Logistic:
         return cls(tuple(names), tuple(float(raw["weights"][name]) for name in names), float(raw["offset"]))
 
 
-@dataclass(frozen=True, slots=True)
-class PairModel:
+class PairModel(NamedTuple):
     """Classify pairs: the ``same`` concept, one ``narrower`` than the other, or neither."""
 
     same: Logistic

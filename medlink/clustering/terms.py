@@ -28,6 +28,7 @@ LONGEST = 2_000
 _DIGITS = 12
 _LANGUAGES = (1 << 15) - 1  # of a list: their numbers have 16 bits
 _EMPTY = "empty"
+_STEP = 4096  # rows between two calls of progress
 # remedies for a list without a usable line, by a part of the most frequent problem
 _REMEDIES = {
     _EMPTY: "put one term on each line",
@@ -36,9 +37,7 @@ _REMEDIES = {
     "language is": "give tags such as de, or name their column with language_column=...",
     "longer": "put one term on each line",
 }
-
 _Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
-_STEP = 4096  # rows between two calls of progress
 
 
 @dataclass(slots=True)
@@ -66,12 +65,11 @@ class Terms:
         counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         for text, count, tag, identifier in rows:
             counts[text, tag, identifier] += count
-        languages = tuple(dict.fromkeys(["", *(tag for _, tag, _ in counts)]))
-        number = {tag: at for at, tag in enumerate(languages)}
+        number = {tag: at for at, tag in enumerate(dict.fromkeys(["", *(tag for _, tag, _ in counts)]))}
         texts, ids = [text for text, _, _ in counts], [identifier for _, _, identifier in counts]
         frequency = np.fromiter(counts.values(), np.int64, len(counts))
         language = np.array([number[tag] for _, tag, _ in counts], dtype=np.int16)
-        return cls(texts, frequency, language, languages, ids if any(ids) else ())
+        return cls(texts, frequency, language, tuple(number), ids if any(ids) else ())
 
     def ordered(self) -> Terms:
         """Sort the rows by text, language and id, so results do not depend on the order of the list."""
@@ -92,23 +90,14 @@ class Columns:
     id: str | None = None
     language: str | None = None
 
-    def named(self) -> bool:
-        """Return whether any column is named, which makes any input a table."""
-        return any((self.term, self.frequency, self.id, self.language))
-
 
 def read_terms(
-    path: str | Path,
-    *,
-    stream: BinaryIO | None = None,
-    columns: Columns | None = None,
-    encoding: str = "utf-8",
-    max_bad_share: float = 0.01,
-    progress: Callable[[int], object] | None = None,
-) -> Terms:
+    path: str | Path, *, stream: BinaryIO | None = None, columns: Columns | None = None, encoding: str = "utf-8",
+    max_bad_share: float = 0.01, progress: Callable[[int], object] | None = None,
+) -> Terms:  # fmt: skip
     """Read a term list: one term a line, or a table with a header.
 
-    A file that ends in ``.tsv`` or ``.csv`` is a table, and so is any input with a named column (see
+    A file that ends in ``.tsv``, ``.csv`` or ``.xlsx`` is a table, and so is any input with a named column (see
     :func:`~medlink.files.tables.open_table`). Unusable lines are left out and reported by number.
     :class:`~medlink.files.streams.LineFile` explains ``path``, ``stream`` and ``encoding``. ``progress`` is called with
     the number of bytes read since the last call.
@@ -119,30 +108,25 @@ def read_terms(
         ConfigError: the encoding is unknown, or no text encoding.
     """
     columns = columns or Columns()
-    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv", ".xlsx"))
+    table = columns != Columns() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv", ".xlsx"))
     problems = Problems(1.0, progress, max_odd_rows=0)
     lines = LineFile(
-        path,
-        problems,
-        stream=stream,
-        encoding=encoding,
-        allow_pipes=True,
-        universal_newlines=not table,
+        path, problems, stream=stream, encoding=encoding, allow_pipes=True, universal_newlines=not table,
         allow_empty=True,
-    )
+    )  # fmt: skip
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.from_rows(_usable(rows, lines))
     left_out = sorted((problems.bad + problems.skipped).items())
     terms.notes = (*(_note(lines, reason, count) for reason, count in left_out), *problems.notes)
     if not len(terms):
-        most = min(left_out, key=lambda item: (-item[1], item[0]), default=("", 0))[0]
-        remedy = next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
-        remedy = problems.encoding_remedy or remedy
-        raise InputError(
-            "no usable line" + (f"; {terms.notes[0].removeprefix(f'{lines.path}: ')}" if terms.notes else ""),
-            path=lines.path,
-            remedy=remedy if most else "put one term on each line" + (" below the header" if table else ""),
-        )
+        message, remedy = "no usable line", "put one term on each line" + (" below the header" if table else "")
+        if left_out:
+            most = min(left_out, key=lambda item: (-item[1], item[0]))[0]
+            named = next((given for part, given in _REMEDIES.items() if part in most), "mend the lines that are named")
+            remedy = problems.encoding_remedy or named
+        if terms.notes:
+            message += f"; {terms.notes[0].removeprefix(f'{lines.path}: ')}"
+        raise InputError(message, path=lines.path, remedy=remedy)
     problems.max_bad_share = max_bad_share
     problems.check_bad_share(lines.path, lines.rows - lines.lines_without_row)
     return terms
@@ -154,20 +138,16 @@ def _note(lines: LineFile, reason: str, count: int) -> str:
     return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, numbers))}{more})"
 
 
-def _skip_empty(lines: LineFile, line: int) -> None:
-    lines.lines_without_row += 1
-    lines.problems.skipped[_EMPTY] += 1
-    numbers = lines.problems.lines.setdefault(_EMPTY, [])
-    numbers += [line] * (len(numbers) < MAX_EXAMPLES)
-
-
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
     languages: set[str] = set()
     for line, text, count, language, identifier in rows:
         term = " ".join(text.replace("\x00", " ").split())
         languages.add(language)
         if not term:
-            _skip_empty(lines, line)
+            lines.lines_without_row += 1
+            lines.problems.skipped[_EMPTY] += 1
+            numbers = lines.problems.lines.setdefault(_EMPTY, [])
+            numbers += [line] * (len(numbers) < MAX_EXAMPLES)
         elif len(term) > LONGEST:
             lines.bad_row(f"longer than {LONGEST:,} characters", line)
         elif len(languages) > _LANGUAGES:
@@ -206,8 +186,7 @@ class TermForms:
     """Nodes of a term list: groups of rows of one form.
 
     ``node (n,)`` is the node of each row, and ``row (m,)`` is the row that represents each node. ``rank (n,)`` orders
-    the
-    rows: by the frequency of the exact form, then by the number of letters with marks (*nausea* for *náusea* lacks
+    the rows: by the frequency of the exact form, then by the number of letters with marks (*nausea* for *náusea* lacks
     one), then by frequency, length and text.
     """
 
@@ -240,7 +219,9 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
         if progress:
             progress(len(norms))
     # a term without letters has no form, and equals only itself
-    form = _numbers(norm or f"\x00{text}" for norm, text in zip(norms, texts, strict=True))
+    number: dict[str, int] = {}
+    keys = (norm or f"\x00{text}" for norm, text in zip(norms, texts, strict=True))
+    form = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
     frequency = np.bincount(form, weights=terms.frequency)[form] if count else np.zeros(0)
     rank[np.lexsort((by_text, length, -terms.frequency, -marked, -frequency))] = np.arange(count)
     row = _first_by_rank(form, rank)
@@ -249,16 +230,9 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     return TermForms(node, _first_by_rank(node, rank), rank)
 
 
-def _numbers(keys: Iterable[str]) -> NDArray[np.int64]:
-    # of equal keys, in the order of their first occurrence
-    number: dict[str, int] = {}
-    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
-
-
 def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
     order = np.lexsort((rank, group))
-    first = np.r_[True, np.diff(group[order]) > 0] if len(order) else np.zeros(0, dtype=bool)
-    return np.asarray(order[first])
+    return np.asarray(order[np.unique(group[order], return_index=True)[1]])
 
 
 def _inflections(

@@ -165,6 +165,7 @@ def decisions(tmp_path: Path) -> Path:
             ConfigError,
             "without a bundle no concept is known. Remedy: name a bundle, or leave known",
         ),
+        ("T --prefer HPO", ConfigError, "without a bundle no concept is known. Remedy: name a bundle, or leave prefer"),
         ("T --threshold 1", ConfigError, "threshold is 1.0, above 0 and below 1 expected"),
         ("T --add-to F", ConfigError, "without decisions there is nothing to add to a bundle"),
         ("T --report F/x -o F/x", ConfigError, "the page and the output are one file"),

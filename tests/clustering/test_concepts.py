@@ -8,21 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from medlink.clustering import concepts
 from medlink.clustering.clusters import Cluster
-from medlink.clustering.concepts import (
-    DEFAULT_KNOWN_AT,
-    MIN_PARENT_SCORE,
-    Parents,
-    TermConcept,
-    classify_cluster,
-    exact_concept_ids,
-    group_by_concept,
-    is_contradicted,
-    plausible_candidates,
-    propose_parent,
-    resolve_term,
-    unify_ids,
-)
+from medlink.clustering.concepts import MIN_PARENT_SCORE, Parents, TermConcept, exact_concept_ids, resolve_term
 from medlink.clustering.guards import separating_kinds
 from medlink.language.guard_words import NEGATION
 from medlink.records import Candidate, Link
@@ -38,9 +26,9 @@ def above(concept: str) -> list[tuple[str, str]]:
 
 
 def classify(
-    links: Sequence[Link], concept: str = "", known_at: float = DEFAULT_KNOWN_AT, parents: Parents | None = None
+    links: Sequence[Link], concept: str = "", known_at: float = 0.5, parents: Parents | None = None
 ) -> Cluster:
-    return classify_cluster(links, resolve_term(links[0]).equal, concept, known_at, parents)
+    return concepts.classify_cluster(links, resolve_term(links[0]).equal, concept, known_at, parents)
 
 
 def resolved_as(*best: tuple[str, float] | None) -> list[TermConcept]:
@@ -48,11 +36,9 @@ def resolved_as(*best: tuple[str, float] | None) -> list[TermConcept]:
     return [TermConcept(candidate(*one)) if one else TermConcept() for one in best]
 
 
-def grouped(
-    group: list[int], resolved: list[TermConcept], known_at: float = DEFAULT_KNOWN_AT
-) -> tuple[list[int], list[str]]:
-    found, concepts = group_by_concept(np.array(group, dtype=np.int64), resolved, known_at)
-    return found.tolist(), concepts
+def grouped(group: list[int], resolved: list[TermConcept], known_at: float = 0.5) -> tuple[list[int], list[str]]:
+    found, ids = concepts.group_by_concept(np.array(group, dtype=np.int64), resolved, known_at)
+    return found.tolist(), ids
 
 
 def test_resolve_a_term() -> None:
@@ -112,18 +98,19 @@ def test_a_new_cluster() -> None:
     assert (found.status, found.concept_id, found.score) == ("new", None, 0.4)
     assert [one.concept_id for one in found.nearest] == ["C1", "C2"]  # ties go to the lower id
     assert classify([Link("fever")]) == Cluster()
+    for score, parent in ((MIN_PARENT_SCORE, "P"), (MIN_PARENT_SCORE - 0.01, None)):
+        assert classify([Link("fever", (candidate("C1", score),))], parents=above).parent_id == parent
 
 
 def test_parents() -> None:
     parents = {"C1": [("P1", "one")], "C2": [("P2", "two")], "C3": [("P2", "two")]}
-    near = [candidate("C1", 0.4), candidate("C2", 0.3), candidate("C3", 0.3)]
-    assert propose_parent(["x"], near, lambda c: parents.get(c, [])) == ("P2", "two")
-    assert propose_parent(["x"], near[:1], lambda c: parents.get(c, [])) == ("P1", "one")
-    assert propose_parent(["x"], near[:1], lambda c: []) == ("C1", "C1")
-    assert propose_parent(["x"], [], lambda c: []) == ("", "")
-    fever = [candidate("C1", 0.4, "Fever")]
-    assert propose_parent(["dengue fever"], fever, lambda c: parents.get(c, [])) == ("C1", "Fever")
-    found = classify([Link("dengue fever", tuple(fever))], parents=lambda c: parents.get(c, []))
+    near, propose = [candidate("C1", 0.4), candidate("C2", 0.3), candidate("C3", 0.3)], concepts.propose_parent
+    assert propose(["x"], near, lambda c: parents.get(c, [])) == ("P2", "two")
+    assert propose(["x"], near[:1], lambda c: parents.get(c, [])) == ("P1", "one")
+    assert propose(["x"], near[:1], lambda c: []) == ("C1", "C1")
+    assert propose(["x"], [], lambda c: []) == ("", "")
+    fever = candidate("C1", 0.4, "Fever")
+    found = classify([Link("dengue fever", (fever,))], parents=lambda c: parents.get(c, []))
     assert (found.parent_id, found.parent_name) == ("C1", "Fever")
 
 
@@ -146,7 +133,6 @@ def test_parents() -> None:
 )
 def test_a_guard_contradicts_a_concept(term: str, name: str, against: bool) -> None:
     known = candidate("C1", 0.9, name)
-    assert is_contradicted(term, "", known) == against
     assert resolve_term(Link(term, (known,))) == TermConcept(None if against else known)
     # still near the concept, with the same parent unless it is negated
     found = classify([Link(term, (known,))], parents=above)
@@ -162,18 +148,11 @@ def test_the_language_of_the_term() -> None:
 
 def test_short_capitals_are_not_inflected() -> None:
     gout = candidate("C1", 0.9, "Gota", "inflected")
-    assert plausible_candidates(Link("GOT", (gout,))) == ()
+    assert concepts.plausible_candidates(Link("GOT", (gout,))) == ()
     assert resolve_term(Link("GOT", (gout,))) == TermConcept()
     assert exact_concept_ids(Link("GOTAS", (gout,))) == frozenset()
     assert exact_concept_ids(Link("Gotas", (gout,))) == exact_concept_ids(Link("ANEMIAS", (gout,))) == {"C1"}
     assert exact_concept_ids(Link("GOTA", (candidate("C1", 0.9, "Gota", "exact"), candidate("C2", 0.9)))) == {"C1"}
-
-
-def test_no_parent_for_a_low_score() -> None:
-    def parent(score: float) -> str | None:
-        return classify([Link("fever", (candidate("C1", score),))], parents=above).parent_id
-
-    assert (parent(MIN_PARENT_SCORE), parent(MIN_PARENT_SCORE - 0.01)) == ("P", None)
 
 
 def test_an_ambiguous_name() -> None:
@@ -214,7 +193,7 @@ def test_unify_ids() -> None:
         Link("febris", (replace(candidate("B:1", 0.7, "Febris", "exact"), same_as=("C:1",)),), "linked"),
         Link("calor", (candidate("C:1", 0.6, "Calor", "exact"), candidate("D:1", 0.5)), "linked"),
     ]
-    one = unify_ids(links)
+    one = concepts.unify_ids(links)
     assert [[(c.concept_id, c.score, c.name) for c in link.candidates] for link in one] == [
         [("A:1", 0.9, "Fever")],
         [("A:1", 0.8, "Pyrexia")],
@@ -225,4 +204,4 @@ def test_unify_ids() -> None:
     found = classify(one, "A:1")
     assert (found.concept_id, found.concept_name, found.same_as) == ("A:1", "Fever", ("B:1", "C:1"))
     alone = [Link("fever", (candidate("A:1", 0.9),))]
-    assert unify_ids(alone) == alone
+    assert concepts.unify_ids(alone) == alone

@@ -11,9 +11,8 @@ from scipy.spatial.distance import squareform
 
 from medlink.clustering import graph as graph_module
 from medlink.clustering.abbreviations import stated_pairs
-from medlink.clustering.graph import average_cut, build_graph, candidate_pairs, components, near_pairs, relabel
+from medlink.clustering.graph import adjust_to_list, average_cut, build_graph, candidate_pairs, components, relabel
 from medlink.clustering.guards import KINDS
-from medlink.clustering.list_prior import adjust_to_list
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import nearest
 from medlink.kb.readers.delimited import read_table
@@ -118,20 +117,6 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(graph) == len(graph.select(graph.apart == 0)) + len(graph.select(graph.apart > 0)) < len(pairs)
 
 
-@pytest.mark.slow
-def test_the_number_of_pairs_is_linear() -> None:
-    """Each term has a fixed number of neighbours, whatever its density."""
-    counts = []
-    for count in (200, 400, 800):
-        texts = [f"term {number}" for number in range(count)]
-        vectors = np.random.default_rng(count).normal([1, 1, 1, 1], 0.1, (count, 4)).astype(np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        rows, cosines = nearest(vectors, 5)
-        features = PairFeatures(texts, [""] * count, cosines)
-        counts.append(len(candidate_pairs(rows, cosines, vectors, features)[0]) / count)
-    assert all(2.5 <= share <= 5 for share in counts)
-
-
 def test_abbreviations_are_candidates_at_any_distance() -> None:
     texts = ["WXYZ", "wobbly xeric yellow zone", "wrist"]
     vectors = np.eye(3, dtype=np.float32)
@@ -147,13 +132,6 @@ def test_no_terms() -> None:
     none = np.zeros((0, 3), dtype=np.float32)
     graph = build_graph(none.astype(np.int64), none, np.zeros((0, 4), np.float32), PairFeatures([], [], none))
     assert len(graph) == len(graph.weight) == len(graph.short) == len(graph.narrower) == 0
-    assert near_pairs(none.astype(np.int64), none)[0].tolist() == []
-
-
-def whole(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows, cols = np.triu_indices(len(weights), 1)
-    kept = weights[rows, cols] != 0
-    return rows[kept], cols[kept], weights[rows, cols][kept]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -166,18 +144,14 @@ def test_average_linkage(seed: int, share: float) -> None:
     distances = 1 - weights
     np.fill_diagonal(distances, 0)
     expected = fcluster(linkage(squareform(distances), "average"), 1 - share, "distance")
-    assert average_cut(40, *whole(weights), share).tolist() == relabel(expected).tolist()
+    rows, cols = np.nonzero(np.triu(weights))
+    assert average_cut(40, rows, cols, weights[rows, cols], share).tolist() == relabel(expected).tolist()
 
 
 def test_a_bridge_does_not_join_two_concepts() -> None:
     """Worked by hand: two triangles of weight 0.9 and a bridge of 0.8; over 9 pairs the bridge is 0.089."""
-    weights = np.zeros((6, 6))
-    for triangle in ((0, 1, 2), (3, 4, 5)):
-        for one in triangle:
-            for other in triangle:
-                weights[one, other] = 0.9 if one != other else 0
-    weights[2, 3] = weights[3, 2] = 0.8
-    rows, cols, values = whole(weights)
+    rows, cols = np.array([0, 0, 1, 2, 3, 3, 4]), np.array([1, 2, 2, 3, 4, 5, 5])
+    values = np.where((rows == 2) & (cols == 3), 0.8, 0.9)
     assert components(6, rows, cols).tolist() == [0] * 6
     assert average_cut(6, rows, cols, values, 0.12).tolist() == [0, 0, 0, 1, 1, 1]
     assert average_cut(6, rows, cols, values, 0.08).tolist() == [0] * 6
