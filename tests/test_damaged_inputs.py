@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.clustering.terms import read_terms
-from medlink.curation.decisions import COLUMNS, read_decisions
+from medlink.curation.decisions import read_decisions
 from medlink.errors import MedlinkError
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.notes import read_texts
@@ -29,6 +29,7 @@ from medlink.evaluation.retrieval import read_queries
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
+from medlink.kb.decision_table import COLUMNS
 from medlink.kb.readers.delimited import read_table
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph

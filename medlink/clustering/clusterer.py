@@ -49,11 +49,9 @@ class TermClusterer:
     """Cluster a term list. The same list, encoder and options give the same clusters.
 
     Args:
-        encoder: any encoder of :func:`medlink.load_encoder`.
         linker: links each term by itself, as :class:`medlink.Linker` does. Terms of one known concept form one cluster;
             any other cluster is ambiguous or NEW.
         parents: function from a concept to id and name of its parents, to propose a parent for NEW clusters.
-        progress: called with step, done and total.
         options: those of :class:`ClusterOptions`; a higher ``threshold`` gives smaller clusters.
 
     Raises:
@@ -77,10 +75,7 @@ class TermClusterer:
 
     @gc_disabled()
     def cluster(self, terms: Terms | Sequence[str]) -> Clustering:
-        """Cluster a term list, or texts; repeated texts count as frequency.
-
-        Returns:
-            Clusters, the most frequent first, and their counts. Records are built on demand.
+        """Cluster a term list, or texts (repeated ones count as frequency), the most frequent cluster first.
 
         Raises:
             ConfigError: ``terms`` is one string.

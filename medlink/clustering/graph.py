@@ -1,11 +1,10 @@
 """The graph of similar terms, and its cut into groups.
 
-The cut is average linkage on a sparse graph, so that one bridge does not join two concepts: the link of two groups is
-the sum of the weights between them, divided by the number of possible pairs. A missing edge counts as 0. Each round
-joins all reciprocal nearest neighbours (RAC; Sumengen et al. 2021, "Scaling Hierarchical Agglomerative Clustering to
-Billion-sized Datasets"). The result equals that of joining the best pair one at a time, because the average of two
-links is never above the larger one. For the same reason only the connected components of the sufficient links matter.
-SciPy has average linkage only for full matrices, and a component may have more terms than fit in one.
+The cut is average linkage, so that one bridge does not join two concepts: the link of two groups is the sum of the
+weights between them, divided by the number of possible pairs. Each round joins all reciprocal nearest neighbours (RAC;
+Sumengen et al. 2021, "Scaling Hierarchical Agglomerative Clustering to Billion-sized Datasets"). The result equals that
+of joining the best pair one at a time, because the average of two links is never above the larger one. SciPy has
+average linkage only for full matrices, and a component may have more terms than fit in one.
 """
 
 from __future__ import annotations

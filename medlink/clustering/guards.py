@@ -1,9 +1,9 @@
 """Guards: keep two terms apart although their embeddings are close.
 
-*Left* and *right*, *type 1* and *type 2*, *acute* and *chronic*, *hyper-* and *hypo-* occur in the same contexts, from
-which embeddings learn. A guard reads such words as values independent of the language, ``("laterality", "left")`` for
-*left*, *links* and *izquierdo*, and compares the values of two terms. ``guards.json`` of each language lists the words
-with their source. Measurements chose the way to compare each kind (``docs/explanation/measured-clusters.md``).
+*Left* and *right*, *type 1* and *type 2*, *acute* and *chronic* occur in the same contexts, from which embeddings
+learn. A guard reads such words as values independent of the language, ``("laterality", "left")`` for *left*, *links*
+and *izquierdo*, and compares the values of two terms. ``guards.json`` of each language lists the words. Measurements
+chose the way to compare each kind (``docs/explanation/measured-clusters.md``).
 
 Negation counts only if one term negates a word of the other ("afebrile" and "febrile", "non-small cell" and "small
 cell"), because many words that begin with *a-*, *in-* and *un-* negate nothing. Acts are compared in pairs too
@@ -27,9 +27,9 @@ from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardRea
 from medlink.language.languages import languages as every_language
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
-"""Ways to compare the values of two terms, A and B. ``overlap`` separates terms if both have values and share none,
-``nested`` if neither set contains the other, ``same`` if both have values and A differs from B, ``equal`` if A differs
-from B, even if one of them is empty."""
+"""Ways to compare the values of two terms: ``overlap`` separates terms that both have values and share none, ``nested``
+those whose sets do not contain each other, ``same`` those with values that differ, ``equal`` also those where one has
+none."""
 
 LATERALITY = "laterality"
 _OVERLAPPING = (

@@ -64,13 +64,10 @@ def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 class Pairs(NamedTuple):
-    """Features of p pairs of terms.
+    """Features of p pairs of terms: the columns :data:`SHARED`, and :data:`PER_TERM` of each.
 
-    Attributes:
-        shared: ``(p, len(SHARED))``.
-        one, other: ``(p, len(PER_TERM))`` of each term.
-        may_be_narrower: ``(p, 2)`` whether a term contains all words of the other and more, and both are of the same
-            kind. *Dolor lumbar* is not narrower than *lumbar*, because a finding is not a body site.
+    ``may_be_narrower (p, 2)`` tells whether a term contains all words of the other and more, and both are of the same
+    kind. *Dolor lumbar* is not narrower than *lumbar*, because a finding is not a body site.
     """
 
     shared: NDArray[np.float32]
@@ -138,10 +135,8 @@ class PairFeatures:
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.
         - ``alike``: share of letters in common; ``spelling``: positive only for a likely typing error; ``compact``:
           equal without spaces; ``beginning``, ``ending``: common letters at both ends.
-        - ``numbers``: whether the terms share a number, and whether one has more numbers.
-        - ``initials``: share that an abbreviation explains
-          (:class:`medlink.clustering.abbreviations.AbbreviationPairs`), and whether the abbreviation has a single long
-          form in the list.
+        - ``numbers``: whether the terms share a number, and whether one has more numbers; ``initials``: share that an
+          abbreviation explains, and whether it has a single long form in the list.
         - ``short``: whether each term is an abbreviation or a code; ``length``: logarithm of the ratio of their
           letters; ``words``: logarithm of their number; ``foreign``: the languages are known and differ.
         """

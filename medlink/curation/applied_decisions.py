@@ -12,24 +12,20 @@ from typing import Any
 import numpy as np
 
 from medlink.clustering.clusters import CONCEPT_COLUMNS, DECISION, Cluster, Clustering, LazyClusters, Member, Neighbour
-from medlink.curation.decisions import NEW_ID, REJECT, Decisions, collapse_whitespace
+from medlink.curation.decisions import NEW_ID, Decisions
+from medlink.kb.decision_table import REJECT, collapse_whitespace
 from medlink.models import Encoder
 
 _COUNTS = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
 _BATCH = 1_000  # clusters whose terms are embedded together
-_Piece = tuple[Cluster, tuple[Member, ...]]
-"""A cluster, and those of its members that stay together."""
-_Moves = Mapping[tuple[int, str], int | None]
-"""New cluster numbers of terms by old number and term; ``None`` for a rejected term."""
+_Piece = tuple[Cluster, tuple[Member, ...]]  # a cluster, and those of its members that stay together
+_Moves = Mapping[tuple[int, str], int | None]  # new cluster numbers by old number and term; None for a rejected term
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedDecisions:
-    """A clustering after :func:`apply_decisions`.
-
-    ``decided`` counts the terms of the list with a decision, ``rejected`` counts those left out of the clusters, and
-    ``absent`` counts the terms of the file that are not in the list.
-    """
+    """A clustering after :func:`apply_decisions`, with the numbers of terms of the list that have a decision, of these
+    that are rejected, and of terms of the file that the list lacks."""
 
     clustering: Clustering
     decided: int
@@ -90,12 +86,8 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
 
     here = {collapse_whitespace(member.term) for cluster in touched for member in cluster.members}
     clusters, empty = LazyClusters(len(order), build), clustering.empty_columns - set(CONCEPT_COLUMNS)
-    return AppliedDecisions(
-        replace(clustering, clusters=clusters, summary=summary, empty_columns=empty),
-        sum(row is not None for row in rows),
-        rejected,
-        len(decisions.terms - here),
-    )
+    applied = replace(clustering, clusters=clusters, summary=summary, empty_columns=empty)
+    return AppliedDecisions(applied, len(rows) - rows.count(None), rejected, len(decisions.terms - here))
 
 
 def _neighbours(cluster: Cluster, moved: _Moves) -> Iterator[Neighbour]:
@@ -171,32 +163,28 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     representative = next((m for m in members if collapse_whitespace(m.term) == name), None) or _first(
         members, home.representative
     )
-    rows = [decisions.find(member.term, member.language) for member in members]
     # values of the largest piece override those of the others
     sources = sorted((source for source, _ in pieces), key=lambda source: source is home)
-    names = {c.concept_id: c.preferred_name for source in sources for c in source.nearest}
-    scores: dict[str, float | None] = {c.concept_id: c.score for source in sources for c in source.nearest}
-    names |= {source.concept_id: source.concept_name for source in sources if source.concept_id}
-    scores |= {source.concept_id: source.score for source in sources if source.concept_id}
+    known: dict[str, tuple[str, float | None]] = {
+        near.concept_id: (near.preferred_name, near.score) for source in sources for near in source.nearest
+    }
+    known |= {source.concept_id: (source.concept_name, source.score) for source in sources if source.concept_id}
     parents = {source.parent_id: source.parent_name for source in sources if source.parent_id}
     new, parent = concept_id.startswith(NEW_ID), decisions.parents.get(concept_id, "")
-    is_concept = concept_id in decisions.accepted or not new
+    named, score = known.get(concept_id, ("", None))
+    is_concept, candidates = concept_id in decisions.accepted or not new, home.candidates
+    if is_concept:
+        named, candidates = (name or representative.term) if new else named, ()
+    else:
+        named, score = "", home.nearest[0].score if home.nearest else None
+    # a term without a decision joined after the review
+    is_open = any(decisions.find(member.term, member.language) is None for member in members)
     return Cluster(
-        number=home.number,
-        representative=representative.term,
-        members=_rejoined(members, representative),
-        concept_id=concept_id if is_concept else None,
-        concept_name="" if not is_concept else (name or representative.term) if new else names.get(concept_id, ""),
-        score=scores.get(concept_id) if is_concept else home.nearest[0].score if home.nearest else None,
-        nearest=home.nearest,
-        parent_id=parent or None,
-        parent_name={**names, **parents}.get(parent, ""),
-        broader=home.broader,
-        # a term without a decision joined after the review
-        doubtful=None in rows and any(source.doubtful for source in sources),
-        neighbours=tuple(neighbour for source in sources for neighbour in source.neighbours),
-        candidates=() if is_concept else home.candidates,
-    )
+        home.number, representative.term, _rejoined(members, representative), concept_id if is_concept else None,
+        named, score, home.nearest, parent or None, parents.get(parent, known.get(parent, ("", None))[0]), home.broader,
+        is_open and any(source.doubtful for source in sources),
+        tuple(neighbour for source in sources for neighbour in source.neighbours), candidates,
+    )  # fmt: skip
 
 
 def _first(members: Sequence[Member], wanted: str) -> Member:

@@ -1,8 +1,7 @@
 """Decisions of a reviewer about terms: table rows without a note or a code.
 
-Decisions apply after clustering, not as constraints on it. A decision affects only its terms, and a few decisions add
-no cost to a list of a million terms. A review rewrites its table on disk after each decision, but never over a change
-that it has not read.
+Decisions apply after clustering, not as constraints on it: a decision affects only its terms. A review rewrites its
+table on disk after each decision, but never over a change that it has not read.
 """
 
 from __future__ import annotations
@@ -22,27 +21,13 @@ from medlink.files.atomic import atomic_writer, format_of_ending
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.decision_table import (
-    ACCEPT,
-    COLUMNS,
-    GROUP,
-    LOCATION_COLUMNS,
-    MENTION,
-    REJECT,
-    Decision,
-    collapse_whitespace,
-    format_cells,
-    iter_decisions,
-)
+from medlink.kb import decision_table
+from medlink.kb.decision_table import ACCEPT, MENTION, Decision, collapse_whitespace, format_cells, iter_decisions
 from medlink.language.tags import language_tag
 
-__all__ = [
-    "ACCEPT", "COLUMNS", "GROUP", "NEW_ID", "REJECT", "Decision", "Decisions",
-    "collapse_whitespace", "read_decisions", "term_hash",
-]  # fmt: skip
 NEW_ID = "NEW:"
 """Prefix of the ids of concepts that no terminology has."""
-HEADER = "\t".join((*COLUMNS, *LOCATION_COLUMNS)) + "\n"
+HEADER = "\t".join((*decision_table.COLUMNS, *decision_table.LOCATION_COLUMNS)) + "\n"
 
 
 def term_hash(term: str) -> str:
@@ -56,7 +41,7 @@ def term_hash(term: str) -> str:
 
 
 class Decisions:
-    """The rows of a decisions file, by term; equal rows count once. Errors name the file, ``path``.
+    """The rows of a decisions file, by term; equal rows count once.
 
     ``accepted`` holds the ids of accepted terms, mentions and codes. ``names`` and ``parents`` map an id to its
     preferred name and parent in the file. ``terms`` are the terms with a decision.
@@ -67,22 +52,19 @@ class Decisions:
 
     def __init__(self, path: str | PathLike[str], rows: Sequence[Decision]) -> None:
         self.path = fspath(path)
-        self.accepted = frozenset(row.concept_id for row in rows if row.decision == ACCEPT)
-        self._accepted_rows = tuple(row for row in rows if row.decision == ACCEPT)
-        self._exact: dict[tuple[str, str], Decision] = {}
-        self._by_term: defaultdict[str, list[Decision]] = defaultdict(list)
+        self._accepted_rows = [row for row in rows if row.decision == ACCEPT]
+        self.accepted = frozenset(row.concept_id for row in self._accepted_rows)
+        self._by_term = defaultdict[str, dict[str, Decision]](dict)  # rows by language
         self.names: dict[str, str] = {}
         self.parents: dict[str, str] = {}
         preferred: dict[tuple[str, str], Decision] = {}
         for row in rows:
             if row.kind:
                 continue
-            first = self._exact.setdefault((row.term, row.language), row)
+            first = self._by_term[row.term].setdefault(row.language, row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
                 problem = f"another decision about this term is in line {first.line}"
                 raise self._error(row, problem, "keep one of the two rows")
-            if first is row:
-                self._by_term[row.term].append(row)
             if row.preferred:
                 earlier = preferred.setdefault((row.concept_id, row.language), row)
                 if earlier.term != row.term:
@@ -96,14 +78,12 @@ class Decisions:
     def find(self, term: str, language: str) -> Decision | None:
         """Return the decision about a term.
 
-        If no row has the language of the term, a decision shared by all its rows applies. Lists with and without a
-        language column can therefore share decisions.
+        If no row has the language of the term, a decision shared by all its rows applies, so that lists with and
+        without languages can share decisions.
         """
-        rows = self._by_term.get(collapse_whitespace(term))
-        if rows is None:
-            return None
-        common = rows[0] if len({(row.concept_id, row.decision) for row in rows}) == 1 else None
-        return self._exact.get((collapse_whitespace(term), language_tag(language) or ""), common)
+        rows = self._by_term.get(collapse_whitespace(term), {})
+        is_common = len({(row.concept_id, row.decision) for row in rows.values()}) == 1
+        return rows.get(language_tag(language) or "", next(iter(rows.values())) if is_common else None)
 
     def check_accepted(self, is_known: Callable[[str], bool]) -> None:
         """Reject decisions that would add wrong names to a terminology.

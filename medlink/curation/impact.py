@@ -1,8 +1,7 @@
-"""Which links of notes a new release would change, and why: a report, a table and a page.
+"""List the links of notes that a new release would change, and why: a report, a table and a page.
 
-This reads only the links, not the notes. It links each mention again with the new bundle, without its context. If the
-result differs from the file, it also links the mention with the old bundle without context, so that the missing context
-does not count as a change.
+Each mention is linked again with the new bundle, without its context. If the result differs from the file, it is also
+linked with the old bundle, so that the missing context does not count as a change. No note is read.
 """
 
 from __future__ import annotations
@@ -48,16 +47,12 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """The result of linking one mention again.
+    """The result of linking one mention again, one of :data:`RESULTS`, beside the link in the file.
 
-    Attributes:
-        note, start, end, text, language: the mention, as the file of links has it.
-        result: one of :data:`RESULTS`.
-        concept_id, preferred_name, score: the link in the file.
-        new_concept_id, new_preferred_name, new_score: the first candidate now; the id is empty if nothing is linked.
-        reason: ``concept retired``, ``concept merged``, ``name removed``, ``name added to another concept``, ``concept
-            added``, ``preferred name``, or ``scores`` if only the ranking changed.
-        replaced_by, how: the replacement of a removed concept, and the relation to it in the source.
+    ``new_preferred_name`` and ``new_score`` are those of the first candidate; ``new_concept_id`` is empty if nothing is
+    linked. ``reason`` is ``concept retired``, ``concept merged``, ``name removed``, ``name added to another concept``,
+    ``concept added``, ``preferred name``, or ``scores`` if only the ranking changed. ``replaced_by`` and ``how`` are
+    the replacement of a removed concept, and the relation to it in the source.
     """
 
     note: str
@@ -79,10 +74,8 @@ class LinkChange:
 
 @dataclass(frozen=True, slots=True)
 class ImpactReport(Result):
-    """Counts of links, of checked links (those with a concept), and of their results.
-
-    ``notes`` counts the notes of checked links, and ``changed_notes`` counts those that would be coded differently.
-    """
+    """Counts of links, of checked links (those with a concept) and of their results, and of the notes of checked links:
+    all, and those that would be coded differently."""
 
     links: int
     checked: int
@@ -101,25 +94,17 @@ class ImpactReport(Result):
 
 
 def check_links(
-    old: str | Path,
-    new: str | Path,
-    links: StrPath,
-    *,
-    out: StrPath | None = None,
-    report: StrPath | None = None,
-    progress: Callable[[int], object] | None = None,
-    **options: Any,
-) -> ImpactReport:
+    old: str | Path, new: str | Path, links: StrPath, *, out: StrPath | None = None, report: StrPath | None = None,
+    progress: Callable[[int], object] = lambda done: None, **options: Any,
+) -> ImpactReport:  # fmt: skip
     """Compare the links of notes with the links that another bundle would make.
 
     Memory grows with the number of different changes, not with the links.
 
     Args:
-        old: the bundle that made the links.
-        new: the bundle with the new release.
+        old, new: the bundle that made the links, and the bundle with the new release.
         links: JSON lines of :func:`medlink.link_notes`.
-        out: file for each link that is not ``same``: ``.tsv`` or ``.jsonl``.
-        report: file for the page.
+        out, report: file for each link that is not ``same`` (``.tsv`` or ``.jsonl``), and for the page.
         progress: called with the number of links done.
         options: fields of :class:`~medlink.linking.options.LinkOptions`, as when the links were made.
 
@@ -149,14 +134,12 @@ def check_links(
                 write(change)
                 if change.result != RENAMED:
                     changed.add(change.note)
-            if progress:
-                progress(number)
+            progress(number)
         by_result, by_reason = {result: results[result] for result in RESULTS}, dict(sorted(reasons.items()))
         impact = ImpactReport(number, results.total(), by_result, by_reason, notes.count, changed.count)
         if report is not None:
-            releases = [
-                ", ".join(source.release for source in linker.kb.sources()) for linker in (compare.old, compare.new)
-            ]
+            kbs = compare.old.kb, compare.new.kb
+            releases = [", ".join(source.release for source in kb.sources()) for kb in kbs]
             write_impact(report, groups, impact.to_dict(), releases)
     return impact
 
@@ -207,14 +190,11 @@ class _Comparison:
         concept_id, matched = row["concept_id"], row["candidates"][0]["name"]
         if not _has(self.new.kb, concept_id, matched):
             return "name removed"
-        for candidate in now.candidates:
-            if candidate.concept_id != concept_id:
-                if candidate.concept_id not in self.old.kb:
-                    return "concept added"
-                if not _has(self.old.kb, candidate.concept_id, candidate.name):
-                    return "name added to another concept"
-                break
-        return "scores"
+        other = next((candidate for candidate in now.candidates if candidate.concept_id != concept_id), None)
+        if other is not None and other.concept_id not in self.old.kb:
+            return "concept added"
+        is_named = other is None or _has(self.old.kb, other.concept_id, other.name)
+        return "scores" if is_named else "name added to another concept"
 
 
 def _has(kb: KnowledgeBase, concept_id: str, name: str) -> bool:
@@ -253,15 +233,15 @@ def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
 
 
 def _writer(file: TextIO | None, *, is_json: bool) -> Callable[[LinkChange], object]:
-    if file is None:
-        return lambda change: None
-    if is_json:
-        return lambda change: file.write(escape_controls(json_line(asdict(change)).rstrip("\n")) + "\n")
-    file.write("\t".join(LinkChange.__slots__) + "\n")
+    if file is not None and not is_json:
+        file.write("\t".join(LinkChange.__slots__) + "\n")
 
     def write(change: LinkChange) -> None:
-        cells = ("" if value is None else escape_cell(escape_controls(str(value))) for value in asdict(change).values())
-        file.write("\t".join(cells) + "\n")
+        row = asdict(change)
+        cells = ("" if value is None else escape_cell(escape_controls(str(value))) for value in row.values())
+        line = escape_controls(json_line(row).rstrip("\n")) if is_json else "\t".join(cells)
+        if file is not None:
+            file.write(line + "\n")
 
     return write
 
@@ -305,21 +285,18 @@ class ChangeGroups:
         for group in sorted(self._groups.values(), key=lambda group: (-group.links, group.first.concept_id)):
             first = group.first
             yield [
-                *(first.result, first.reason, first.concept_id, first.preferred_name),
-                *(round_score(group.score / group.links), first.new_concept_id, first.new_preferred_name),
+                first.result, first.reason, first.concept_id, first.preferred_name,
+                round_score(group.score / group.links), first.new_concept_id, first.new_preferred_name,
                 None if first.new_score is None else round_score(group.new_score / group.links),
-                *(first.replaced_by, first.how, group.links, group.counter.count),
-                [text for text, _ in group.texts.most_common()],
-                *(group.other_texts, group.notes),
-            ]
+                first.replaced_by, first.how, group.links, group.counter.count,
+                [text for text, _ in group.texts.most_common()], group.other_texts, group.notes,
+            ]  # fmt: skip
 
 
 def write_impact(
     path: str | PathLike[str], groups: ChangeGroups, report: dict[str, Any], releases: Sequence[str]
 ) -> None:
-    """Write the page; the file appears when it is complete.
-
-    ``report`` is :class:`ImpactReport` as plain data; ``releases`` are the releases of the old and the new bundle.
+    """Write the page of :class:`ImpactReport` as plain data, with the releases of the old and the new bundle.
 
     Raises:
         ConfigError: the file cannot be written.

@@ -6,16 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from medlink.curation import page
 from medlink.curation.concepts import CONCEPT, concept_row
-from medlink.curation.page import (
-    MIN_SCORE,
-    describe_relative,
-    describe_value,
-    json_object,
-    round_score,
-    unusual_qualifiers,
-    write_page,
-)  # fmt: skip
+from medlink.curation.page import MIN_SCORE, round_score
 from medlink.errors import ConfigError
 from medlink.files.atomic import check_output_paths
 from medlink.records import LINKED
@@ -40,9 +33,6 @@ _FIELDS = {
 """Columns of the rows of the page's data. ``parts`` are texts, headings (objects) and mentions. ``qualifiers`` are the
 values that are not the default, ``None`` if they were not read."""
 
-_Concepts = dict[tuple[str, str], None]
-"""Language and id of the concepts in the notes, in order of appearance."""
-
 
 def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: KnowledgeBase, *, title: str) -> None:
     """Write the page of notes with their links; the file appears when it is complete.
@@ -53,7 +43,7 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
     Raises:
         ConfigError: the file cannot be written.
     """
-    write_page(path, (*PAGE_FILES, "notes/page.js"), title, note_page_data(notes, kb))
+    page.write_page(path, (*PAGE_FILES, "notes/page.js"), title, note_page_data(notes, kb))
 
 
 class PageWriter:
@@ -92,18 +82,16 @@ class PageWriter:
 
 def note_page_data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
     """Return the pieces of the data of the page as JSON."""
-    concepts: _Concepts = {}
-
-    def concept_rows() -> Iterator[list[Any]]:
-        for concept in concepts:
-            if row := concept_row(kb, *concept):
-                yield row
-
+    concepts: dict[tuple[str, str], None] = {}  # language and id, in order of appearance
     rows = (_note(linked, concepts) for linked in notes)
-    return json_object({"fields": _FIELDS, "least": MIN_SCORE}, notes=rows, concepts=concept_rows())
+
+    def concept_rows() -> Iterator[list[Any]]:  # read after the notes
+        yield from filter(None, (concept_row(kb, *concept) for concept in concepts))
+
+    return page.json_object({"fields": _FIELDS, "least": MIN_SCORE}, notes=rows, concepts=concept_rows())
 
 
-def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
+def _note(linked: LinkedNote, concepts: dict[tuple[str, str], None]) -> list[Any]:
     note, end = linked.note, 0
     parts: list[Any] = []
     for start, stop, row in _marks(linked):
@@ -132,22 +120,14 @@ def _marks(linked: LinkedNote) -> list[tuple[int, int, Any]]:
 
 
 def _mention(text: str, mention: LinkedMention) -> list[Any]:
-    link = mention.link
-    visible = [
-        candidate
-        for rank, candidate in enumerate(link.candidates)
-        if candidate.score >= MIN_SCORE or (rank == 0 and link.status == LINKED)
-    ]
-    fields = _FIELDS["candidate"]
-    candidates = [[round_score(getattr(candidate, field)) for field in fields] for candidate in visible]
-    read = mention.qualifiers
-    qualifiers = read and unusual_qualifiers(
-        (read.presence, read.temporality, read.experiencer, *describe_relative(read), "allergy" * read.allergy)
+    link, read = mention.link, mention.qualifiers
+    linked = link.candidates[:1] if link.status == LINKED else ()
+    visible = [candidate for candidate in link.candidates if candidate.score >= MIN_SCORE or candidate in linked]
+    candidates = [[round_score(getattr(candidate, field)) for field in _FIELDS["candidate"]] for candidate in visible]
+    qualifiers = read and page.unusual_qualifiers(
+        (read.presence, read.temporality, read.experiencer, *page.describe_relative(read), "allergy" * read.allergy)
     )
-    attributes = [
-        [getattr(attribute, field) for field in _FIELDS["attribute"]] for attribute in mention.attributes or ()
-    ]
-    value = None if mention.value is None else describe_value(mention.value)
-    section = read and read.section
-    located = (mention.start, mention.end)
+    attributes = [[getattr(own, field) for field in _FIELDS["attribute"]] for own in mention.attributes or ()]
+    value = None if mention.value is None else page.describe_value(mention.value)
+    section, located = read and read.section, (mention.start, mention.end)
     return [text, link.status, link.expanded, candidates, qualifiers, section, attributes, value, *located]

@@ -1,9 +1,8 @@
 """HTML pages in one file that loads nothing and runs only its own script.
 
-A page is ``resources/pages/frame.html`` around its body. The page contains the styles and scripts that all pages share,
-then its own styles and scripts, and the data. A Content-Security-Policy lists the hashes of style and script. The
-scripts are concatenated into one module, because a page without a server cannot import files. Scripts insert text as
-text nodes only.
+A page is ``resources/pages/frame.html`` around its body, with the styles and scripts that all pages share, then its own
+ones, and the data. A Content-Security-Policy lists the hashes of style and script. The scripts are one module, because
+a page without a server cannot import files. Scripts insert text as text nodes only.
 """
 
 from __future__ import annotations
@@ -48,7 +47,9 @@ def iter_page(files: Sequence[str], title: str, data: Iterable[str], *, served: 
         "".join(_source(name) for name in (*_SHARED, *files) if name.endswith(kind))
         for kind in (".html", ".css", ".js")
     )
-    policy = _policy(style, script) + "; connect-src 'self'" * served
+    digests = [b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    policy = f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; img-src data:; "
+    policy += "base-uri 'none'; form-action 'none'" + "; connect-src 'self'" * served
     values = {"title": escape(title), "policy": policy, "style": style, "script": script}
     frame = _source("frame.html").replace("{{body}}", body)
     # one pass, so that placeholders in a title stay
@@ -78,8 +79,8 @@ def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
 
 def describe_relative(qualifiers: Qualifiers) -> list[str]:
     """Return the relative who has a finding, and the age at onset, if known."""
-    age = [] if qualifiers.onset_age is None else [f"at {qualifiers.onset_age}"]
-    return [*filter(None, [qualifiers.relative]), *age]
+    age = None if qualifiers.onset_age is None else f"at {qualifiers.onset_age}"
+    return [*filter(None, (qualifiers.relative, age))]
 
 
 def describe_value(value: Value) -> str:
@@ -90,46 +91,30 @@ def describe_value(value: Value) -> str:
     >>> describe_value(Value("hemoglobin", 7.9, "g/dl", "low", "flag"))
     'hemoglobin 7.9 g/dl, low: as the laboratory says'
     """
-    limit = f"limit {value.limit:g}" if value.limit is not None else ""
-    why = limit + (f" ({value.source})" if value.source else "") if value.by == "limit" else "as the laboratory says"
-    if value.by == "range" and limit:
+    limit, why = "" if value.limit is None else f"limit {value.limit:g}", "as the laboratory says"
+    if value.by == "limit":
+        why = limit + (f" ({value.source})" if value.source else "")
+    elif value.by == "range" and limit:
         why = f"{limit} of the laboratory"
     return f"{f'{value.measure} {value.number:g} {value.unit}'.rstrip()}, {value.reads}: {why}"
-
-
-def json_list(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the pieces of a JSON list, a line for each value.
-
-    >>> "".join(json_list([1, 2]))
-    '[\\n1,\\n2\\n]'
-    """
-    separator = "[\n"
-    for value in values:
-        yield separator + to_json(value)
-        separator = ",\n"
-    yield "\n]" if separator == ",\n" else "[]"
 
 
 def json_object(head: Mapping[str, Any], **lists: Iterable[Any]) -> Iterator[str]:
     """Yield the pieces of a JSON object: ``head``, and further lists, which are read in this order.
 
-    >>> "".join(json_object({"a": 1}, b=[2]))
-    '{"a":1,"b":[\\n2\\n]}'
+    >>> "".join(json_object({"a": 1}, b=[2, 3], c=[]))
+    '{"a":1,"b":[\\n2,\\n3\\n],"c":[]}'
     """
     yield to_json(head)[:-1]
     for name, values in lists.items():
-        yield f',"{name}":'
-        yield from json_list(values)
+        yield f',"{name}":['
+        separator = "\n"
+        for value in values:
+            yield separator + to_json(value)
+            separator = ",\n"
+        yield "\n]" if separator == ",\n" else "]"
     yield "}"
 
 
 def _source(name: str) -> str:
     return (RESOURCES / "pages" / name).read_text("utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    digests = [b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-    return (
-        f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )

@@ -6,14 +6,14 @@ Decisions can be exported as training pairs, and as annotated notes for the eval
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.curation.concepts import concept_row
 from medlink.curation.decisions import HEADER, DecisionStore, check_offsets
 from medlink.curation.page import iter_page, write_page
-from medlink.curation.review_items import CLUSTER, ReviewItems, read_review_items
+from medlink.curation.review_items import CLUSTER, read_review_items
 from medlink.curation.review_page import PAGE_FILES, review_data
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import atomic_text_writer, check_output_paths
@@ -39,10 +39,8 @@ class Review:
     Args:
         bundle: an opened bundle, or its folder: the concepts to show and search.
         links: links, codes or clusters as JSON lines.
-        notes: the notes of the links, as given to :func:`medlink.link_notes`.
+        notes, fields, encoding: the notes of the links, as given to :func:`medlink.link_notes`.
         decisions: the table of decisions, which may not exist yet.
-        fields: names of the JSONL fields of notes.
-        encoding: encoding of the notes.
 
     Raises:
         BundleError: the bundle cannot be used.
@@ -52,15 +50,9 @@ class Review:
     """
 
     def __init__(
-        self,
-        bundle: Bundle | StrPath,
-        links: StrPath,
-        *,
-        notes: Sequence[str] = (),
-        decisions: StrPath | None = None,
-        fields: Fields | None = None,
-        encoding: str = "utf-8",
-    ) -> None:
+        self, bundle: Bundle | StrPath, links: StrPath, *, notes: Sequence[str] = (), decisions: StrPath | None = None,
+        fields: Fields | None = None, encoding: str = "utf-8",
+    ) -> None:  # fmt: skip
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(Path(bundle))
         self._reads = [links, *notes, self.bundle.folder]
         check_output_paths({"the decisions": decisions}, self._reads)
@@ -81,12 +73,9 @@ class Review:
         Raises:
             ConfigError: the file cannot be written.
         """
-        check_output_paths(
-            {"the page": path, "the decisions": None if self.store is None else self.store.path}, self._reads
-        )
+        check_output_paths({"the page": path, "the decisions": self.store and self.store.path}, self._reads)
         decisions = "" if self.store is None else self.store.read()[0].decode()
-        rows = (concept_row(self.bundle.kb, *concept) for concept in self.items.concepts())
-        concepts = (row for row in rows if row is not None)
+        concepts = filter(None, (concept_row(self.bundle.kb, *concept) for concept in self.items.concepts()))
         data = self._data(concepts=concepts, decisions="" if decisions == HEADER else decisions)
         write_page(path, PAGE_FILES, self._title(), data)
 
@@ -101,18 +90,17 @@ class Review:
             ConfigError: the file cannot be written.
         """
         rows = self._require_store(path, "the pairs").rows
-        candidates = _candidates(self.items)
+        candidates: dict[tuple[str, str, int, int], dict[str, list[str]]] = {}
+        for _, item in self.items.rows if self.items.kind != CLUSTER else ():
+            location = (self.items.kind, item["item"], item.get("start", 0), item.get("end", 0))
+            candidates[location] = {near["concept_id"]: near["same_as"] for near in item["candidates"]}
         pairs: dict[tuple[str, str, int, str, str], None] = {}
         for row in rows:
             if row.decision not in (ACCEPT, NONE):
                 continue
-            offered = candidates.get(row.location, [])
-            others = [row.proposed] * bool(row.proposed) + [concept for concept, _ in offered]
-            same = {
-                row.concept_id,
-                *(twin for concept, twins in offered if concept == row.concept_id for twin in twins),
-            }
-            wrong = [concept for concept in dict.fromkeys(others) if concept not in same]
+            offered = candidates.get(row.location, {})
+            same = {"", row.concept_id, *offered.get(row.concept_id, ())}
+            wrong = [concept for concept in dict.fromkeys([row.proposed, *offered]) if concept not in same]
             right = [row.concept_id] if row.decision == ACCEPT else []
             names = self.bundle.kb.preferred_names([*right, *wrong], row.language or None)
             for concept in (*right, *wrong):
@@ -145,20 +133,24 @@ class Review:
             if row.kind in (MENTION, NOTE):
                 by_note[row.item].append(row)
         notes, languages = items.notes_by_id, items.languages
-        decided = [(notes[item], found) for item, found in by_note.items() if item in notes]
-        if not any(_findings(found) for _, found in decided):
+        lines = [
+            {
+                "id": notes[item].note_id, "text": notes[item].text,
+                "language": languages.get(item) or notes[item].language or "",
+                "complete": any(row.kind == NOTE for row in found),
+                "findings": [
+                    {"pieces": [[row.start, row.end]], "concepts": [row.concept_id] * (row.decision == ACCEPT)}
+                    for row in sorted(found, key=lambda row: row.location)
+                    if row.kind == MENTION and row.decision != REJECT
+                ],
+            }
+            for item, found in by_note.items() if item in notes
+        ]  # fmt: skip
+        if not any(line["findings"] for line in lines):
             raise InputError("there is no decision about a mention of these notes", path=items.path, remedy=_REMEDY)
         with atomic_text_writer(path, "the gold", private=True) as file:
-            for note, found in decided:
-                line = {
-                    "id": note.note_id,
-                    "text": note.text,
-                    "language": languages.get(found[0].item) or note.language or "",
-                    "complete": any(row.kind == NOTE for row in found),
-                    "findings": _findings(found),
-                }
-                file.write(escape_controls(json_line(line).rstrip("\n")) + "\n")
-        return len(decided)
+            file.writelines(escape_controls(json_line(line).rstrip("\n")) + "\n" for line in lines)
+        return len(lines)
 
     def server(self, port: int = 0) -> ReviewServer:
         """Return the listening server of the page; ``serve_forever`` answers until it is shut down.
@@ -190,24 +182,3 @@ class Review:
         sources = ", ".join(source.release for source in self.bundle.kb.sources())
         notes = {} if not self.items.notes else {"notes": len(self.items.notes)}
         return {**notes, f"{self.items.kind}s": len(self.items.rows), "sources": sources}
-
-
-def _findings(rows: Sequence[Decision]) -> list[dict[str, list[list[int]] | list[str]]]:
-    accepted = sorted(
-        (row for row in rows if row.kind == MENTION and row.decision != REJECT), key=lambda row: row.location
-    )
-    return [
-        {"pieces": [[row.start, row.end]], "concepts": [row.concept_id] if row.decision == ACCEPT else []}
-        for row in accepted
-    ]
-
-
-def _candidates(items: ReviewItems) -> Mapping[tuple[str, str, int, int], list[tuple[str, list[str]]]]:
-    if items.kind == CLUSTER:
-        return {}
-    return {
-        (items.kind, row["item"], row.get("start", 0), row.get("end", 0)): [
-            (candidate["concept_id"], candidate["same_as"]) for candidate in row["candidates"]
-        ]
-        for _, row in items.rows
-    }

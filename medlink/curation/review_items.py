@@ -44,7 +44,7 @@ FIELDS = {
 
 @dataclass(slots=True)
 class ReviewItems:
-    """Checked lines of one ``kind`` with their numbers, and the notes of mentions; errors name the file, ``path``."""
+    """Checked lines of one ``kind`` with their numbers, and the notes of mentions."""
 
     path: StrPath
     kind: Kind
@@ -126,11 +126,9 @@ def read_review_items(
         except ValueError:
             raise InputError(f"not a {kind} to review", path=path, line=line, remedy=_REMEDIES[kind]) from None
         key = tuple(checked[name] for name in ("item", "start", "end") if name in checked) or (row["cluster"],)
-        first = lines.setdefault(key, line)
-        if first != line:
-            raise InputError(
-                f"this {kind} is also in line {first}", path=path, line=line, remedy="delete one of the two"
-            )
+        if (first := lines.setdefault(key, line)) != line:
+            message, remedy = f"this {kind} is also in line {first}", "delete one of the two"
+            raise InputError(message, path=path, line=line, remedy=remedy)
         rows.append((line, checked))
     if kind is None:
         raise InputError("nothing to review", path=path, remedy="give a file with links")
@@ -166,8 +164,7 @@ def _check_notes(items: ReviewItems) -> None:
     items.notes = readable or items.notes
 
 
-class _Checked(BaseModel, strict=True, extra="allow"):
-    pass
+class _Checked(BaseModel, strict=True, extra="allow"): ...
 
 
 class _Candidate(_Checked):
@@ -193,8 +190,7 @@ class _Value(_Checked):
 
 
 def _check_language(tag: str | None) -> str:
-    found = language_tag(tag) if tag else ""
-    if found is None:
+    if (found := language_tag(tag) if tag else "") is None:
         raise ValueError
     return found
 

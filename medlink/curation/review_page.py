@@ -8,8 +8,9 @@ from typing import Any, Literal, Protocol
 
 from medlink.clustering.clusters import MAYBE
 from medlink.curation.concepts import CONCEPT
-from medlink.curation.decisions import collapse_whitespace, term_hash
+from medlink.curation.decisions import term_hash
 from medlink.curation.page import MIN_SCORE, json_object, round_score, write_page
+from medlink.kb.decision_table import collapse_whitespace
 from medlink.language.tags import language_tag
 
 Kind = Literal["cluster", "mention", "code"]
@@ -42,16 +43,9 @@ _TERM_FIELDS = ("representative", "term", "joined_to", "member")
 
 
 def review_data(
-    kind: Kind,
-    fields: Mapping[str, list[str]],
-    rows: Iterable[Any],
-    summary: Mapping[str, Any],
-    *,
-    notes: Iterable[Any] = (),
-    concepts: Iterable[Any] = (),
-    decisions: str = "",
-    served: bool = False,
-) -> Iterator[str]:
+    kind: Kind, fields: Mapping[str, list[str]], rows: Iterable[Any], summary: Mapping[str, Any], *,
+    notes: Iterable[Any] = (), concepts: Iterable[Any] = (), decisions: str = "", served: bool = False,
+) -> Iterator[str]:  # fmt: skip
     """Return the pieces of the data, one line for each row; memory does not grow with them.
 
     ``fields`` lists the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
@@ -61,9 +55,8 @@ def review_data(
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
     head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
-    limits = {"least": MIN_SCORE, "maybe": MAYBE}
-    data = {**head, **limits, "summary": dict(summary)}
-    return json_object(data, clusters=rows, notes=notes, concepts=concepts)
+    head |= {"least": MIN_SCORE, "maybe": MAYBE, "summary": dict(summary)}
+    return json_object(head, clusters=rows, notes=notes, concepts=concepts)
 
 
 class ConceptNames(Protocol):
@@ -74,14 +67,9 @@ class ConceptNames(Protocol):
 
 
 def write_cluster_page(
-    path: str | PathLike[str],
-    clusters: Iterable[Mapping[str, Any]],
-    *,
-    title: str,
-    summary: Mapping[str, Any],
-    kb: ConceptNames | None = None,
-    language: str | None = None,
-) -> None:
+    path: str | PathLike[str], clusters: Iterable[Mapping[str, Any]], *, title: str, summary: Mapping[str, Any],
+    kb: ConceptNames | None = None, language: str | None = None,
+) -> None:  # fmt: skip
     """Write the page of clusters; the file appears when it is complete. Memory does not grow with the clusters.
 
     The page leaves out candidates with a score below :data:`~medlink.curation.page.MIN_SCORE`, except those of an
@@ -103,20 +91,16 @@ def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: s
     if kb is not None:
         ids = {row["concept_id"] or "", row["parent_id"] or "", *(near["concept_id"] for near in nearest)}
         names = kb.preferred_names(ids, cluster["members"][0]["language"] or language)
-        nearest = [
-            {**near, "preferred_name": names.get(near["concept_id"], near["preferred_name"])} for near in nearest
-        ]
+        nearest = [near | {"preferred_name": names.get(near["concept_id"], near["preferred_name"])} for near in nearest]
         for concept in ("concept", "parent"):
             row[f"{concept}_name"] = names.get(row[f"{concept}_id"] or "", row[f"{concept}_name"])
     row["nearest"] = [_row("nearest", near) for near in nearest]
     row["neighbours"] = [_row("neighbour", near) for near in cluster["neighbours"]]
     row["broader"] = cluster["broader"] and _row("neighbour", cluster["broader"])
-    row["members"] = [
-        _row(
-            "member", {**member, "language": language_tag(member["language"]) or "", "hash": term_hash(member["term"])}
-        )
-        for member in cluster["members"]
-    ]
+    row["members"] = []
+    for member in cluster["members"]:
+        tag = language_tag(member["language"]) or ""
+        row["members"].append(_row("member", member | {"language": tag, "hash": term_hash(member["term"])}))
     return _row("cluster", row)
 
 

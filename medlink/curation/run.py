@@ -43,43 +43,25 @@ class ClusterListOptions(ClusterOptions):
 
 
 def cluster_list(
-    terms: StrPath,
-    *,
-    stream: BinaryIO | None = None,
-    columns: Columns | None = None,
-    encoding: str = "utf-8",
-    max_bad_share: float = 0.01,
-    out: StrPath | None = None,
-    shape: Shape | None = None,
-    report: StrPath | None = None,
+    terms: StrPath, *, stream: BinaryIO | None = None, columns: Columns | None = None, encoding: str = "utf-8",
+    max_bad_share: float = 0.01, out: StrPath | None = None, shape: Shape | None = None, report: StrPath | None = None,
     on_message: Callable[[str], object] = lambda line: None,
-    progress: Progress = lambda step, done, total: None,
-    **options: Any,
-) -> Clustering:
+    progress: Progress = lambda step, done, total: None, **options: Any,
+) -> Clustering:  # fmt: skip
     """Cluster a term list, apply a reviewer's decisions, write the results, and extend a bundle.
 
     Options that do not fit together fail before the long work starts. Files are written before the bundle changes.
 
     Args:
-        terms: the list, or the name of ``stream`` in messages.
-        stream: read from this instead of opening ``terms``.
-        columns, encoding, max_bad_share: see :func:`medlink.clustering.read_terms`.
+        terms, stream, columns, encoding, max_bad_share: see :func:`medlink.clustering.read_terms`.
         out, shape: file for the clusters, and its format, see :meth:`medlink.clustering.Clustering.lines`; by default,
             the ending determines the format. A TSV becomes a workbook in a file ``.xlsx``.
         report: file for the page to review the clusters.
         on_message: called with each line for the user, such as the summary.
-        progress: called with step, done and total.
-        options: those of :class:`medlink.clustering.ClusterOptions`, and
-
-            - ``encoder``: for :func:`medlink.load_encoder`, by default the encoder of the bundle or the built-in
-              encoder;
-            - ``bundle``: bundle with the known concepts;
-            - ``prefer``: sources whose concept is used if several sources have it, as for :class:`medlink.Linker`;
-            - ``decisions``: a file saved on the page, see :func:`medlink.curation.apply_decisions`;
-            - ``add_to``: a bundle that the accepted decisions extend.
-
-    Returns:
-        The clusters, with the decisions applied.
+        options: those of :class:`medlink.clustering.ClusterOptions`, and ``encoder`` for :func:`medlink.load_encoder`
+            (default: that of the bundle, else the built-in one), ``bundle`` with the known concepts, ``prefer`` as for
+            :class:`medlink.Linker`, ``decisions`` saved on the page, and ``add_to``, a bundle that the accepted
+            decisions extend.
 
     Raises:
         ConfigError: options do not fit together, or a file cannot be written.
@@ -94,9 +76,12 @@ def cluster_list(
     # the name of an encoder may contain its pooling
     bare = None if encoder is None else split_pooling(encoder)[1]
     inputs = [path for path in (settings.decisions, bundle, add_to, bare) if path is not None]
-    check_output_paths(
-        {"the output": out, "the page": report}, [terms if stream is None else _file_number(stream), *inputs]
-    )
+    given: StrPath | int = terms
+    if stream is not None:
+        given = -1
+        with suppress(OSError):
+            given = stream.fileno()
+    check_output_paths({"the output": out, "the page": report}, [given, *inputs])
     decisions = _check_options(settings)
     shape = shape or ("tsv" if out is None else cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "tsv")))
     if out is not None and is_workbook(out) and shape != "tsv":
@@ -161,12 +146,6 @@ def _read(
     return read_terms(
         fspath(terms), stream=stream, columns=columns, encoding=encoding, max_bad_share=share, progress=report
     )
-
-
-def _file_number(stream: BinaryIO) -> int:
-    with suppress(OSError):
-        return stream.fileno()
-    return -1
 
 
 def _load_known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]:

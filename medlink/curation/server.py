@@ -39,31 +39,26 @@ class ReviewServer(WebServer):
         self.token = secrets.token_urlsafe(24)
         self.url = f"http://{self.host}/{self.token}/"
         routes = [
-            Route("/", self._page),
-            Route("/concept", self._concept),
-            Route("/search", self._search),
-            Route("/decisions", self._decisions),
-            Route("/decisions", self._save, methods=["PUT"]),
-        ]
+            Route("/", lambda request: Response(self.page, media_type="text/html")),
+            Route("/concept", self._concept), Route("/search", self._search),
+            Route("/decisions", self._decisions), Route("/decisions", self._save, methods=["PUT"]),
+        ]  # fmt: skip
         self.app = Guard(
             routes, [self.host], token=self.token, token_in_path=True, max_bytes=_MAX_BYTES, seconds=_TIMEOUT
         )
 
-    async def _page(self, request: Request) -> Response:
-        return Response(self.page, media_type="text/html")
+    # Starlette runs what is not async in a thread
 
-    async def _concept(self, request: Request) -> Response:
-        query = request.query_params
-        card = await run_in_threadpool(concept_card, self._linker.kb, query.get("language", ""), query.get("id", ""))
-        return JSONResponse(card)
+    def _concept(self, request: Request) -> Response:
+        language, concept_id = (request.query_params.get(name, "") for name in ("language", "id"))
+        return JSONResponse(concept_card(self._linker.kb, language, concept_id))
 
-    async def _search(self, request: Request) -> Response:
-        query = request.query_params
-        found = await run_in_threadpool(search_concepts, self._linker, query.get("text", ""), query.get("language", ""))
-        return JSONResponse(found)
+    def _search(self, request: Request) -> Response:
+        text, language = (request.query_params.get(name, "") for name in ("text", "language"))
+        return JSONResponse(search_concepts(self._linker, text, language))
 
-    async def _decisions(self, request: Request) -> Response:
-        data, revision = await run_in_threadpool(self.store.read)
+    def _decisions(self, request: Request) -> Response:
+        data, revision = self.store.read()
         return Response(data, media_type="text/tab-separated-values", headers={"ETag": revision})
 
     async def _save(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from medlink.files.resources import RESOURCES
-from medlink.language.languages import Row, rows
+from medlink.language.languages import rows
 from medlink.language.lexicon.abbreviation_table import most_frequent
 from medlink.language.lexicon.tables import shortened
 
@@ -44,8 +44,7 @@ class _Names(NamedTuple):
     english: str
 
 
-_Table = Mapping[str, _Names]
-"""Names by their short forms."""
+_Table = Mapping[str, _Names]  # by short forms
 
 
 def _find(form: str, tables: Sequence[_Table]) -> _Names | None:
@@ -54,16 +53,14 @@ def _find(form: str, tables: Sequence[_Table]) -> _Names | None:
 
 
 def _pieces_in_full(text: str, own: Sequence[_Table], tables: Sequence[_Table]) -> Iterator[_Names]:
-    """Yield the pieces of a text and their separators, the longest abbreviations in full; ``own`` names alone inside a
-    compound."""
+    """Yield the pieces of a text and their separators, the longest abbreviations in full; in a compound by ``own``."""
     ends = [0, *(end for match in _BETWEEN.finditer(text) for end in match.span()), len(text)]
     pieces, at = [text[start:stop] for start, stop in pairwise(ends)], 0
     while at < len(pieces):
         is_in_compound = "-" in "".join([*pieces[at - 1 : at], *pieces[at + 1 : at + 2]])
         names, length = _Names(pieces[at], pieces[at]), 1
         for longer in _LENGTHS if at % 2 == 0 else ():  # every second piece is a separator
-            known = _find("".join(pieces[at : at + longer]), own if is_in_compound else tables)
-            if known is not None:
+            if known := _find("".join(pieces[at : at + longer]), own if is_in_compound else tables):
                 names, length = known, len(pieces[at : at + longer])
                 break
         yield names
@@ -82,13 +79,9 @@ def _most_frequent(language: str, kind: str) -> dict[str, _Names]:
 def _own_names(language: str, kind: str) -> dict[str, _Names]:
     """Names by their short forms in the lists of a language, and in those of all."""
     names = dict[str, _Names]()
-    for row in sorted(_names_of_lists(), key=lambda row: row["language"]):  # those of the language win
+    table = rows(RESOURCES / "mapping" / "names.tsv", "forms", "language", "kind", "name", "english", "source")
+    for row in sorted(table, key=lambda row: row["language"]):  # those of the language win
         if row["kind"] == kind and row["language"] in (language, ""):
             own = _Names(row["name"] or row["english"], row["english"])
             names.update(dict.fromkeys(map(shortened, row["forms"].split(" | ")), own))
     return names
-
-
-@cache
-def _names_of_lists() -> list[Row]:
-    return list(rows(RESOURCES / "mapping" / "names.tsv", "forms", "language", "kind", "name", "english", "source"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from medlink.kb import KnowledgeBase
 from medlink.kb.changes import classify_retirement
@@ -33,10 +32,7 @@ class CarryResult:
     instead: tuple[Target, ...] = ()
 
 
-class _CheckedTarget(NamedTuple):
-    result: str
-    reason: str
-    replacement: Target | None = None
+_Checked = tuple[str, str, Target | None]  # the result for a target, its reason, and what replaces the target
 
 
 class EarlierMaps:
@@ -45,11 +41,10 @@ class EarlierMaps:
     def __init__(
         self, maps: Iterable[CodeMapping], kb: KnowledgeBase, among: Collection[str] | None, targets: Targets
     ) -> None:
-        self._kb, self._among, self._targets = kb, among, targets
-        self._by_code: defaultdict[str, list[CodeMapping]] = defaultdict(list)
+        self._kb, self._among, self._targets, self._seen = kb, among, targets, set[str]()
+        self._by_code = defaultdict[str, list[CodeMapping]](list)
         for earlier in maps:
             self._by_code[earlier.source.code].append(earlier)
-        self._seen = set[str]()
 
     def carry_over(self, source: SourceCode) -> CarryResult:
         """Compare a code with its earlier map, preferably one with the same description."""
@@ -67,13 +62,13 @@ class EarlierMaps:
         if before.source.unit and source.unit and _unit(before.source.unit) != _unit(source.unit):
             return CarryResult(SOURCE, f"the unit was: {before.source.unit}", before)
         checked = [self._check_target(target) for target in before.targets]
-        result = min((target.result for target in checked), key=_WORST.index, default=KEPT)
-        reason = "; ".join(target.reason for target in checked if target.reason)
-        replaced = tuple(target.replacement for target in checked if target.replacement is not None)
+        result = min((found for found, _, _ in checked), key=_WORST.index, default=KEPT)
+        reasons = "; ".join(reason for _, reason, _ in checked if reason)
+        replaced = tuple(instead for *_, instead in checked if instead is not None)
         instead = replaced if len(replaced) == len(checked) and result != KEPT else ()
-        return CarryResult(result, reason, before, instead)
+        return CarryResult(result, reasons, before, instead)
 
-    def _check_target(self, target: Target) -> _CheckedTarget:
+    def _check_target(self, target: Target) -> _Checked:
         concept_id, format_id = target.concept_id, self._targets.format_id
         if concept_id not in self._kb:
             gone = classify_retirement(concept_id, self._kb)
@@ -82,15 +77,15 @@ class EarlierMaps:
             if successors:
                 reason += f" ({gone.how}): {', '.join(map(format_id, successors))}"
             if gone.change == "merged" and len(successors) == 1 and self._is_allowed(successors[0], target.kind):
-                return _CheckedTarget(MERGED, reason, self._targets.make_targets(successors, target.kind)[0])
-            return _CheckedTarget(RETIRED, reason)
+                return MERGED, reason, self._targets.make_targets(successors, target.kind)[0]
+            return RETIRED, reason, None
         if not self._is_allowed(concept_id, target.kind):
-            return _CheckedTarget(EXCLUDED, f"{format_id(concept_id)} {target.name} is not allowed as a target")
+            return EXCLUDED, f"{format_id(concept_id)} {target.name} is not allowed as a target", None
         names = {" ".join(name.text.split()) for name in self._kb.names(concept_id) if name.preferred}
         if target.name and target.name not in names:
             now = self._targets.make_targets([concept_id], target.kind)[0]
-            return _CheckedTarget(RENAMED, f"{format_id(concept_id)} was called: {target.name}", now)
-        return _CheckedTarget(KEPT, "", target)
+            return RENAMED, f"{format_id(concept_id)} was called: {target.name}", now
+        return KEPT, "", target
 
     def _is_allowed(self, concept_id: str, kind: str) -> bool:
         return kind != MAPS_TO or self._among is None or concept_id in self._among
@@ -104,12 +99,6 @@ class EarlierMaps:
 
 def _unit(written: str) -> str:
     return ucum_code(written) or written.casefold()
-
-
-def keep_map(before: CodeMapping, source: SourceCode) -> CodeMapping:
-    """Return an earlier map that still holds, with the current row of its code."""
-    assigned = source.assigned or before.source.assigned
-    return replace(before, source=replace(source, assigned=assigned), change=KEPT)
 
 
 def annotate_proposal(carried: CarryResult, proposal: CodeMapping) -> CodeMapping:

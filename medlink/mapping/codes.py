@@ -29,9 +29,7 @@ KINDS: Final = (MAPS_TO, MAPS_TO_VALUE, MAPS_TO_UNIT)
 
 @dataclass(frozen=True, slots=True)
 class SourceCode:
-    """A row of a list: ``added`` are its further columns, and ``assigned`` are the concept ids that the list itself
-    assigns.
-    """
+    """A row of a list with its further columns, and with the concept ids that the list itself assigns."""
 
     code: str
     name: str
@@ -58,18 +56,10 @@ class Target:
 class CodeMapping:
     """A code with its targets and decisions.
 
-    Attributes:
-        source: the code.
-        targets: its concepts, if any.
-        score: probability that the first target is right.
-        status, equivalence: one of :data:`STATUSES` and of :data:`EQUIVALENCES`.
-        set_by, set_on: who set the status, and when, in milliseconds since 1970.
-        comment, reviewer: a remark, and the assigned reviewer.
-        link: ``linked``, ``ambiguous`` or ``nil``, for the description.
-        candidates: ranked concepts, best first.
-        evidence: reasons for the first candidate.
-        change: the result for the map of an earlier release.
-        qualifiers: what the description says of the finding, such as history or suspicion; ``None`` for nothing.
+    ``score`` is the probability that the first target is right. ``set_by`` set the status, at ``set_on`` (milliseconds
+    since 1970). ``link`` is ``linked``, ``ambiguous`` or ``nil``, for the description. ``candidates`` are ranked
+    concepts, best first, with the ``evidence`` for the first. ``change`` is the result for the map of an earlier
+    release. ``qualifiers`` are those that the description gives the finding, such as history; ``None`` for none.
     """
 
     source: SourceCode

@@ -35,8 +35,7 @@ Priors = Mapping[str, float]
 
 
 def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) -> tuple[Priors, list[str]]:
-    """Estimate the priors of the semantic types of a list, and its domains; both are empty if too few codes are
-    certain.
+    """Estimate the priors of the semantic types of a list, and its domains; both are empty for few certain codes.
 
     ``concepts_by_type`` are the numbers of concepts of the bundle.
     """
@@ -45,13 +44,12 @@ def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) 
         return {}, []
     counts = Counter(kind for kinds in certain for kind in kinds)
     total, codes = sum(concepts_by_type.values()), len(certain)
-    shares = {kind: max(concepts / total, _LEAST_SHARE) for kind, concepts in concepts_by_type.items()}
-    odds = {
-        kind: log((counts[kind] + _SMOOTHING * share) / (codes + _SMOOTHING) / share) for kind, share in shares.items()
-    }
+    odds = {}
+    for kind, concepts in concepts_by_type.items():
+        share = max(concepts / total, _LEAST_SHARE)
+        odds[kind] = log((counts[kind] + _SMOOTHING * share) / (codes + _SMOOTHING) / share)
     ordered = sorted(counts, key=lambda kind: (-counts[kind], kind))
-    highest = odds[ordered[0]]
-    priors = {kind: min(max(value - highest, _LOWEST), 0.0) for kind, value in odds.items()}
+    priors = {kind: min(max(value - odds[ordered[0]], _LOWEST), 0.0) for kind, value in odds.items()}
     return priors, [kind for kind in ordered if counts[kind] >= max(_MAIN * codes, _LEAST_MAIN)]
 
 

@@ -8,7 +8,7 @@ system.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from medlink.language.tags import base
@@ -51,7 +51,12 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     if specimen is None and not measured and share is None and not (says_ratio or is_found):
         return
     properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
-    specimen = specimen or _usual_specimen(component, measured, is_quotient=is_quotient)
+    if specimen is None:
+        of = component.partition("/")[2].strip().casefold()
+        usual = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
+        usual += [name for begin, name in words.defaults.items() if re.match(begin, component)]
+        usual += [one.specimen for one in measured if one.specimen]
+        specimen = words.specimen([*usual, words.default][0])
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST), *_antibodies(component, tag)]):
         if share is not None:
             yield share.names[own].format(text, specimen.names[own]), own
@@ -63,34 +68,23 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
             yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
 
 
-def _usual_specimen(component: str, measured: list[Property], *, is_quotient: bool) -> Specimen:
-    words, of = laboratory_words(), component.partition("/")[2].strip().casefold()
-    implied = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
-    implied += [name for begin, name in words.defaults.items() if re.match(begin, component)]
-    implied += [one.specimen for one in measured if one.specimen]
-    return words.specimen([*implied, words.default][0])
-
-
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
     found = laboratory_words().found
-    match = found.antibody[language].search(component)
-    if match is None:
-        if found.cues[language].search(component):
-            yield from expand(component.replace("-", " "), language, TEST, ORGANISM)
-        return
-    of = match["of"] or match["of2"] or match["of3"]
-    own_class = match["class"] or match["class2"] or ""
-    for text, own in expand(of, language, TEST, ORGANISM):
-        yield " ".join(found.antibodies[own].format(text, own_class).replace(" -", "-").split()), own
+    if match := found.antibody[language].search(component):
+        of, own_class = match["of"] or match["of2"] or match["of3"], match["class"] or match["class2"] or ""
+        for text, own in expand(of, language, TEST, ORGANISM):
+            yield " ".join(found.antibodies[own].format(text, own_class).replace(" -", "-").split()), own
+    elif found.cues[language].search(component):
+        yield from expand(component.replace("-", " "), language, TEST, ORGANISM)
 
 
 @lru_cache(1 << 14)
 def traits(norm: str) -> tuple[int, int, int, int, int]:
-    """Return numbers for property, specimen, time, method and antibody class in the exact form of a full name, the same
-    in all languages; -1 for none, and for all of another name.
+    """Number the property, specimen, time, method and antibody class in the exact form of a full name, -1 for none.
 
-    Specimens that no description names share a number, and so do methods.
+    The numbers are the same in all languages. Specimens that no description names share a number, and so do methods.
+    Another name has no property, and no other trait.
 
     >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
     True
@@ -100,32 +94,24 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
     match = _property_numbers()[0].search(norm)
     if match is None:
         return _NO_TRAITS
-    rest = f"{norm[match.end() :]} "
+    rest, words = f"{norm[match.end() :]} ", laboratory_words()
     specimen = _specimen_pattern().match(rest)
     time = next((number for number, pattern in enumerate(_time_patterns()) if pattern.search(norm)), -1)
     method = 0 if time < 0 and _METHOD.search(rest) else -1
     classes = _CLASS.search(norm, 0, match.start())
-    number = len(laboratory_words().specimens) if specimen is None else _specimen_numbers()[specimen[0]]
+    number = len(words.specimens) if specimen is None else words.specimen_numbers[specimen[0]]
     return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
 
 
 @cache
-def _specimen_numbers() -> dict[str, int]:
-    return {text: number for number, one in enumerate(laboratory_words().specimens) for text in one.norms}
-
-
-@cache
 def _specimen_pattern() -> re.Pattern[str]:
-    return re.compile(either(list(_specimen_numbers())))
+    return re.compile(either(list(laboratory_words().specimen_numbers)))
 
 
 @cache
 def _time_patterns() -> list[re.Pattern[str]]:
-    texts = [
-        [normalise(text.format("12")) for text in time.names.values()]
-        for time in laboratory_words().times
-        if time.names
-    ]
+    names = (time.names.values() for time in laboratory_words().times if time.names)
+    texts = ([normalise(text.format("12")) for text in own] for own in names)
     return [re.compile(rf" (?:{either(own)})$".replace("12", r"[\d.]+")) for own in texts]
 
 
@@ -154,15 +140,15 @@ def is_ratio(norm: str) -> bool:
 
 @cache
 def _ratios() -> frozenset[str]:
-    ratios = [laboratory_words().ratio.names, *(measured.ratio for measured in laboratory_words().properties)]
+    words = laboratory_words()
+    ratios = [words.ratio.names, *(measured.ratio for measured in words.properties)]
     return frozenset(normalise(text) for names in ratios for text in names.values())
 
 
-def _property_texts() -> list[Mapping[str, str]]:
+def _property_texts() -> list[dict[str, str]]:
     """The texts of each property that a unit implies, by language."""
     words = laboratory_words()
-    measured = [own for one in words.properties for own in (one.names, one.ratio)]
-    return [*measured, words.ratio.names, words.found.names]
+    return [*(own for one in words.properties for own in (one.names, one.ratio)), words.ratio.names, words.found.names]
 
 
 @cache
@@ -225,7 +211,7 @@ def _full_name() -> re.Pattern[str]:
 def _split_specimen(description: str, language: str) -> tuple[str, Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
     for specimen in laboratory_words().specimens if _any_specimen(language).search(description) else ():
-        for pattern in (specimen.prefix, specimen.cues[language]):
+        for pattern in (specimen.prefixes, specimen.cues[language]):
             match = pattern.search(description)
             if match:
                 rest = _EMPTY.sub("", f"{description[: match.start()]} {description[match.end() :]}")
@@ -238,19 +224,14 @@ def _split_specimen(description: str, language: str) -> tuple[str, Specimen | No
 @cache
 def _any_specimen(language: str) -> re.Pattern[str]:
     specimens = laboratory_words().specimens
-    patterns = {pattern.pattern: None for one in specimens for pattern in (one.prefix, one.cues[language])}
-    return re.compile("|".join(patterns))
+    patterns = [pattern.pattern for one in specimens for pattern in (one.prefixes, one.cues[language])]
+    return re.compile("|".join(dict.fromkeys(patterns)))
 
 
 def _properties(unit: str) -> list[Property]:
     """Return the properties that a unit may imply: units are those of an enzyme, or arbitrary."""
-    code = (ucum_code(unit) if unit else None) or ""
-    numerator, _, denominator = code.partition("/")
-    over = _dimension(denominator)
-    dimension = "1" if denominator and _NUMBER.fullmatch(numerator) else _dimension(numerator)
-    return [one for one in laboratory_words().properties if dimension in one.numerators and over in one.denominators]
-
-
-def _dimension(code: str) -> str:
-    match = _UNIT_PART.fullmatch(code)
-    return "" if match is None else match["unit"]
+    numerator, _, denominator = (ucum_code(unit) or "").partition("/")
+    of, over = (match["unit"] if (match := _UNIT_PART.fullmatch(part)) else "" for part in (numerator, denominator))
+    if denominator and _NUMBER.fullmatch(numerator):
+        of = "1"
+    return [one for one in laboratory_words().properties if of in one.numerators and over in one.denominators]

@@ -33,27 +33,29 @@ _NAMED_TYPES = 8  # semantic types in a message
 class DescriptionLinker:
     """Links the descriptions of a list.
 
-    A filter by hierarchy may leave only look-alikes of a description. So a description that equals no name is compared
-    with the whole of the sources of the allowed concepts, too: where the certain concept is one that the filter
-    excludes, the look-alikes keep the score that they have beside it.
-
-    ``among`` are the allowed targets, ``None`` for all.
+    A filter by hierarchy may leave only look-alikes of a description. A description that equals no name is therefore
+    also compared with all concepts of the sources: beside a certain concept that the filter excludes, the look-alikes
+    get the score that they have there. ``among`` are the allowed targets, ``None`` for all. ``domains`` are the
+    semantic types that the list is about, as estimated.
 
     Raises:
         ConfigError: no concept has a semantic type of the options.
-
-    Attributes:
-        domains: semantic types that the list is about, as estimated.
     """
 
     def __init__(self, bundle: Bundle, options: MapOptions, among: frozenset[str] | None) -> None:
         self._bundle, self._options, self._among = bundle, options, among
         self._policy = SharedNamePolicy(bundle, options.prefer, presume=options.presume)
-        named = options.ranker
-        self.reranker = None if named is None else open_reranker(named, bundle, options.ranker_cache)
-        self.domains: list[str] = []
-        self._is_settled = bool(options.domain)
-        self._open(self._given_priors())
+        ranker = options.ranker
+        self.reranker = None if ranker is None else open_reranker(ranker, bundle, options.ranker_cache)
+        self.domains, self._is_settled = list[str](), bool(options.domain)
+        concepts = bundle.kb.concepts_by_type() if options.domain else {}
+        known = {kind.casefold() for kind in concepts}
+        for domain in options.domain:
+            if domain.casefold() not in known:
+                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
+                remedy = f"the most frequent are: {named}" if named else "leave domain out"
+                raise ConfigError(f"no concept has the semantic type {domain!r}", path=bundle.folder, remedy=remedy)
+        self._open(priors_of(options.domain, concepts))
 
     def _open(self, priors: Priors) -> None:
         self._priors = priors
@@ -79,20 +81,6 @@ class DescriptionLinker:
             self._bundle, ranker=ranker, reranker=self.reranker, calibration=fitted.calibration, decision=self._policy,
             among=among, pool=POOL, **{**options, "sources": sources},
         )  # fmt: skip
-
-    def _given_priors(self) -> Priors:
-        if not self._options.domain:
-            return {}
-        concepts = self._bundle.kb.concepts_by_type()
-        known = {kind.casefold() for kind in concepts}
-        for domain in self._options.domain:
-            if domain.casefold() not in known:
-                named = ", ".join(sorted(concepts, key=lambda kind: (-concepts[kind], kind))[:_NAMED_TYPES])
-                remedy = f"the most frequent are: {named}" if named else "leave domain out"
-                raise ConfigError(
-                    f"no concept has the semantic type {domain!r}", path=self._bundle.folder, remedy=remedy
-                )
-        return priors_of(self._options.domain, concepts)
 
     def infer_domain(self, sample: Iterable[Link]) -> None:
         """Estimate from the links of some codes what the list is about, and prefer such concepts from now on."""

@@ -61,8 +61,7 @@ class MapOptions(LinkOptions):
         ),
     ] = ()
     broader: Annotated[
-        bool,
-        Field(description="Where no concept is certain, propose the nearest parent that is, marked as broader."),
+        bool, Field(description="Where no concept is certain, propose the nearest parent that is, marked as broader.")
     ] = False
     infer_domain: Annotated[bool, Field(description="Estimate what the list is about, and prefer such concepts.")] = (
         True

@@ -14,20 +14,10 @@ from medlink.index import Bundle
 from medlink.language.tags import base as language_base
 from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
+from medlink.mapping import codes as usagi
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
-from medlink.mapping.codes import (
-    AUTO_MAPPED,
-    AUTO_MAPPED_TO_1,
-    MAPS_TO_UNIT,
-    MAPS_TO_VALUE,
-    UNCHECKED,
-    UNREVIEWED,
-    WIDER,
-    CodeMapping,
-    SourceCode,
-    Target,
-)
+from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.domains import SAMPLE
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
@@ -45,10 +35,11 @@ _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
 _MILLISECONDS = 86_400_000
+_EPOCH = 719_163  # ordinal of 1970-01-01
 _Key = tuple[str, str]  # a text, and its language
 _Written = tuple[str, str, str]  # what a description is read from: its text, its unit, and its language
+_Likeliest = tuple[Link, Target | None, bool]  # a link, its value if that is apart, and whether the link is broader
 _form = lru_cache(8_192)(normalise)  # of names of the bundle
-_EPOCH = 719_163  # ordinal of 1970-01-01
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +49,8 @@ class _Decision:
     candidates: tuple[Candidate, ...]
     link: Status
     evidence: str
-    status: str = UNCHECKED
-    equivalence: str = UNREVIEWED
+    status: str = usagi.UNCHECKED
+    equivalence: str = usagi.UNREVIEWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +59,8 @@ class _ParsedCode:
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
     ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
-    strength or salt of a drug. ``is_test`` says that the unit or specimen is that of a laboratory test; ``finding`` is
-    what a description suspects.
+    strength or salt of a drug, and ``finding`` if it suspects one. ``is_test`` tells whether unit or specimen are those
+    of a laboratory test.
     """
 
     source: SourceCode
@@ -85,11 +76,9 @@ class _ParsedCode:
 
 
 class Mapper:
-    """Proposes concepts for local codes, deterministically.
+    """Proposes concepts of an opened bundle, or of its folder, for local codes, deterministically.
 
-    Args:
-        bundle: an opened bundle, or its folder.
-        options: fields of :class:`~medlink.mapping.options.MapOptions`.
+    ``options`` are fields of :class:`~medlink.mapping.options.MapOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names a concept that the bundle lacks.
@@ -109,24 +98,19 @@ class Mapper:
         self.linker = DescriptionLinker(self.bundle, self.options, self.among)
         day = self.options.day
         self.targets = Targets(self.bundle.kb, 0 if day is None else (day.toordinal() - _EPOCH) * _MILLISECONDS)
-        self._allowed = self._allowed_by_code()
+        kb, self._allowed = self.bundle.kb, self.among  # filters of names hold for concepts that a code means, too
+        if kinds := self.options.semantic_types:
+            typed = frozenset(concept.concept_id for concept in kb.iter_concepts(semantic_types=kinds))
+            self._allowed = typed if self._allowed is None else self._allowed & typed
+        if sources := self.options.sources:
+            named = frozenset(name.concept_id for name in kb.iter_names(sources=sources))
+            self._allowed = named if self._allowed is None else self._allowed & named
         self.code_evidence = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
         self._has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
         self._unit, self._value = cache(self._unit_target), cache(self._value_target)
         self._remaining: Counter[_Key] = Counter()
         self._parsed: dict[SourceCode, _ParsedCode] = {}
         self._linked: dict[_Key, Link] = {}
-
-    def _allowed_by_code(self) -> frozenset[str] | None:
-        """Return the concepts that a code may mean, ``None`` for all; filters of names apply to codes too."""
-        kb, allowed = self.bundle.kb, self.among
-        if self.options.semantic_types:
-            typed = frozenset(c.concept_id for c in kb.iter_concepts(semantic_types=self.options.semantic_types))
-            allowed = typed if allowed is None else allowed & typed
-        if self.options.sources:
-            named = frozenset(name.concept_id for name in kb.iter_names(sources=self.options.sources))
-            allowed = named if allowed is None else allowed & named
-        return allowed
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
@@ -148,61 +132,56 @@ class Mapper:
         """Propose concepts for n codes.
 
         Links a description without its unit and codes of other systems. If the code, or a code in the description,
-        means concepts, these share a score of 1. If the best candidate of the description is another concept, that
-        concept keeps its score, and the concepts of the code share the rest. If it also reaches the threshold, code and
-        description disagree, and nothing is proposed. Units and values with a concept in the bundle become further
-        targets. Qualifiers are what the description says of the finding.
+        means concepts, these share a score of 1. If the best candidate of the description is another concept, it keeps
+        its score, and the concepts of the code share the rest. If it reaches the threshold, code and description
+        disagree, and nothing is proposed. Units and values with a concept in the bundle become further targets.
         """
         parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
-        links = self._link(parsed)
-        same = dict[_Written, tuple[Link, Target | None, bool]]()
+        links, same = self._link(parsed), dict[_Written, _Likeliest]()
         decided = [self._decide(code, links, same) for code in parsed]
         firsts = dict.fromkeys(decision.candidates[0].concept_id for decision, *_ in decided if decision.link == LINKED)
         target_by_concept = {target.concept_id: target for target in self.targets.make_targets(firsts)}
         mappings = []
         for code, (decision, value, assigned) in zip(parsed, decided, strict=True):
-            targets: list[Target] = []
-            unit = code.source.unit or code.description.unit
-            if decision.link == LINKED:
-                further = (target_by_concept[decision.candidates[0].concept_id], value, self._unit(unit))
-                targets = [target for target in further if target is not None]
+            first, unit = next(iter(decision.candidates), None), code.source.unit or code.description.unit
+            targets: tuple[Target | None, ...] = ()
+            if first is not None and decision.link == LINKED:
+                targets = (target_by_concept[first.concept_id], value, self._unit(unit))
             source = replace(code.source, unit=unit, assigned=code.source.assigned or assigned)
-            score = decision.candidates[0].score if decision.candidates else 0.0
-            name = decision.candidates[0].name if decision.candidates else ""
-            said = describe_finding(code.description.text, name, source.language or self.options.language or "")
+            tag = source.language or self.options.language or ""
             mappings.append(CodeMapping(
-                source, tuple(targets), score, decision.status, decision.equivalence, link=decision.link,
-                candidates=decision.candidates, evidence=decision.evidence, qualifiers=said,
+                source, tuple(filter(None, targets)), first.score if first else 0.0, decision.status,
+                decision.equivalence, link=decision.link, candidates=decision.candidates, evidence=decision.evidence,
+                qualifiers=describe_finding(code.description.text, first.name if first else "", tag),
             ))  # fmt: skip
         return mappings
 
     def qualify(self, mapping: CodeMapping) -> CodeMapping:
         """Add the qualifiers that the description gives the finding."""
-        source, target = mapping.source, mapping.target
-        name = mapping.candidates[0].name if mapping.candidates else target.name if target else ""
-        text = parse_description(source.name).text
-        return replace(mapping, qualifiers=describe_finding(text, name, source.language or self.options.language or ""))
+        source = mapping.source
+        name = next((one.name for one in (*mapping.candidates, mapping.target) if one), "")
+        text, tag = parse_description(source.name).text, source.language or self.options.language or ""
+        return replace(mapping, qualifiers=describe_finding(text, name, tag))
 
     def _parse(self, code: SourceCode) -> _ParsedCode:
-        description = parse_description(code.name)
-        stated = split_value(description.text, code.language or self.options.language or "")
+        description, language = parse_description(code.name), code.language or self.options.language
+        stated = split_value(description.text, language or "")
         value = stated and self._value(stated[1])
-        text, language = stated[0] if stated and value else "", code.language or self.options.language
-        names = tuple(full_names(text or description.text, code.unit or description.unit, language))
-        longs: tuple[_Key, ...] = ()
+        base = stated[0] if stated and value else ""
+        text = base or description.text
+        names, longs = tuple(full_names(text, code.unit or description.unit, language)), tuple[_Key, ...]()
         if language and not any(is_full_name(name) for name, _ in names):
-            longs = tuple(expand(text or description.text, language_base(language), DRUG, ORGANISM, PROCEDURE))
-        wholes = ((text or description.text), language or ""), *names, *longs
-        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes if self._has_atc]
-        named = [(whole if name == "" else name, own) for (name, own), (whole, _) in zip(bare, wholes, strict=False)]
+            longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
+        wholes = ((text, language or ""), *names, *longs) if self._has_atc else ()
+        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
+        named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
         bare += [(base_name(name, language_base(own)), own) for name, own in named]
         drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
         is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
-        above = class_above(text or description.text, language)
         finding = "" if names or longs else without_suspicion(description.text, language or "")
-        value = value if text else None
-        return _ParsedCode(code, description, text, value, names, longs, above, drugs, is_test, finding)
+        above, value = class_above(text, language), value if base else None
+        return _ParsedCode(code, description, base, value, names, longs, above, drugs, is_test, finding)
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
@@ -219,10 +198,11 @@ class Mapper:
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
-        known = {key: self._linked[key] for key in dict.fromkeys(keys) if key in self._linked}
-        link_by_key = known | self._link_keys(key for key in dict.fromkeys(keys) if key not in known)
+        distinct = dict.fromkeys(keys)
+        known = {key: self._linked[key] for key in distinct if key in self._linked}
+        link_by_key = known | self._link_keys(key for key in distinct if key not in known)
         self._remaining.subtract(keys)
-        for key in dict.fromkeys(keys):
+        for key in distinct:
             if self._remaining[key] > 0:
                 self._linked[key] = link_by_key[key]
             else:
@@ -230,9 +210,9 @@ class Mapper:
                 del self._remaining[key]
         return link_by_key
 
-    def _likeliest(self, code: _ParsedCode, links: dict[_Key, Link]) -> tuple[Link, Target | None, bool]:
-        """Return the likeliest of the links of a description, its value if that is apart, and whether the description
-        marks a residual class that the concept is above."""
+    def _likeliest(self, code: _ParsedCode, links: dict[_Key, Link]) -> _Likeliest:
+        """Return the likeliest of the links of a description; it is broader if the description marks a residual class
+        and the name does not."""
         language = code.source.language
         link, value = links.get((code.description.text, language), Link("")), None
         if code.base:
@@ -268,7 +248,7 @@ class Mapper:
         return link, value, is_broader
 
     def _decide(
-        self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, tuple[Link, Target | None, bool]]
+        self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, _Likeliest]
     ) -> tuple[_Decision, Target | None, tuple[str, ...]]:
         language, written = code.source.language, (code.source.name, code.source.unit, code.source.language)
         link, value, is_broader = same[written] = same.get(written) or self._likeliest(code, links)
@@ -279,7 +259,7 @@ class Mapper:
         else:
             decision = _decide_by_name(link, evidence, code.source.name, self.options.threshold)
             if is_broader and decision.link == LINKED:
-                decision = replace(decision, evidence=f"{decision.evidence}; broader", equivalence=WIDER)
+                decision = replace(decision, evidence=f"{decision.evidence}; broader", equivalence=usagi.WIDER)
             elif self.options.broader and decision.link != LINKED:
                 decision = self._widen(decision, language or self.options.language)
         decision = replace(decision, candidates=decision.candidates[: self.options.k])
@@ -288,16 +268,15 @@ class Mapper:
         return decision, value, tuple(self.targets.format_id(concept_id) for concept_id in evidence.exact)
 
     def _decide_by_code(self, link: Link, evidence: Evidence, language: str | None) -> _Decision:
-        by_description = {candidate.concept_id: candidate for candidate in link.candidates}
+        found = {candidate.concept_id: candidate for candidate in link.candidates}
         first = link.candidates[0] if link.candidates else None
         rival = 0.0 if first is None or first.concept_id in evidence.exact else first.score
-        scores = {concept_id: candidate.score for concept_id, candidate in by_description.items()}
-        weights = {concept_id: scores.get(concept_id, 0.0) + _WEIGHT_BY_CODE_ALONE for concept_id in evidence.exact}
+        weights = {id_: (found[id_].score if id_ in found else 0.0) + _WEIGHT_BY_CODE_ALONE for id_ in evidence.exact}
         total = sum(weights.values())
         shares = {concept_id: round((1 - rival) * weight / total, 6) for concept_id, weight in weights.items()}
         by_code = [
-            replace(by_description[concept_id], score=share, route=BY_CODE)
-            if concept_id in by_description
+            replace(found[concept_id], score=share, route=BY_CODE)
+            if concept_id in found
             else self.targets.make_candidate(concept_id, language, share, BY_CODE)
             for concept_id, share in shares.items()
         ]
@@ -307,14 +286,16 @@ class Mapper:
         is_single = len(ranked) < 2 or ranked[1].score < best.score
         agree = rival < self.options.threshold
         linked = agree and is_single and best.route == BY_CODE and best.score >= self.options.threshold
-        text = evidence.source_of(evidence.exact[0])
+        text = evidence.sources[evidence.exact[0]]
         place = next((at for at, c in enumerate(link.candidates, 1) if c.concept_id in evidence.exact), None)
         if not agree:
             text += ", but the description more likely means another concept"
         elif place is not None:
             text += f"; {_describe(link.candidates[place - 1])}"
             text += f", candidate {place} of the description" if place > 1 else ""
-        status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else AUTO_MAPPED
+        status = (
+            usagi.UNCHECKED if not agree else usagi.AUTO_MAPPED_TO_1 if len(evidence.exact) == 1 else usagi.AUTO_MAPPED
+        )
         return _Decision(tuple(ranked), LINKED if linked else AMBIGUOUS, text, status)
 
     def _widen(self, decision: _Decision, language: str | None) -> _Decision:
@@ -325,30 +306,27 @@ class Mapper:
         parent = self.targets.make_candidate(found[0], language, found[1], BROADER)
         others = (candidate for candidate in decision.candidates if candidate.concept_id != parent.concept_id)
         below = f"{BROADER}: {parent.name}, above {decision.candidates[0].name}"
-        return _Decision((parent, *others), LINKED, below, equivalence=WIDER)
+        return _Decision((parent, *others), LINKED, below, equivalence=usagi.WIDER)
 
     def _unit_target(self, unit: str) -> Target | None:
-        code = ucum_code(unit)
+        code, kb = ucum_code(unit), self.bundle.kb
         if code is None:
             return None
-        kb = self.bundle.kb
-        mapped = kb.concepts_mapped_to("UCUM", code)
-        own = [concept_id for concept_id, kinds in kb.mappings_of(mapped).items() if any(m.type == CODE for m in kinds)]
-        concept_ids = sorted(own) or self._look_up(dict.fromkeys((unit, code)), _UNIT_TYPES)
-        return self.targets.make_targets(concept_ids[:1], MAPS_TO_UNIT)[0] if concept_ids else None
+        mappings = kb.mappings_of(kb.concepts_mapped_to("UCUM", code))
+        own = [concept_id for concept_id, kinds in mappings.items() if any(m.type == CODE for m in kinds)]
+        concept_ids = sorted(own) or self._look_up((unit, code), _UNIT_TYPES)
+        return next(iter(self.targets.make_targets(concept_ids[:1], usagi.MAPS_TO_UNIT)), None)
 
     def _value_target(self, value: str) -> Target | None:
-        concept_ids = self._look_up([value], _VALUE_TYPES)
-        return self.targets.make_targets(concept_ids[:1], MAPS_TO_VALUE)[0] if concept_ids else None
+        return next(
+            iter(self.targets.make_targets(self._look_up([value], _VALUE_TYPES)[:1], usagi.MAPS_TO_VALUE)), None
+        )
 
     def _look_up(self, names: Iterable[str], types: frozenset[str]) -> list[str]:
         kb = self.bundle.kb
-        matches = [(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")]
-        return [
-            concept_id
-            for _, concept_id in sorted(dict.fromkeys(matches))
-            if types & {kind.semantic_type.casefold() for kind in kb.semantic_types(concept_id)}
-        ]
+        matches = {(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")}
+        kinds = {id_: {kind.semantic_type.casefold() for kind in kb.semantic_types(id_)} for _, id_ in matches}
+        return [concept_id for _, concept_id in sorted(matches) if types & kinds[concept_id]]
 
 
 def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold: float) -> _Decision:
@@ -356,25 +334,21 @@ def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold:
     if not candidates:
         return _Decision((), status, "")
     if _shares_name(link):
-        sharing = [candidate for candidate in candidates if _form(candidate.name) == _form(candidates[0].name)]
-        related = {candidate.concept_id for candidate in sharing}.intersection(evidence.related)
-        meant = related if status != NIL else set()
+        sharing = {c.concept_id: c.score for c in candidates if _form(c.name) == _form(candidates[0].name)}
+        meant = sharing.keys() & evidence.related if status != NIL else set()
         if len(meant) != 1:
-            meant, route = codes_of_route(description, [candidate.concept_id for candidate in sharing])
+            meant, route = codes_of_route(description, sharing)
         if 0 < len(meant) < len(sharing):
-            whole = min(1.0, sum(candidate.score for candidate in sharing))
+            whole = min(1.0, sum(sharing.values()))
             share = round(whole / len(meant), 6)
-            scores = {c.concept_id: share if c.concept_id in meant else 0.0 for c in sharing}
+            scores = {concept_id: share if concept_id in meant else 0.0 for concept_id in sharing}
             scored = [replace(c, score=scores.get(c.concept_id, min(c.score, share))) for c in candidates]
             candidates = tuple(sorted(scored, key=lambda c: (-c.score, c.concept_id not in meant, c.concept_id)))
             if status != NIL or whole >= threshold:
                 status = LINKED if len(meant) == 1 else AMBIGUOUS
-    text = _describe(candidates[0])
-    if by_code := evidence.source_of(candidates[0].concept_id):
-        text += f"; {by_code} is related to it"
-    if route:
-        text += f"; {route}"
-    return _Decision(candidates, status, text)
+    by_code = evidence.sources.get(candidates[0].concept_id)
+    reasons = (_describe(candidates[0]), by_code and f"{by_code} is related to it", route)
+    return _Decision(candidates, status, "; ".join(filter(None, reasons)))
 
 
 def _shares_name(link: Link) -> bool:

@@ -68,13 +68,10 @@ def without_suspicion(text: str, language: str) -> str:
 
 
 def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
-    """Return what a description says of its finding, ``None`` for nothing unusual.
+    """Return the qualifiers that a description gives its finding, ``None`` for nothing unusual.
 
-    Args:
-        text: the description.
-        name: the name of its concept. Words of the description that it repeats are the finding, and no cues. Without
-            such words the finding may be any word, and is not called absent.
-        language: that of the description; ``""`` for cues of all languages.
+    Words of the description that the ``name`` of its concept repeats are the finding, and no cues. Without such words
+    the finding may be any word, and is not called absent. An empty language has the cues of all.
     """
     found = words(text)
     readers = _readers_for(language, Text(found))

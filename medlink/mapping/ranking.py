@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from rapidfuzz import fuzz, process
 
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
+from medlink.index import ConceptIndex
 from medlink.index.arrays import row_products
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
 from medlink.language.exact import normalise_all
@@ -27,8 +28,7 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.ranking import FittedRanker, LinearRanker
-from medlink.mapping.components import have_other_component
-from medlink.mapping.laboratory import is_full_name, traits
+from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
 
 KINDS = {
     "finding": ("finding", "change"),
@@ -49,7 +49,7 @@ FEATURES = (
 )  # fmt: skip
 """Columns of :class:`DescriptionRanker`: the rank score of the linear ranker, the coverage of description and name
 (:class:`medlink.index.word_coverage.TextCoverage`), and the coverage of the main part of the description. How much both
-sides have words of a kind that the other one lacks, such as two body parts, was tried and gave nothing."""
+sides have words of a kind that the other one lacks was tried and gave nothing."""
 POOL = 48
 """Names of each description that word overlap and dense search each return."""
 _RAREST = 12.0  # weight of a very rare word
@@ -61,6 +61,10 @@ _MAY_LACK = np.array([False, False, True, True, True])
 _OTHER_COMPONENT = 50.0  # log odds against that of another component, which is never meant
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
+_SUBSTANCE = "substance"
+_ANALYTES = frozenset({_SUBSTANCE, "body", "organism"})
+_BLOOD_GROUP = 3  # letters of the name of a blood group
+_SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
 _END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
 
@@ -105,12 +109,9 @@ def _word_kinds(forms: LexiconForms) -> WordKinds:
 
 
 def _replace_coverage(
-    sides: tuple[TextCoverage, TextCoverage],
-    candidates: CandidateFeatures,
-    kinds: WordKinds,
-    changed: NDArray[np.int64],
-    texts: Sequence[str],
-) -> tuple[TextCoverage, TextCoverage]:
+    sides: tuple[TextCoverage, TextCoverage], candidates: CandidateFeatures, kinds: WordKinds,
+    changed: NDArray[np.int64], texts: Sequence[str],
+) -> tuple[TextCoverage, TextCoverage]:  # fmt: skip
     """Compute the coverage of pairs as ``sides`` has it, where the mentions ``changed`` have other ``texts``."""
     batch, number = candidates.batch, np.full(len(texts), -1)
     number[changed] = np.arange(len(changed))
@@ -207,3 +208,71 @@ def _other_traits(candidates: CandidateFeatures) -> Floats:
     differ = (own != named) & (_MAY_LACK | ((own >= 0) & (named >= 0))) & (named[:, :1] >= 0)
     odds[pairs] = differ @ _OTHER_TRAIT
     return odds
+
+
+class _Component(NamedTuple):
+    """The ``meanings`` of all words and their parts, those of each word as a whole, and whether the lexicon has all
+    words, one of which is an analyte."""
+
+    meanings: set[int]
+    words: list[set[int]]
+    is_known: bool
+
+
+def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another component.
+
+    If the lexicon has all words of the component of the description, a name has another component if they share no
+    meaning and their embeddings differ, or if the name has a further substance beside the only word: *Harnstoff* is not
+    *Harnstoff-Stickstoff*. The name of a ratio has another component than any name that is no ratio.
+    """
+    batch, index = candidates.batch, candidates.batch.index
+    is_full = np.array([is_full_name(text) for text in batch.texts], dtype=bool)
+    pairs, other = np.flatnonzero(is_full[candidates.mention]), np.zeros(len(candidates.name), dtype=bool)
+    if not len(pairs):
+        return other
+    mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
+    names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
+    asked = [analyte(batch.norms[at]) for at in mentions.tolist()]
+    norms = index.norms(candidates.distinct_names[names])
+    named = list(map(analyte, norms))
+    ratios = [is_ratio(batch.norms[at]) for at in mentions.tolist()], list(map(is_ratio, norms))
+    languages = [batch.languages[at] for at in mentions.tolist()]
+    of_asked, of_named = _read(index, asked, languages), _read(index, named, [None] * len(named))
+    kinds, doubtful = index.forms.kinds, list[int]()
+    for at, (pair, m, n) in enumerate(zip(pairs.tolist(), mention.tolist(), name.tolist(), strict=True)):
+        own, its = of_asked[m], of_named[n]
+        if (ratios[1][n] and not ratios[0][m]) or (len(named[n]) < _BLOOD_GROUP and named[n] != asked[m]):
+            other[pair] = True
+        elif own.is_known and own.meanings.isdisjoint(its.meanings):
+            doubtful.append(at)
+        elif own.is_known and len(own.words) == 1:
+            other[pair] = any(
+                own.meanings.isdisjoint(word) and all(kinds[meaning] == _SUBSTANCE for meaning in word)
+                for word in its.words
+            )
+    if doubtful:
+        vectors = []
+        for numbers, texts in ((mention[doubtful], asked), (name[doubtful], named)):
+            distinct, inverse = np.unique(numbers, return_inverse=True)
+            vectors.append(batch.encoder.encode([texts[number] for number in distinct.tolist()])[inverse])
+        other[pairs[doubtful]] = np.einsum("pd,pd->p", *vectors) < _SAME_COMPONENT
+    return other
+
+
+def _read(index: ConceptIndex, texts: list[str], languages: list[str | None]) -> list[_Component]:
+    features, kinds = index.read(texts, languages), index.forms.kinds
+    meanings, words = [set[int]() for _ in texts], [dict[int, set[int]]() for _ in texts]
+    owner = features.text[features.word].tolist()
+    columns = (features.word.tolist(), features.feature.tolist(), features.share.tolist())
+    for text, word, meaning, share in zip(owner, *columns, strict=True):
+        meanings[text].add(meaning)
+        whole = words[text].setdefault(word, set())
+        if meaning < len(kinds) and share == 1:
+            whole.add(meaning)
+    known = [
+        all(wholes.values()) and any(kinds[one] in _ANALYTES for whole in wholes.values() for one in whole)
+        for wholes in words
+    ]
+    wholes_of = ([whole for whole in wholes.values() if whole] for wholes in words)
+    return list(map(_Component, meanings, wholes_of, known))

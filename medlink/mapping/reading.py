@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,20 +16,8 @@ from medlink.files.tables import TITLE, Table, describe_header, open_table, pars
 from medlink.files.workbooks import QUOTED_TEXT
 from medlink.kb.decision_table import ACCEPT, CODE, COLUMNS, NONE, iter_decisions
 from medlink.language.tags import language_tag
-from medlink.mapping.codes import (
-    APPROVED,
-    EQUIVALENCES,
-    IGNORED,
-    KINDS,
-    MAPS_TO,
-    STATUSES,
-    UNCHECKED,
-    UNMATCHED,
-    UNREVIEWED,
-    CodeMapping,
-    SourceCode,
-    Target,
-)
+from medlink.mapping import codes as usagi
+from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.options import Columns
 from medlink.mapping.targets import Targets
 
@@ -53,7 +41,7 @@ SOURCE_CONCEPT = OMOP[1]
 """Column with the concept that the code itself is at the site; a further column in other lists."""
 _NEEDED = ("sourcecode", "sourcename", "mappingstatus", "conceptid")
 _DECIDED_COLUMNS = frozenset({"conceptid", "equivalence", "statussetby", "assignedreviewer"})
-_TYPES = {"EVENT": MAPS_TO, "VALUE": "MAPS_TO_VALUE", "UNIT": "MAPS_TO_UNIT"}
+_TYPES = {"EVENT": usagi.MAPS_TO, "VALUE": usagi.MAPS_TO_VALUE, "UNIT": usagi.MAPS_TO_UNIT}
 """Kinds of target of older versions of Usagi."""
 _BLANKS = re.compile(r"\s+")
 _BETWEEN_IDS = re.compile(r"[;,|\s]+")
@@ -75,26 +63,15 @@ class CodeList:
 
 
 def read_codes(
-    path: str | Path,
-    targets: Targets,
-    *,
-    columns: Columns | None = None,
-    encoding: str = "utf-8",
+    path: str | Path, targets: Targets, *, columns: Columns | None = None, encoding: str = "utf-8",
     max_bad_share: float = 0.01,
-) -> CodeList:
-    """Read a list of codes: CSV or TSV with a header.
+) -> CodeList:  # fmt: skip
+    """Read a list of codes: CSV or TSV with a header, plain or ``.gz``; ``targets`` parses the ids of concepts.
 
     From a file with the columns of Usagi or of ``source_to_concept_map``, and from decisions of a review, reads the
     targets too. A bad row in such a file is an error, because a decision must not be lost. In other lists, leaves out
-    bad rows and reports them. Unquotes cells that a spreadsheet quotes (``="007"``), or that medlink wrote after an
-    apostrophe. Merges rows with the same code, name, unit and language.
-
-    Args:
-        path: the file, plain or ``.gz``.
-        targets: parses the ids of concepts.
-        columns: names of columns, by default the usual names.
-        encoding: that of the file.
-        max_bad_share: share of rows that may be left out.
+    up to ``max_bad_share`` bad rows and reports them. Unquotes cells that a spreadsheet quotes (``="007"``), or that
+    medlink wrote after an apostrophe. Merges rows with the same code, name, unit and language.
 
     Raises:
         InputError: the file cannot be read, has no usable row or too many bad ones, lacks a column or has it twice, or
@@ -103,51 +80,51 @@ def read_codes(
     """
     problems = Problems(1.0, max_odd_rows=0)
     table = open_table(LineFile(path, problems, encoding=encoding, allow_empty=True))
-    strict = True
-    if all(column in table.header for column in _NEEDED):
+    lines, header, strict = table.lines, set(table.header), True
+    if header.issuperset(_NEEDED):
         rows = _read_usagi(table, targets)
-    elif all(column in table.header for column in ("source_code", "target_concept_id")):
+    elif header.issuperset(("source_code", "target_concept_id")):
         rows = _read_omop(table, targets)
     elif table.has_columns(COLUMNS):
         rows = _read_decisions(table, targets)
     else:
-        if "sourcecode" in table.header and columns in (None, Columns()) and _DECIDED_COLUMNS & set(table.header):
+        if "sourcecode" in header and columns in (None, Columns()) and _DECIDED_COLUMNS & header:
             remedy = "keep the column, or name the column of the codes of a new list with code_column=..."
             raise table.error("has columns of Usagi without mappingStatus, which holds the decisions", remedy)
         rows, strict = _read_list(table, columns or Columns()), False
-    maps, seen = list[CodeMapping](), dict[tuple[str, str, str, str], int]()
+    maps = dict[tuple[str, str, str, str], CodeMapping]()
     for row_map in rows:
         source = row_map.source
         key = (source.code, source.name, source.unit, source.language)
-        row = seen.setdefault(key, len(maps))
-        if row == len(maps):
-            maps.append(row_map)
-        elif strict and (row_map.targets or row_map.decided or maps[row].decided):
-            merged = _merge_rows(maps[row], row_map)
+        first = maps.setdefault(key, row_map)
+        if first is row_map:
+            continue
+        if strict and (row_map.targets or row_map.decided or first.decided):
+            merged = _merge_rows(first, row_map)
             if merged is None:
-                table.lines.bad_row("decided otherwise in an earlier row of the code", table.lines.rows)
+                lines.bad_row("decided otherwise in an earlier row of the code", lines.rows)
             else:
-                problems.skipped[_BESIDE] += maps[row].decided != row_map.decided
-                maps[row] = merged
+                problems.skipped[_BESIDE] += first.decided != row_map.decided
+                maps[key] = merged
         else:
             problems.skipped[_TWICE] += 1
             if source.frequency is not None:
-                total = (maps[row].source.frequency or 0) + source.frequency
-                maps[row] = replace(maps[row], source=replace(maps[row].source, frequency=total))
-    if strict:
-        _check_maps(table, problems)
+                total = (first.source.frequency or 0) + source.frequency
+                maps[key] = replace(first, source=replace(first.source, frequency=total))
+    for kind in sorted(problems.bad)[:1] if strict else ():
+        remedy = problems.encoding_remedy or "mend the row, or delete it"
+        message, line = f"{kind} ({problems.bad[kind]:,} rows)", problems.lines[kind][0]
+        raise InputError(message, path=lines.path, line=line, remedy=remedy)
     if not maps:
         remedy = problems.encoding_remedy or "give a header, and one code in each row below it"
-        raise InputError("no usable row", path=table.lines.path, remedy=remedy)
+        raise InputError("no usable row", path=lines.path, remedy=remedy)
     problems.max_bad_share = max_bad_share
-    problems.check_bad_share(table.lines.path, table.lines.rows - table.lines.lines_without_row)
-    names = Counter(mapping.source.code for mapping in maps)
-    several = sum(count > 1 for count in names.values())
+    problems.check_bad_share(lines.path, lines.rows - lines.lines_without_row)
     notes = [*problems.summary_lines(), *problems.notes]
-    if several:
+    if several := sum(count > 1 for count in Counter(code for code, *_ in maps).values()):
         notes.append(f"codes with several descriptions: {several}")
-    added = maps[0].source.added
-    return CodeList(tuple(maps), tuple(name for name, _ in added), tuple(notes))
+    added = next(iter(maps.values())).source.added
+    return CodeList(tuple(maps.values()), tuple(name for name, _ in added), tuple(notes))
 
 
 def _merge_rows(first: CodeMapping, second: CodeMapping) -> CodeMapping | None:
@@ -157,13 +134,6 @@ def _merge_rows(first: CodeMapping, second: CodeMapping) -> CodeMapping | None:
     if first.decided != second.decided:
         return first if first.decided else second
     return replace(first, targets=tuple(dict.fromkeys((*first.targets, *second.targets))))
-
-
-def _check_maps(table: Table, problems: Problems) -> None:
-    for kind in sorted(problems.bad)[:1]:
-        remedy = problems.encoding_remedy or "mend the row, or delete it"
-        message, line = f"{kind} ({problems.bad[kind]:,} rows)", problems.lines[kind][0]
-        raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
 
 
 def clean_cell(text: str) -> str:
@@ -180,21 +150,19 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
     code, name = (table.find_column(kind, getattr(columns, kind)) for kind in ("code", "name"))
     if code is None or name is None:
         missing = "code" if code is None else "name"
-        raise table.error(
-            f"no column {', '.join(usual_titles(missing)[:3])} or the like; found "
-            f"{describe_header(table.first, pattern=TITLE)}",
-            f"name the column of the {missing}s with {missing}_column=...",
-        )
+        message = f"no column {', '.join(usual_titles(missing)[:3])} or the like; found "
+        message += describe_header(table.first, pattern=TITLE)
+        raise table.error(message, f"name the column of the {missing}s with {missing}_column=...")
     frequency, unit, language, concept = (
         table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language", "concept")
     )
-    taken = {code, name, frequency, unit, language, concept}
-    places = [place for place in range(len(table.first)) if place not in taken]
+    places = [at for at in range(len(table.first)) if at not in (code, name, frequency, unit, language, concept)]
     others = list(zip(places, _unique_titles(clean_cell(table.first[place]) for place in places), strict=True))
-    unread = dict[str, list[int]]()
+    unread = defaultdict[str, list[int]](list)
     for line, row in table.rows:
-        cells = [clean_cell(text) for text in row]
-        tag = language_tag(cells[language]) if language is not None and cells[language] else ""
+        # a column that the list lacks is the last cell
+        cells = [*(clean_cell(text) for text in row), ""]
+        written, unit_of, spoken, ids = (cells[-1 if at is None else at] for at in (frequency, unit, language, concept))
         if not any(cells):
             table.lines.lines_without_row += 1
         elif not cells[code]:
@@ -202,16 +170,13 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
         elif len(cells[name]) > MAX_DESCRIPTION:
             table.lines.bad_row(f"a description of more than {MAX_DESCRIPTION:,} characters", line)
         else:
-            written = cells[frequency] if frequency is not None else ""
-            count = parse_count(written)
+            count, tag = parse_count(written), language_tag(spoken) if spoken else ""
             if written and count is None:
-                unread.setdefault("frequencies that are no whole number from 0 on", []).append(line)
+                unread["frequencies that are no whole number from 0 on"].append(line)
             if tag is None:
-                unread.setdefault("languages that are no BCP 47 tag", []).append(line)
+                unread["languages that are no BCP 47 tag"].append(line)
             added = tuple((title, cells[place]) for place, title in others)
-            unit_of = cells[unit] if unit is not None else ""
-            assigned = _split_ids(cells[concept]) if concept is not None else ()
-            yield CodeMapping(SourceCode(cells[code], cells[name], count, unit_of, tag or "", added, assigned))
+            yield CodeMapping(SourceCode(cells[code], cells[name], count, unit_of, tag or "", added, _split_ids(ids)))
     table.lines.problems.notes += [
         f"{what}: {len(at):,}, the first at {table.lines.path}:{at[0]}" for what, at in sorted(unread.items())
     ]
@@ -242,41 +207,32 @@ def _read_usagi(table: Table, targets: Targets) -> Iterator[CodeMapping]:
         if place not in at.values() and not title.removeprefix(ADD_INFO).startswith(MEDLINK_PREFIX)
     ]
     for line, row in table.rows:
-        cells = {title: clean_cell(row[place]) for title, place in at.items()}
+        cells = dict.fromkeys(USAGI, "") | {title: clean_cell(row[place]) for title, place in at.items()}
         others = {title: clean_cell(row[place]) for place, title in further}
-        status = cells["mappingStatus"] or UNCHECKED
-        equivalence = cells.get("equivalence") or UNREVIEWED
-        kind = cells.get("mappingType") or MAPS_TO
-        kind = _TYPES.get(kind, kind)
-        score = _parse_score(cells.get("matchScore", ""))
-        times = [_parse_time(cells.get(title, "")) for title in ("statusSetOn", "createdOn")]
-        problem = _find_problem(cells, status, equivalence, kind, score, times)
-        tag = language_tag(others["language"]) if others.get("language") else ""
-        if problem:
+        status = cells["mappingStatus"] or usagi.UNCHECKED
+        equivalence = cells["equivalence"] or usagi.UNREVIEWED
+        kind = cells["mappingType"] or usagi.MAPS_TO
+        kind, score = _TYPES.get(kind, kind), _parse_score(cells["matchScore"])
+        times = [_parse_time(cells[title]) for title in ("statusSetOn", "createdOn")]
+        if problem := _find_problem(cells, status, equivalence, kind, score, times):
             table.lines.bad_row(problem, line)
             continue
-        concept_id = targets.parse_id(cells["conceptId"])
-        name, domain, made_by = (cells.get(title, "") for title in ("conceptName", "domainId", "createdBy"))
-        source = SourceCode(
-            cells["sourceCode"],
-            cells["sourceName"],
-            parse_count(cells.get("sourceFrequency", "")),
+        concept_id, language, unit = (
+            targets.parse_id(cells["conceptId"]),
+            others.pop("language", ""),
             others.pop("unit", ""),
-            tag or "",
-            tuple((title, text) for title, text in others.items() if title != "language"),
-            _split_ids(cells.get("sourceAutoAssignedConceptIds", "")),
         )
+        name, domain, made_by = cells["conceptName"], cells["domainId"], cells["createdBy"]
+        source = SourceCode(
+            cells["sourceCode"], cells["sourceName"], parse_count(cells["sourceFrequency"]), unit,
+            (language_tag(language) if language else "") or "", tuple(others.items()),
+            _split_ids(cells["sourceAutoAssignedConceptIds"]),
+        )  # fmt: skip
         yield CodeMapping(
-            source,
-            (Target(concept_id, name, domain, kind, made_by, times[1] or 0),) if concept_id else (),
-            score or 0.0,
-            status,
-            equivalence,
-            cells.get("statusSetBy", ""),
-            times[0] or 0,
-            cells.get("comment", ""),
-            cells.get("assignedReviewer", ""),
-        )
+            source, (Target(concept_id, name, domain, kind, made_by, times[1] or 0),) if concept_id else (),
+            score or 0.0, status, equivalence, cells["statusSetBy"], times[0] or 0, cells["comment"],
+            cells["assignedReviewer"],
+        )  # fmt: skip
 
 
 def _find_problem(
@@ -284,35 +240,31 @@ def _find_problem(
 ) -> str:
     if not cells["sourceCode"]:
         return "no sourceCode"
-    if status not in STATUSES:
-        return f"mappingStatus is none of {', '.join(STATUSES)}"
-    if equivalence not in EQUIVALENCES:
-        return f"equivalence is none of {', '.join(EQUIVALENCES)}"
-    if kind not in KINDS:
-        return f"mappingType is none of {', '.join(KINDS)}"
+    if status not in usagi.STATUSES:
+        return f"mappingStatus is none of {', '.join(usagi.STATUSES)}"
+    if equivalence not in usagi.EQUIVALENCES:
+        return f"equivalence is none of {', '.join(usagi.EQUIVALENCES)}"
+    if kind not in usagi.KINDS:
+        return f"mappingType is none of {', '.join(usagi.KINDS)}"
     if score is None:
         return "matchScore is no number"
     return "" if None not in times else "statusSetOn or createdOn is no time in milliseconds"
 
 
 def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:
-    code, target = table.column_indices(["source_code", "target_concept_id"])
-    name, own, reason = (
-        table.column_indices([title])[0] if table.has_columns([title]) else None
-        for title in ("source_code_description", SOURCE_CONCEPT, OMOP[-1])
-    )
+    at = {title: table.column_indices([title])[0] for title in OMOP if table.has_columns([title])}
     for line, row in table.rows:
-        cells = [clean_cell(text) for text in row]
-        if not cells[code]:
+        cells = dict.fromkeys(OMOP, "") | {title: clean_cell(row[place]) for title, place in at.items()}
+        if not cells["source_code"]:
             table.lines.bad_row("no source_code", line)
-        elif reason is not None and cells[reason]:
+        elif cells["invalid_reason"]:
             table.lines.problems.skipped["map that is no longer valid"] += 1
         else:
-            concept_id = targets.parse_id(cells[target])
+            concept_id = targets.parse_id(cells["target_concept_id"])
             mapped = (targets.decided(concept_id),) if concept_id else ()
-            added = () if own is None else ((SOURCE_CONCEPT, cells[own]),)
-            source = SourceCode(cells[code], cells[name] if name is not None else "", added=added)
-            yield CodeMapping(source, mapped, status=APPROVED if mapped else UNCHECKED)
+            added = ((SOURCE_CONCEPT, cells[SOURCE_CONCEPT]),) if SOURCE_CONCEPT in at else ()
+            source = SourceCode(cells["source_code"], cells["source_code_description"], added=added)
+            yield CodeMapping(source, mapped, status=usagi.APPROVED if mapped else usagi.UNCHECKED)
 
 
 def _read_decisions(table: Table, targets: Targets) -> Iterator[CodeMapping]:
@@ -325,9 +277,11 @@ def _read_decisions(table: Table, targets: Targets) -> Iterator[CodeMapping]:
         count += 1
         source = SourceCode(row.item, "" if row.term == row.item else row.term, language=row.language)
         if row.decision == ACCEPT:
-            yield CodeMapping(source, (targets.decided(row.concept_id),), status=APPROVED)
+            yield CodeMapping(source, (targets.decided(row.concept_id),), status=usagi.APPROVED)
         else:
-            yield CodeMapping(source, status=IGNORED, equivalence=UNMATCHED if row.decision == NONE else UNREVIEWED)
+            yield CodeMapping(
+                source, status=usagi.IGNORED, equivalence=usagi.UNMATCHED if row.decision == NONE else usagi.UNREVIEWED
+            )
     if not count:
         remedy = "give the decisions of a review of codes"
         raise InputError("has no decision about a code", path=table.lines.path, remedy=remedy)

@@ -7,8 +7,7 @@ codes of systemic use are meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,16 +21,14 @@ _STRENGTH = re.compile(rf"(?i:(?<![\w-])\d+(?:[.,/]\d+)*(?:\s?{_UNIT})?(?:/(?:\d
 _EDGES = " ,;:-+/()"
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    name: str
-    codes: tuple[str, ...]
-    cues: re.Pattern[str] | None
-
-
 def is_substance(concept_id: str) -> bool:
     """Return whether a concept is an ATC code of a substance."""
     return _SUBSTANCE.fullmatch(concept_id.rpartition(":")[2]) is not None
+
+
+def is_class(concept_id: str) -> bool:
+    """Return whether a concept is an ATC code of a class of substances."""
+    return _CLASS.fullmatch(concept_id) is not None
 
 
 def drug_name(description: str, language: str) -> str:
@@ -61,26 +58,22 @@ def base_name(name: str, language: str) -> str:
     return left if left != name else ""
 
 
-def is_class(concept_id: str) -> bool:
-    """Return whether a concept is an ATC code of a class of substances."""
-    return _CLASS.fullmatch(concept_id) is not None
-
-
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
     Without a route in the description these are the codes of systemic use. The set is empty where an id is no ATC code.
     """
-    codes = {concept_id: concept_id.rpartition(":")[2] for concept_id in concept_ids}
-    if not all(map(_SUBSTANCE.fullmatch, codes.values())):
+    if not all(map(is_substance, concept_ids)):
         return set(), ""
-    routes, local = _routes()
-    for route in routes:
-        if route.cues is not None and route.cues.search(description):
-            fitting = _starting(codes, route.codes)
-            if fitting:
-                return fitting, route.name
-    return set(codes) - _starting(codes, local), "systemic"
+
+    def starting(beginnings: Sequence[str]) -> set[str]:
+        return {one for one in concept_ids if one.rpartition(":")[2].startswith(tuple(beginnings))}
+
+    for name, route in _raw()["routes"].items():
+        cues = _cues().get(name)
+        if cues and cues.search(description) and (fitting := starting(route["codes"])):
+            return fitting, name
+    return set(concept_ids) - starting(_raw()["local"]), "systemic"
 
 
 @cache
@@ -92,9 +85,8 @@ def _raw() -> dict[str, Any]:
 @cache
 def _forms() -> re.Pattern[str]:
     """A pattern of the forms of drugs and of all routes."""
-    cues = [route.cues.pattern for route in _routes()[0] if route.cues is not None]
     forms = "|".join(re.escape(form) for form in sorted(_raw()["forms"], key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?i:{forms})(?!\w)|" + "|".join(cues))
+    return re.compile(rf"(?<!\w)(?i:{forms})(?!\w)|" + "|".join(cues.pattern for cues in _cues().values()))
 
 
 @cache
@@ -107,16 +99,11 @@ def _classes() -> list[tuple[re.Pattern[str], dict[str, str]]]:
     return classes
 
 
-def _starting(codes: Mapping[str, str], beginnings: tuple[str, ...]) -> set[str]:
-    return {concept_id for concept_id, code in codes.items() if code.startswith(beginnings)}
-
-
 @cache
-def _routes() -> tuple[list[_Route], tuple[str, ...]]:
-    raw, routes = _raw(), []
-    for name, entry in raw["routes"].items():
-        # AT and AS are eye drops and ointment, at and as are words
-        cues = [re.escape(cue) if len(cue) <= 2 else f"(?i:{re.escape(cue)})" for cue in entry["cues"]]
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(cues)})(?!\w)") if cues else None
-        routes.append(_Route(name, tuple(entry["codes"]), pattern))
-    return routes, tuple(raw["local"])
+def _cues() -> dict[str, re.Pattern[str]]:
+    """Patterns of the cues of routes; AT and AS are eye drops and ointment, at and as are words."""
+    cues = {
+        name: [re.escape(cue) if len(cue) <= 2 else f"(?i:{re.escape(cue)})" for cue in entry["cues"]]
+        for name, entry in _raw()["routes"].items()
+    }
+    return {name: re.compile(rf"(?<!\w)(?:{'|'.join(own)})(?!\w)") for name, own in cues.items() if own}

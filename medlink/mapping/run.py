@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -19,16 +19,7 @@ from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.files.workbooks import is_workbook, table_writer
 from medlink.index import Bundle
-from medlink.mapping.carry_over import (
-    GONE,
-    KEPT,
-    RESULTS,
-    SOURCE,
-    CarryResult,
-    EarlierMaps,
-    annotate_proposal,
-    keep_map,
-)
+from medlink.mapping.carry_over import GONE, KEPT, RESULTS, SOURCE, CarryResult, EarlierMaps, annotate_proposal
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, WIDER, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
@@ -53,18 +44,12 @@ CHANGES = (
 class MapReport:
     """Counts of a run.
 
-    Attributes:
-        codes: rows of the work list.
-        descriptions: distinct descriptions that were linked.
-        kept: codes with a decision that still holds.
-        proposed, by_code: codes with a proposal, and how many of these mean the concept by themselves.
-        broader: codes with a proposal that has a wider meaning.
-        ambiguous: codes with several equally probable concepts, or whose code and description disagree.
-        nothing: codes without a concept above the threshold.
-        units, values: targets of these kinds among the proposals.
-        domains: semantic types that the list is about, as estimated.
-        changes: maps of an earlier release by result.
-        notes: messages about rows left out of the lists, and about unanswered questions to the re-ranker.
+    ``descriptions`` counts distinct ones. ``kept`` are codes with a decision that still holds, ``proposed`` those with
+    a proposal; of these, ``by_code`` mean the concept by themselves, and ``broader`` have a concept of a wider meaning.
+    ``ambiguous`` codes have several equally probable concepts, or a description that disagrees; ``nothing`` counts
+    codes without a concept above the threshold, ``units`` and ``values`` targets of these kinds. ``domains`` are the
+    semantic types that the list is about, as estimated. ``changes`` counts maps of an earlier release by result.
+    ``notes`` are messages about rows left out of the lists, and about unanswered questions to the re-ranker.
     """
 
     codes: int = 0
@@ -112,19 +97,11 @@ class MapReport:
 
 @gc_disabled()
 def map_codes(
-    bundle: Bundle | str | Path,
-    codes: str | Path,
-    *,
-    out: str | Path | None = None,
-    shape: Shape | None = None,
-    before: str | Path | None = None,
-    changes: str | Path | None = None,
-    columns: Columns | None = None,
-    encoding: str = "utf-8",
-    max_bad_share: float = 0.01,
-    progress: Callable[[int, int], object] | None = None,
+    bundle: Bundle | str | Path, codes: str | Path, *, out: str | Path | None = None, shape: Shape | None = None,
+    before: str | Path | None = None, changes: str | Path | None = None, columns: Columns | None = None,
+    encoding: str = "utf-8", max_bad_share: float = 0.01, progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> MapReport:
+) -> MapReport:  # fmt: skip
     """Map a list of local codes to the concepts of a bundle.
 
     The work list is sorted by descending frequency, then as in the list. Decisions in the list, as Usagi's files have
@@ -132,15 +109,13 @@ def map_codes(
 
     Args:
         bundle: an opened bundle, or its folder.
-        codes: a table with a header, Usagi's save file, a ``source_to_concept_map``, or decisions of a review.
+        codes: a table with a header, Usagi's save file, a ``source_to_concept_map``, or decisions of a review; see
+            :func:`~medlink.mapping.reading.read_codes` for its ``columns``, ``encoding`` and ``max_bad_share``.
         out: file to write atomically; ``None`` for standard output.
         shape: format of the maps; by default that of the ending of ``out``, Usagi's without one. Usagi's and OMOP's
             tables become a workbook in a file ``.xlsx``.
         before: maps of an earlier release, or the decisions of a review; what they decided stays if it still holds.
         changes: file for the results of these maps: ``.tsv``, ``.jsonl`` or ``.xlsx``.
-        columns: names of the columns; see :func:`~medlink.mapping.reading.read_codes`.
-        encoding: that of ``codes``.
-        max_bad_share: share of the rows of ``codes`` that may be unusable.
         progress: called with the number of codes done and their total.
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
 
@@ -164,39 +139,30 @@ def map_codes(
     if system is not None and not mapper.code_evidence.knows(mapping.source.code for mapping in listed.maps):
         report.notes.append(f"no code of the list is known in the system {system!r}")
     in_order = sorted(listed.maps, key=lambda mapping: -(mapping.source.frequency or 0))
-    work = [_WorkItem.of(mapping, carry) for mapping in in_order]
+    work = [_WorkItem(mapping, None if carry is None else carry.carry_over(mapping.source)) for mapping in in_order]
     if contradictions := sum(item.contradicts for item in work):
         verb = "decision of the list differs" if contradictions == 1 else "decisions of the list differ"
         report.notes.append(f"{contradictions:,} {verb} from the earlier one: that of the list stays")
     context = WriterContext(mapper.targets, mapper.options, listed.added, carry is not None, _set_id(mapper, listed))
     results = Counter[str]()
     with ExitStack() as stack:
-        table = (
-            None
-            if changes is None
-            else _ChangeTable(
-                stack.enter_context(table_writer(changes, delimiter="\t", numbers=("frequency", "score"))),
-                mapper.targets,
-                is_json=changes_format == "jsonl",
-            )
-        )
-        opened: AbstractContextManager[TextIO] = (
-            standard_output("name a file") if out is None else table_writer(out, numbers=NUMBERS)
-        )
+        table: TextIO | None = None
+        if changes is not None:
+            table = stack.enter_context(table_writer(changes, delimiter="\t", numbers=("frequency", "score")))
+        write = _change_writer(table, mapper.targets, is_json=changes_format == "jsonl")
+        opened = standard_output("name a file") if out is None else table_writer(out, numbers=NUMBERS)
 
         def maps() -> Iterator[CodeMapping]:
             for now, row in _maps(mapper, work, report, progress):
-                if row.carried is not None:
+                if row.carried is not None and not row.map.decided:
                     results[row.carried.result] += 1
-                    if table is not None:
-                        table.write(now, row.carried)
+                    write(now, row.carried)
                 yield now
 
         WRITERS[shape](stack.enter_context(opened), context, maps())
         for gone in () if carry is None else carry.iter_gone():
             results[GONE] += 1
-            if table is not None:
-                table.write(gone, CarryResult(GONE, "the list does not have the code", gone))
+            write(gone, CarryResult(GONE, "the list does not have the code", gone))
     report.changes = {result: results[result] for result in RESULTS if results[result]}
     report.notes += mapper.linker.linker.ranker_warnings()
     report.domains = mapper.linker.domains
@@ -208,16 +174,17 @@ class _WorkItem:
     """A row of the work list, with the result for its map of an earlier release, if any."""
 
     map: CodeMapping
-    carried: CarryResult | None = None
-    contradicts: bool = False
+    carried: CarryResult | None
 
-    @classmethod
-    def of(cls, mapping: CodeMapping, carry: EarlierMaps | None) -> _WorkItem:
-        carried = None if carry is None else carry.carry_over(mapping.source)
-        if not mapping.decided:
-            return cls(mapping, carried)
-        before = None if carried is None or carried.result == SOURCE else carried.before
-        return cls(mapping, None, before is not None and before.decided and _decision(before) != _decision(mapping))
+    @property
+    def before(self) -> CodeMapping | None:
+        return None if self.carried is None else self.carried.before
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether list and earlier release decided otherwise about the same description."""
+        same = self.before if self.carried is not None and self.carried.result != SOURCE else None
+        return self.map.decided and same is not None and same.decided and _decision(same) != _decision(self.map)
 
     @property
     def holds(self) -> bool:
@@ -225,11 +192,13 @@ class _WorkItem:
         return self.map.decided or (self.carried is not None and self.carried.result == KEPT)
 
     def keep(self) -> CodeMapping:
-        before = None if self.carried is None else self.carried.before
-        return self.map if before is None else keep_map(before, self.map.source)
+        if self.map.decided or self.before is None:
+            return self.map
+        source = replace(self.map.source, assigned=self.map.source.assigned or self.before.source.assigned)
+        return replace(self.before, source=source, change=KEPT)
 
     def propose(self, proposal: CodeMapping) -> CodeMapping:
-        if self.carried is None or self.carried.before is None:
+        if self.before is None:
             proposal = replace(proposal, comment=self.map.comment, reviewer=self.map.reviewer)
         return proposal if self.carried is None else annotate_proposal(self.carried, proposal)
 
@@ -270,13 +239,12 @@ def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:
     unknown = [(mapping, target) for mapping, target in decided if target.concept_id not in known]
     for mapping, target in unknown[:1]:
         concept = f"{mapper.targets.format_id(target.concept_id)} {target.name}".rstrip()
-        raise InputError(
-            f"the code {mapping.source.code} is {mapping.status} with the concept {concept}, which the bundle does not "
-            f"have ({pluralize(len(unknown), 'such target')} in the list)",
-            path=path,
-            remedy="correct the concept; if it was decided with an earlier bundle, give the file with before=..., "
-            "and a list without decisions",
+        message = (
+            f"the code {mapping.source.code} is {mapping.status} with the concept {concept}, which the bundle does "
         )
+        message += f"not have ({pluralize(len(unknown), 'such target')} in the list)"
+        remedy = "correct the concept; if it was decided with an earlier bundle, give the file with before=..., and a "
+        raise InputError(message, path=path, remedy=f"{remedy}list without decisions")
 
 
 def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
@@ -291,41 +259,33 @@ def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
 
 
 def _set_id(mapper: Mapper, listed: CodeList) -> str:
-    facts = [
-        mapper.bundle.versions,
-        mapper.options.to_dict(),
-        [(mapping.source.code, mapping.source.name) for mapping in listed.maps],
-    ]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    sources = [(mapping.source.code, mapping.source.name) for mapping in listed.maps]
+    facts = json.dumps([mapper.bundle.versions, mapper.options.to_dict(), sources], sort_keys=True)
+    return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-class _ChangeTable:
-    """Writes the results for maps of an earlier release."""
+def _change_writer(
+    file: TextIO | None, targets: Targets, *, is_json: bool
+) -> Callable[[CodeMapping, CarryResult], object]:
+    """Return a function that writes the result for a map of an earlier release."""
+    if file is None:
+        return lambda mapping, carried: None
+    table = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
+    if not is_json:
+        table.writerow(CHANGES)
 
-    def __init__(self, file: TextIO, targets: Targets, *, is_json: bool) -> None:
-        self._file, self._targets, self._is_json = file, targets, is_json
-        self._table = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
-        if not self._is_json:
-            self._table.writerow(CHANGES)
-
-    def write(self, mapping: CodeMapping, carried: CarryResult) -> None:
-        before = carried.before
-        then = before.target if before is not None else None
-        now = None if carried.result == GONE else mapping.target
+    def write(mapping: CodeMapping, carried: CarryResult) -> None:
+        before, source, is_gone = carried.before, mapping.source, carried.result == GONE
+        concepts = []
+        for target in (before and before.target, None if is_gone else mapping.target):
+            concepts += [targets.format_id(target.concept_id), target.name] if target else ["", ""]
         cells = (
-            carried.result,
-            carried.reason,
-            mapping.source.code,
-            mapping.source.name,
-            mapping.source.frequency,
-            before.status if before is not None else "",
-            self._targets.format_id(then.concept_id) if then else "",
-            then.name if then else "",
-            self._targets.format_id(now.concept_id) if now else "",
-            now.name if now else "",
-            None if carried.result == GONE else mapping.score,
-        )
-        if self._is_json:
-            self._file.write(escape_controls(json_line(dict(zip(CHANGES, cells, strict=True))).rstrip("\n")) + "\n")
+            carried.result, carried.reason, source.code, source.name, source.frequency,
+            before.status if before is not None else "", *concepts, None if is_gone else mapping.score,
+        )  # fmt: skip
+        if is_json:
+            file.write(escape_controls(json_line(dict(zip(CHANGES, cells, strict=True))).rstrip("\n")) + "\n")
         else:
-            self._table.writerow(["" if value is None else clean_text(str(value)) for value in cells])
+            table.writerow(["" if value is None else clean_text(str(value)) for value in cells])
+
+    return write

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from medlink.kb import KnowledgeBase
@@ -12,7 +12,7 @@ from medlink.kb.systems import System, system_by_name
 from medlink.linking.branches import select_branches
 from medlink.mapping.codes import MAPS_TO, Target
 from medlink.mapping.options import MapOptions
-from medlink.records import CODE, MERGED, NOT_STANDARD, Candidate, Mapping
+from medlink.records import CODE, MERGED, NOT_STANDARD, Candidate
 
 _CACHED = 65_536  # concepts
 _OMOP = "OMOP:"
@@ -67,9 +67,8 @@ class Targets:
 
     def decided(self, concept_id: str) -> Target:
         """Make the target of a decision that states only an id; the name is the present one."""
-        return Target(
-            concept_id, self._kb.preferred_names([concept_id], "en").get(concept_id, ""), self.domain(concept_id)
-        )
+        name = self._kb.preferred_names([concept_id], "en").get(concept_id, "")
+        return Target(concept_id, name, self.domain(concept_id))
 
     def _find_domain(self, concept_id: str) -> str:
         """Return the first semantic type of a concept, which for OMOP is its domain."""
@@ -89,27 +88,19 @@ class Targets:
     def make_candidate(self, concept_id: str, language: str | None, score: float, route: str) -> Candidate:
         """Make a candidate that does not come from linking a name."""
         title = self._kb.preferred_name(concept_id, language) or concept_id
-        types = tuple(semantic_type.semantic_type for semantic_type in self._kb.semantic_types(concept_id))
-        names = self._kb.names(concept_id)
-        source = next((name.source for name in names if name.text == title), "")
+        types = tuple(kind.semantic_type for kind in self._kb.semantic_types(concept_id))
+        source = next((name.source for name in self._kb.names(concept_id) if name.text == title), "")
         return Candidate(concept_id, title, score, title, language or "", route, source, types)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Concepts of a code.
-
-    The code means the ``exact`` concepts; a mapping relates it to the ``related`` concepts, such as the many concepts
-    under a code of a classification. ``sources`` says what leads to each: a code of a system, or the list itself.
-    """
+    """Concepts of a code: those that it means, and ``related`` ones, such as the concepts under a code of a
+    classification. ``sources`` tells what leads to each: a code of a system, or the list itself."""
 
     exact: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
-    sources: dict[str, str] | None = None
-
-    def source_of(self, concept_id: str) -> str:
-        """Describe what leads to a concept; ``""`` for nothing."""
-        return (self.sources or {}).get(concept_id, "")
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 class CodeEvidence:
@@ -129,13 +120,8 @@ class CodeEvidence:
         related: dict[str, str] = {}
         for system, text in (*self._codes_of_row(code), *inside):
             for concept_id, kind in self._find_concepts(system_by_name(system), system, text):
-                words = f"code {text} of {system}"
-                (exact if kind in _EXACT else related).setdefault(concept_id, words)
-        if not (exact or related):
-            return Evidence()
-        for concept_id in exact:
-            related.pop(concept_id, None)
-        return Evidence(tuple(sorted(exact)), tuple(sorted(related)), {**related, **exact})
+                (exact if kind in _EXACT else related).setdefault(concept_id, f"code {text} of {system}")
+        return Evidence(tuple(sorted(exact)), tuple(sorted(related.keys() - exact.keys())), related | exact)
 
     def knows(self, codes: Iterable[str]) -> bool:
         """Return whether one of the codes leads to a concept in the system of the list."""
@@ -143,11 +129,9 @@ class CodeEvidence:
         return any(True for code in codes for _ in self._find_concepts(system_by_name(name), name, code))
 
     def _find_assigned(self, concept_id: str) -> list[str]:
-        found = (
-            [concept_id]
-            if concept_id in self._kb
-            else [gone.replaced_by for gone in successors(self._kb, concept_id) if gone.type in MERGED]
-        )
+        found = [concept_id]
+        if concept_id not in self._kb:
+            found = [gone.replaced_by for gone in successors(self._kb, concept_id) if gone.type in MERGED]
         return [one for one in found if self._is_allowed(one)]
 
     def _codes_of_row(self, code: str) -> Iterator[tuple[str, str]]:
@@ -165,27 +149,17 @@ class CodeEvidence:
             if (
                 self._is_allowed(concept_id)
                 and concept_id in self._kb
-                and (system.prefix or self._is_of(concept_id, names))
+                and (system.prefix or self._kb.sources_of([concept_id]).get(concept_id) in names)
             ):
                 yield concept_id, CODE
-            if mapped := {id_ for name in names if name for id_ in self._kb.concepts_mapped_to(name, written)}:
-                yield from self._mapping_types(mapped, names, written)
-
-    def _is_of(self, concept_id: str, names: Collection[str]) -> bool:
-        return self._kb.sources_of([concept_id]).get(concept_id) in names
-
-    def _mapping_types(self, concepts: Iterable[str], names: Collection[str], code: str) -> Iterator[tuple[str, str]]:
-        for concept_id, mappings in sorted(self._kb.mappings_of(concepts).items()):
-            here = [mapping for mapping in mappings if mapping.code == code and mapping.system in names]
-            if here and self._is_allowed(concept_id):
-                yield concept_id, min(here, key=_exact_first).type
+            mapped = {id_ for name in names if name for id_ in self._kb.concepts_mapped_to(name, written)}
+            for concept_id, mappings in sorted(self._kb.mappings_of(mapped).items()) if mapped else ():
+                here = [one.type for one in mappings if one.code == written and one.system in names]
+                if here and self._is_allowed(concept_id):
+                    yield concept_id, min(here, key=lambda kind: (kind not in _EXACT, kind))
 
     def _is_allowed(self, concept_id: str) -> bool:
         return self._among is None or concept_id in self._among
-
-
-def _exact_first(mapping: Mapping) -> tuple[bool, str]:
-    return mapping.type not in _EXACT, mapping.type
 
 
 def _spellings(code: str) -> tuple[str, ...]:

@@ -11,18 +11,8 @@ from typing import TextIO
 
 from medlink.files.escapes import escape_cell, escape_controls
 from medlink.kb.export.sssom import concept_curie, curie, write_sssom_header
-from medlink.mapping.codes import (
-    APPROVED,
-    EQUAL,
-    EQUIVALENT,
-    IGNORED,
-    INEXACT,
-    MAPS_TO,
-    NARROWER,
-    WIDER,
-    CodeMapping,
-    Target,
-)  # fmt: skip
+from medlink.mapping import codes as usagi
+from medlink.mapping.codes import CodeMapping, Target
 from medlink.mapping.options import MapOptions, Shape
 from medlink.mapping.reading import ADD_INFO, MEDLINK_PREFIX, OMOP, SOURCE_CONCEPT, USAGI
 from medlink.mapping.targets import NONE, Targets
@@ -38,14 +28,13 @@ NUMBERS = ("sourceFrequency", "matchScore", "statusSetOn", "createdOn")
 BETWEEN = " | "
 """Separator of candidates in a cell of Usagi's file."""
 _SOURCE = 4  # columns of the code in Usagi's file, which precede added ones
-_NO_TARGET = Target("", "")
 _FIRST, _LAST = "1970-01-01", "2099-12-31"  # validity of a map in OMOP's table
 _PREDICATES = {
-    EQUAL: "skos:exactMatch",
-    EQUIVALENT: "skos:exactMatch",
-    WIDER: "skos:broadMatch",
-    NARROWER: "skos:narrowMatch",
-    INEXACT: "skos:relatedMatch",
+    usagi.EQUAL: "skos:exactMatch",
+    usagi.EQUIVALENT: "skos:exactMatch",
+    usagi.WIDER: "skos:broadMatch",
+    usagi.NARROWER: "skos:narrowMatch",
+    usagi.INEXACT: "skos:relatedMatch",
 }
 _JUSTIFIED = {
     "exact": "semapv:LexicalMatching",
@@ -71,11 +60,8 @@ def clean_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WriterContext:
-    """Facts of a run for its writer.
-
-    ``added`` are the names of further columns of the list, ``carried`` tells whether there are maps of an earlier
-    release; ``set_id`` is a hash of list, bundle and options.
-    """
+    """Facts of a run for its writer: names of further columns of the list, whether there are maps of an earlier
+    release, and a hash of list, bundle and options."""
 
     targets: Targets
     options: MapOptions
@@ -86,7 +72,7 @@ class WriterContext:
 
 def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
     """Write a row for each target, or for a code without targets, with further columns of medlink."""
-    own = ["status", "evidence", "candidates", "qualifiers", *(["change"] if context.carried else [])]
+    own = ["status", "evidence", "candidates", "qualifiers", *["change"] * context.carried]
     titles = [*context.added, *(f"{MEDLINK_PREFIX}{title}" for title in own)]
     table, written = csv.writer(file, lineterminator="\n"), context.targets.format_id
     further = [clean_text(f"{ADD_INFO}{title}") for title in ("unit", "language", *titles)]
@@ -95,16 +81,14 @@ def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
         source, added = mapping.source, dict(mapping.source.added)
         ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in mapping.candidates)
         link = mapping.link if mapping.candidates or not mapping.decided else ""
-        said = ", ".join(mapping.qualifiers.unusual) if mapping.qualifiers else ""
-        extra = [link, mapping.evidence, ranked, said, *([mapping.change] if context.carried else [])]
+        qualifiers = ", ".join(mapping.qualifiers.unusual) if mapping.qualifiers else ""
+        extra = [source.unit, source.language, *(added.get(title, "") for title in context.added)]
+        extra += [link, mapping.evidence, ranked, qualifiers, *[mapping.change] * context.carried]
         frequency = str(-1 if source.frequency is None else source.frequency)
         first = [clean_text(source.code), clean_text(source.name), frequency, ";".join(source.assigned)]
-        first += map(
-            clean_text, (source.unit, source.language, *(added.get(title, "") for title in context.added), *extra)
-        )
-        first += [f"{mapping.score:g}", mapping.status, mapping.equivalence]
+        first += [*map(clean_text, extra), f"{mapping.score:g}", mapping.status, mapping.equivalence]
         first += [clean_text(mapping.set_by), str(mapping.set_on)]
-        for target in mapping.targets or (_NO_TARGET,):
+        for target in mapping.targets or (Target("", ""),):
             named = map(clean_text, (written(target.concept_id), target.name, target.domain))
             details = target.kind, clean_text(mapping.comment), clean_text(target.created_by), str(target.created_on)
             table.writerow([*first, *named, *details, clean_text(mapping.reviewer)])
@@ -119,7 +103,7 @@ def _write_omop(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping
     days = (options.day.isoformat() if options.day else _FIRST), _LAST
     table.writerow(OMOP)
     for mapping in maps:
-        if mapping.status == APPROVED or (options.unreviewed and not mapping.decided):
+        if mapping.status == usagi.APPROVED or (options.unreviewed and not mapping.decided):
             for target, vocabulary in _with_vocabularies(mapping, context):
                 own = clean_text(_own_concept(mapping)) or NONE
                 of_code = clean_text(mapping.source.code), own, options.vocabulary, clean_text(mapping.source.name)
@@ -136,8 +120,8 @@ def _write_sssom(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
     vocabulary, rows = context.options.vocabulary, []
     for mapping in maps:
         routes = {candidate.concept_id: candidate.route for candidate in mapping.candidates}
-        by_hand, own = mapping.status == APPROVED, _own_concept(mapping)
-        for target, source in _with_vocabularies(mapping, context) if mapping.status != IGNORED else ():
+        by_hand, own = mapping.status == usagi.APPROVED, _own_concept(mapping)
+        for target, source in _with_vocabularies(mapping, context) if mapping.status != usagi.IGNORED else ():
             justified = _JUSTIFIED.get(routes.get(target.concept_id, ""), "semapv:UnspecifiedMatching")
             rows.append((
                 curie(vocabulary, mapping.source.code), mapping.source.name,
@@ -156,31 +140,21 @@ def _write_sssom(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
 def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMapping]) -> None:
     """Write the fields of the review page: code, description, target, candidates; then those of Usagi's file."""
     for mapping in maps:
-        source, target = mapping.source, mapping.target
-        candidate = next((c for c in mapping.candidates if target and c.concept_id == target.concept_id), None)
+        source, target, qualifiers = mapping.source, mapping.target, mapping.qualifiers
+        names = {candidate.concept_id: candidate.preferred_name for candidate in mapping.candidates}
         line = {
-            "kind": "code",
-            "id": source.code,
-            "text": source.name,
-            "language": source.language or context.options.language or "",
-            "frequency": source.frequency,
-            "concept_id": target.concept_id if target else None,
-            "preferred_name": candidate.preferred_name if candidate else target.name if target else None,
-            "score": mapping.score,
+            "kind": "code", "id": source.code, "text": source.name,
+            "language": source.language or context.options.language or "", "frequency": source.frequency,
+            "concept_id": target and target.concept_id,
+            "preferred_name": target and names.get(target.concept_id, target.name), "score": mapping.score,
             "status": LINKED if target and mapping.decided else mapping.link,
             "candidates": [candidate.to_dict() for candidate in mapping.candidates],
-            "presence": mapping.qualifiers and mapping.qualifiers.presence,
-            "temporality": mapping.qualifiers and mapping.qualifiers.temporality,
-            "experiencer": mapping.qualifiers and mapping.qualifiers.experiencer,
+            **{name: qualifiers and getattr(qualifiers, name) for name in ("presence", "temporality", "experiencer")},
             "unit": source.unit,
             "targets": [{"concept_id": t.concept_id, "name": t.name, "kind": t.kind} for t in mapping.targets],
-            "mapping_status": mapping.status,
-            "equivalence": mapping.equivalence,
-            "evidence": mapping.evidence,
-            "change": mapping.change,
-            "comment": mapping.comment,
-            "added": dict(source.added),
-        }
+            "mapping_status": mapping.status, "equivalence": mapping.equivalence, "evidence": mapping.evidence,
+            "change": mapping.change, "comment": mapping.comment, "added": dict(source.added),
+        }  # fmt: skip
         file.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
 
 
@@ -192,7 +166,7 @@ def _own_concept(mapping: CodeMapping) -> str:
 
 def _with_vocabularies(mapping: CodeMapping, context: WriterContext) -> Iterator[tuple[Target, str]]:
     """Return the concepts that a code means, with their vocabularies."""
-    targets = [target for target in mapping.targets if target.kind == MAPS_TO]
+    targets = [target for target in mapping.targets if target.kind == usagi.MAPS_TO]
     vocabularies = context.targets.vocabularies(target.concept_id for target in targets)
     return ((target, vocabularies.get(target.concept_id, "")) for target in targets)
 

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from medlink.curation.decisions import DecisionStore, collapse_whitespace
+from medlink.curation.decisions import DecisionStore
 from medlink.curation.note_page import PAGE_FILES, note_page_data
 from medlink.curation.page import iter_page
-from medlink.kb.decision_table import ACCEPT, MENTION, Decision
+from medlink.kb.decision_table import ACCEPT, MENTION, Decision, collapse_whitespace
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.service.bundles import OpenBundle, ServedBundle

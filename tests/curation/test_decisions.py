@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied_decisions import DECISION, apply_decisions
-from medlink.curation.decisions import ACCEPT, REJECT, Decision, Decisions, read_decisions, term_hash
+from medlink.curation.decisions import Decisions, read_decisions, term_hash
 from medlink.errors import InputError
+from medlink.kb.decision_table import ACCEPT, REJECT, Decision
 from medlink.kb.readers.delimited import read_table
 from medlink.records import Name
 
