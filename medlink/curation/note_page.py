@@ -24,7 +24,7 @@ PAGE_FILES = ("notes/body.html", "notes/style.css", "notes/note.js", "notes/card
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
     "mention": [
-        *("text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value", "start", "end"),
+        *("text", "status", "expanded", "candidates", "qualifiers", "section", "attributes", "value", "start", "end")
     ],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],

@@ -247,6 +247,9 @@ def test_a_held_key_moves_but_does_not_decide(browser: ClusterPage) -> None:
     assert browser.title == "pyrexia"
     browser.press("A")
     assert browser.texts(".row.accept .term") == ["pyrexia"]
+    for size, scheme in product((LAPTOP, PHONE), ("light", "dark")):
+        with browser.tab.emulating(size, prefers_color_scheme=scheme):
+            assert browser.tab.low_contrast == []
 
 
 def test_on_a_phone_the_clusters_get_the_space(browser: ClusterPage) -> None:
@@ -266,13 +269,6 @@ def test_on_a_phone_the_clusters_get_the_space(browser: ClusterPage) -> None:
         assert browser.find("#load").is_displayed()
         more.click()
         assert browser.tab.run(above) <= 100
-
-
-def test_contrast_of_colours(browser: ClusterPage) -> None:
-    browser.press("a", "r", "k", "k")
-    for size, scheme in product((LAPTOP, PHONE), ("light", "dark")):
-        with browser.tab.emulating(size, prefers_color_scheme=scheme):
-            assert browser.tab.low_contrast == []
 
 
 def test_the_source_distinguishes_concepts_of_one_name(browser: ClusterPage) -> None:

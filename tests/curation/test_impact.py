@@ -124,14 +124,6 @@ def test_every_result(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_bundle_with_itself(place: Path, tmp_path: Path) -> None:
-    report = check_links(place / "old", place / "old", place / "links.jsonl", out=tmp_path / "out.tsv")
-    assert report.results["same"] == report.checked == 10
-    assert (report.reasons, report.changed_notes) == ({}, 0)
-    assert (tmp_path / "out.tsv").read_text("utf-8").count("\n") == 1
-
-
-@pytest.mark.slow
 def test_a_name_of_another_concept(place: Path, tmp_path: Path) -> None:
     """An effect of the context is not a change."""
     shutil.copytree(place / "old", tmp_path / "new", copy_function=shutil.copy2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -391,15 +391,6 @@ def test_layout_of_the_demo(
             )
             assert high == plain
             assert text == note.note.text
-
-
-@pytest.mark.slow
-def test_the_demo_has_an_example_of_everything(letters: list[LinkedNote]) -> None:
-    mentions = [mention for note in letters for mention in note.mentions]
-    values = {value for one in mentions if one.qualifiers for value in asdict(one.qualifiers).values()}
-    assert {"absent", "historical", "hypothetical", "family"} <= values
-    kinds = {attribute.kind for one in mentions for attribute in one.attributes or ()}
-    assert {"laterality", "severity", "course"} <= kinds
 
 
 @pytest.mark.browser

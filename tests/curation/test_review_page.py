@@ -51,10 +51,7 @@ def opened(tab: Tab, review: Review, size: tuple[int, int] = LAPTOP) -> Iterator
 
 @pytest.mark.parametrize(
     ("language", "missed", "wanted", "concept", "size"),
-    [
-        ("de", "links", "Dyspnoe", "DEMO:0228", LAPTOP),
-        ("en", "night", "dyspnea", "DEMO:0228", PHONE),
-    ],
+    [("de", "links", "Dyspnoe", "DEMO:0228", LAPTOP), ("en", "night", "dyspnea", "DEMO:0228", PHONE)],
 )
 def test_with_the_keyboard_alone(
     language: str, missed: str, wanted: str, concept: str, size: tuple[int, int],
