@@ -97,18 +97,16 @@ class TermClusterer:
         graph = build_graph(rows, cosines, vectors, features, lambda done, total: self._progress("pairs", done, total))
         del features, rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, self.options.threshold)
-        links = self._link(texts)
-        reader = GuardReader()
+        links, reader, known_at = unify_ids(self._link(texts)), GuardReader(), self.options.known_at
         resolved = [resolve_term(link, language, reader) for link, language in zip(links, languages, strict=False)]
-        concepts: list[str] = []
-        if self._linker is not None:
-            group, concepts = group_by_concept(group, resolved, self.options.known_at)
-        language = base(self.options.prefer_language) or _main_language(table)
-        clusters = GraphClusters(table, forms, group, vectors, graph, language, denied)
-        empty = {"language"} if len(table.languages) == 1 else set()
+        empty, concepts = {"language"} if len(table.languages) == 1 else set(), list[str]()
         empty |= set() if table.ids else {"id"}
         if self._linker is not None:
-            clusters.classify(links, resolved, concepts, self.options.known_at, self._parents, reader)
+            group, concepts = group_by_concept(group, resolved, known_at)
+        language = base(self.options.prefer_language) or _main_language(table)
+        clusters = GraphClusters(table, forms, group, vectors, graph, language, denied)
+        if self._linker is not None:
+            clusters.classify(links, resolved, concepts, known_at, self._parents, reader)
         else:
             empty.update(CONCEPT_COLUMNS)
         return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(empty))
@@ -124,11 +122,10 @@ class TermClusterer:
 
     def _link(self, texts: Sequence[str]) -> list[Link]:
         links: list[Link] = []
-        if self._linker is not None:
-            for start in range(0, len(texts), _BATCH):
-                links += self._linker.link(texts[start : start + _BATCH])
-                self._progress("concepts", len(links), len(texts))
-        return unify_ids(links)
+        for start in range(0, len(texts), _BATCH) if self._linker is not None else ():
+            links += self._linker.link(texts[start : start + _BATCH])
+            self._progress("concepts", len(links), len(texts))
+        return links
 
     def _summary(self, clusters: GraphClusters) -> Summary:
         sizes, statuses = np.diff(clusters.starts), Counter(verdict.status for verdict in clusters.verdicts)

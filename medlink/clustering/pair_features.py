@@ -183,15 +183,11 @@ class PairFeatures:
         values = np.empty((len(one), len(SHARED)), dtype=np.float32)
         for number, column in enumerate(columns):
             values[:, number] = column
-        narrower = [self._may_be_narrower(*ends) for ends in ((sides, one, other), (sides[::-1], other, one))]
+        is_finding, is_thing, narrower = self._overlap.is_finding, self._overlap.is_thing, []
+        for (below, above), row, wider in ((sides, one, other), (sides[::-1], other, one)):
+            covers = (above[:, _WHOLE] > 0) & (below[:, _WHOLE] == 0)
+            narrower.append(covers & is_thing[wider] & (is_finding[wider] | ~is_finding[row]))
         return Pairs(values, *sides, np.stack(narrower, axis=1))
-
-    def _may_be_narrower(
-        self, sides: Sequence[NDArray[np.float32]], one: NDArray[np.int64], other: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        covers = (sides[1][:, _WHOLE] > 0) & (sides[0][:, _WHOLE] == 0)
-        is_finding, is_thing = self._overlap.is_finding, self._overlap.is_thing
-        return np.asarray(covers & is_thing[other] & (is_finding[other] | ~is_finding[one]))
 
     def _per_term(self, rows: NDArray[np.int64], side: TextCoverage) -> NDArray[np.float32]:
         ends = side.first_word, side.last_word, self._words[rows], side.covered > _COVERED

@@ -27,11 +27,10 @@ LONGEST = 2_000
 """Characters of the longest term."""
 _DIGITS = 12
 _LANGUAGES = (1 << 15) - 1  # of a list: their numbers have 16 bits
-_EMPTY = "empty"
 _STEP = 4096  # rows between two calls of progress
 # remedies for a list without a usable line, by a part of the most frequent problem
 _REMEDIES = {
-    _EMPTY: "put one term on each line",
+    "empty": "put one term on each line",
     "column count": "give each line as many cells as the first",
     "frequency": "give whole numbers, or name their column with frequency_column=...",
     "language is": "give tags such as de, or name their column with language_column=...",
@@ -117,7 +116,12 @@ def read_terms(
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.from_rows(_usable(rows, lines))
     left_out = sorted((problems.bad + problems.skipped).items())
-    terms.notes = (*(_note(lines, reason, count) for reason, count in left_out), *problems.notes)
+    notes = []
+    for reason, count in left_out:
+        numbers = problems.lines[reason]
+        some = ", ".join(map(str, numbers)) + " ..." * (count > len(numbers))
+        notes.append(f"{lines.path}: lines left out: {count}, {reason} (line {some})")
+    terms.notes = (*notes, *problems.notes)
     if not len(terms):
         message, remedy = "no usable line", "put one term on each line" + (" below the header" if table else "")
         if left_out:
@@ -132,12 +136,6 @@ def read_terms(
     return terms
 
 
-def _note(lines: LineFile, reason: str, count: int) -> str:
-    numbers = lines.problems.lines[reason]
-    more = " ..." * (count > len(numbers))
-    return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, numbers))}{more})"
-
-
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
     languages: set[str] = set()
     for line, text, count, language, identifier in rows:
@@ -145,8 +143,8 @@ def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, s
         languages.add(language)
         if not term:
             lines.lines_without_row += 1
-            lines.problems.skipped[_EMPTY] += 1
-            numbers = lines.problems.lines.setdefault(_EMPTY, [])
+            lines.problems.skipped["empty"] += 1
+            numbers = lines.problems.lines.setdefault("empty", [])
             numbers += [line] * (len(numbers) < MAX_EXAMPLES)
         elif len(term) > LONGEST:
             lines.bad_row(f"longer than {LONGEST:,} characters", line)

@@ -59,7 +59,12 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
     changed: list[Cluster] = []
     for number, (concept_id, pieces) in groups.items():
         moved |= {(cluster.number, member.term): number for cluster, members in pieces for member in members}
-        cluster = _decided(concept_id, pieces, decisions) if concept_id else _remaining(*pieces[0])
+        if concept_id:
+            cluster = _decided(concept_id, pieces, decisions)
+        else:
+            cluster, members = pieces[0]
+            first = _first(members, cluster.representative)
+            cluster = replace(cluster, representative=first.term, members=_rejoined(members, first))
         changed.append(replace(cluster, number=number))
     new = {cluster.number: cluster for cluster in _with_similarities(changed, encoder)}
     for cluster in new.values():
@@ -79,7 +84,11 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
     def build(index: int) -> Cluster:
         at = order[index]
         cluster = clustering.clusters[at] if at >= 0 else new[-at]
-        neighbours, broader = tuple(_neighbours(cluster, moved)), _broader(cluster, moved)
+        neighbours, broader = tuple(_neighbours(cluster, moved)), cluster.broader
+        if broader is not None:
+            number = moved.get((broader.cluster, broader.term), broader.cluster)
+            # it was rejected, or is a member now
+            broader = None if number in (None, cluster.number) else replace(broader, cluster=number)
         if neighbours == cluster.neighbours and broader == cluster.broader:
             return cluster
         return replace(cluster, neighbours=neighbours, broader=broader)
@@ -97,15 +106,6 @@ def _neighbours(cluster: Cluster, moved: _Moves) -> Iterator[Neighbour]:
         if number is not None and neighbour.term not in seen:
             seen.add(neighbour.term)
             yield replace(neighbour, cluster=number)
-
-
-def _broader(cluster: Cluster, moved: _Moves) -> Neighbour | None:
-    broader = cluster.broader
-    if broader is None:
-        return None
-    number = moved.get((broader.cluster, broader.term), broader.cluster)
-    # it was rejected, or is a member now
-    return None if number is None or number == cluster.number else replace(broader, cluster=number)
 
 
 def _count(counts: Counter[str], cluster: Cluster) -> None:
@@ -149,11 +149,6 @@ def _split(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
         elif row.decision != REJECT:
             parts[row.concept_id].append(member)
     return parts
-
-
-def _remaining(cluster: Cluster, members: Sequence[Member]) -> Cluster:
-    representative = _first(members, cluster.representative)
-    return replace(cluster, representative=representative.term, members=_rejoined(members, representative))
 
 
 def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) -> Cluster:

@@ -124,9 +124,11 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     linked = link.candidates[:1] if link.status == LINKED else ()
     visible = [candidate for candidate in link.candidates if candidate.score >= MIN_SCORE or candidate in linked]
     candidates = [[round_score(getattr(candidate, field)) for field in _FIELDS["candidate"]] for candidate in visible]
-    qualifiers = read and page.unusual_qualifiers(
-        (read.presence, read.temporality, read.experiencer, *page.describe_relative(read), "allergy" * read.allergy)
-    )
+    qualifiers = None
+    if read is not None:
+        age = "" if read.onset_age is None else f"at {read.onset_age}"
+        values = (read.presence, read.temporality, read.experiencer, read.relative, age, "allergy" * read.allergy)
+        qualifiers = page.unusual_qualifiers(value or "" for value in values)
     attributes = [[getattr(own, field) for field in _FIELDS["attribute"]] for own in mention.attributes or ()]
     value = None if mention.value is None else page.describe_value(mention.value)
     section, located = read and read.section, (mention.start, mention.end)

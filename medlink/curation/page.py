@@ -18,7 +18,7 @@ from typing import Any
 
 from medlink.files.atomic import atomic_text_writer
 from medlink.files.resources import RESOURCES
-from medlink.records import Qualifiers, Value
+from medlink.records import Value
 
 MIN_SCORE = 0.05
 """Lowest score of a candidate on a page; reviewers found only noise below it."""
@@ -75,12 +75,6 @@ def unusual_qualifiers(values: Iterable[str | None]) -> list[str] | None:
     """Return the qualifiers of a mention that are not the default; ``None`` if they were not read."""
     found = list(values)
     return None if None in found else [one for one in found if one and one not in _DEFAULT_QUALIFIERS]
-
-
-def describe_relative(qualifiers: Qualifiers) -> list[str]:
-    """Return the relative who has a finding, and the age at onset, if known."""
-    age = None if qualifiers.onset_age is None else f"at {qualifiers.onset_age}"
-    return [*filter(None, (qualifiers.relative, age))]
 
 
 def describe_value(value: Value) -> str:

@@ -73,7 +73,8 @@ class Review:
         Raises:
             ConfigError: the file cannot be written.
         """
-        check_output_paths({"the page": path, "the decisions": self.store and self.store.path}, self._reads)
+        saved = None if self.store is None else self.store.path
+        check_output_paths({"the page": path, "the decisions": saved}, self._reads)
         decisions = "" if self.store is None else self.store.read()[0].decode()
         concepts = filter(None, (concept_row(self.bundle.kb, *concept) for concept in self.items.concepts()))
         data = self._data(concepts=concepts, decisions="" if decisions == HEADER else decisions)

@@ -54,7 +54,7 @@ def review_data(
     concepts and decisions from its server.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
-    head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
+    head: dict[str, Any] = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
     head |= {"least": MIN_SCORE, "maybe": MAYBE, "summary": dict(summary)}
     return json_object(head, clusters=rows, notes=notes, concepts=concepts)
 

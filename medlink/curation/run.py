@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
@@ -21,9 +21,6 @@ from medlink.files.atomic import check_output_paths, format_of_ending
 from medlink.files.problems import pluralize
 from medlink.files.workbooks import is_workbook, table_writer
 from medlink.models.encoders import split_pooling
-
-if TYPE_CHECKING:
-    from medlink.kb import KnowledgeBase
 
 StrPath = str | Path
 _SHAPES_BY_ENDING = {".tsv": "tsv", ".jsonl": "jsonl", ".txt": "groups", ".xlsx": "tsv"}
@@ -112,8 +109,13 @@ def cluster_list(
         title = Path(terms).name if stream is None else fspath(terms)
         summary, naming = clustering.summary.to_dict(), {}
         if known:
+            from medlink.notes.language import NoteLanguages
+            from medlink.notes.reading import Note
+
             kb = known["linker"].kb
-            summary["language"] = _language(clustering, kb)
+            # that of the representatives of the first clusters
+            sample = "\n".join(cluster.representative for cluster in islice(clustering.clusters, _SAMPLE))
+            summary["language"] = NoteLanguages(kb.languages()).detect(Note("", sample))
             naming = {"kb": kb, "language": summary["language"]}
         clusters = (cluster.to_dict() for cluster in clustering.clusters)
         write_cluster_page(report, clusters, title=title, summary=summary, **naming)
@@ -160,14 +162,6 @@ def _load_known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any],
         return [(parent, names.get(parent, parent)) for parent in ids]
 
     return {"linker": linker, "parents": parents}, linker.bundle.encoder
-
-
-def _language(clustering: Clustering, kb: KnowledgeBase) -> str:
-    from medlink.notes.language import NoteLanguages
-    from medlink.notes.reading import Note
-
-    sample = "\n".join(cluster.representative for cluster in islice(clustering.clusters, _SAMPLE))
-    return NoteLanguages(kb.languages()).detect(Note("", sample))
 
 
 def _extend(bundle: StrPath, decisions: Decisions, on_message: Callable[[str], object]) -> None:

@@ -95,24 +95,12 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
     if match is None:
         return _NO_TRAITS
     rest, words = f"{norm[match.end() :]} ", laboratory_words()
-    specimen = _specimen_pattern().match(rest)
-    time = next((number for number, pattern in enumerate(_time_patterns()) if pattern.search(norm)), -1)
+    specimen = words.specimen_pattern.match(rest)
+    time = next((number for number, pattern in enumerate(words.time_patterns) if pattern.search(norm)), -1)
     method = 0 if time < 0 and _METHOD.search(rest) else -1
     classes = _CLASS.search(norm, 0, match.start())
     number = len(words.specimens) if specimen is None else words.specimen_numbers[specimen[0]]
     return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
-
-
-@cache
-def _specimen_pattern() -> re.Pattern[str]:
-    return re.compile(either(list(laboratory_words().specimen_numbers)))
-
-
-@cache
-def _time_patterns() -> list[re.Pattern[str]]:
-    names = (time.names.values() for time in laboratory_words().times if time.names)
-    texts = ([normalise(text.format("12")) for text in own] for own in names)
-    return [re.compile(rf" (?:{either(own)})$".replace("12", r"[\d.]+")) for own in texts]
 
 
 def analyte(norm: str) -> str:
@@ -135,26 +123,13 @@ def is_ratio(norm: str) -> bool:
     (True, False)
     """
     match = _property_numbers()[0].search(norm)
-    return match is not None and match[1] in _ratios()
-
-
-@cache
-def _ratios() -> frozenset[str]:
-    words = laboratory_words()
-    ratios = [words.ratio.names, *(measured.ratio for measured in words.properties)]
-    return frozenset(normalise(text) for names in ratios for text in names.values())
-
-
-def _property_texts() -> list[dict[str, str]]:
-    """The texts of each property that a unit implies, by language."""
-    words = laboratory_words()
-    return [*(own for one in words.properties for own in (one.names, one.ratio)), words.ratio.names, words.found.names]
+    return match is not None and match[1] in laboratory_words().ratios
 
 
 @cache
 def _property_numbers() -> tuple[re.Pattern[str], dict[str, int]]:
     words, numbers = laboratory_words(), dict[str, int]()
-    for number, own in enumerate([*_property_texts(), *words.other_properties]):
+    for number, own in enumerate([*words.implied, *words.other_properties]):
         for text in own.values():
             numbers.setdefault(normalise(text), number)
     joins = either(list({*words.joins.values(), "of", "von", "de"}))
@@ -204,7 +179,8 @@ def is_presence(text: str) -> bool:
 
 @cache
 def _full_name() -> re.Pattern[str]:
-    words, properties = laboratory_words(), {text for own in _property_texts() for text in own.values()}
+    words = laboratory_words()
+    properties = {text for own in words.implied for text in own.values()}
     return re.compile(rf" \[(?:{either(list(properties))})\] (?:{either(list(set(words.joins.values())))}) ")
 
 

@@ -110,6 +110,27 @@ class Words(BaseModel):
         )
         return {f"{normalise(text)} ": number for number, text in texts}
 
+    @cached_property
+    def specimen_pattern(self) -> re.Pattern[str]:
+        return re.compile(either(list(self.specimen_numbers)))
+
+    @cached_property
+    def time_patterns(self) -> list[re.Pattern[str]]:
+        names = (time.names.values() for time in self.times if time.names)
+        texts = ([normalise(text.format("12")) for text in own] for own in names)
+        return [re.compile(rf" (?:{either(own)})$".replace("12", r"[\d.]+")) for own in texts]
+
+    @cached_property
+    def implied(self) -> list[_Texts]:
+        """The texts of each property that a unit implies."""
+        measured = [own for one in self.properties for own in (one.names, one.ratio)]
+        return [*measured, self.ratio.names, self.found.names]
+
+    @cached_property
+    def ratios(self) -> frozenset[str]:
+        texts = [self.ratio.names, *(measured.ratio for measured in self.properties)]
+        return frozenset(normalise(text) for names in texts for text in names.values())
+
 
 @cache
 def laboratory_words() -> Words:

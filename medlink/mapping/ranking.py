@@ -156,8 +156,7 @@ class DescriptionRanker:
         if not len(candidates.name):
             return np.zeros(0)
         table = columns(candidates, self._first)
-        ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates)
-        ranks -= _OTHER_TEST * _share_no_component(candidates, table) + _other_traits(candidates)
+        ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates) - _other_tests(candidates, table)
         return np.asarray(ranks - _OTHER_COMPONENT * have_other_component(candidates))
 
 
@@ -187,26 +186,21 @@ def _words_cut_short(description: str) -> list[tuple[str, bool]]:
     return list(zip(map(normalise, words), may_be_cut, strict=True))
 
 
-def _share_no_component(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Mark the pairs ``(p,)`` whose name shares but property and specimen with the full name of a laboratory test."""
-    is_full = np.array([is_full_name(text) for text in candidates.batch.texts])[candidates.mention]
-    covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
-    return np.asarray(is_full & (covered < _NOTHING) & (cosine < _ALIKE))
+def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> Floats:
+    """Return log odds ``(p,)`` against other names than the full name of a laboratory test.
 
-
-def _other_traits(candidates: CandidateFeatures) -> Floats:
-    """Return log odds ``(p,)`` against the names of tests with other traits than the full name of a laboratory test.
-
-    A name without a property or specimen may have any; one without a time, method or class has none.
+    They are of a test that shares but property and specimen, or of one with other traits. A name without a property or
+    specimen may have any; one without a time, method or class has none.
     """
     batch, odds = candidates.batch, np.zeros(len(candidates.name))
     pairs = np.flatnonzero(np.array([is_full_name(text) for text in batch.texts], dtype=bool)[candidates.mention])
     if not len(pairs):
         return odds
+    covered, cosine = (table[pairs, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
     own = np.array([traits(batch.norms[at]) for at in candidates.mention[pairs].tolist()])
     named = np.array([traits(norm) for norm in candidates.norms_of(pairs)])
     differ = (own != named) & (_MAY_LACK | ((own >= 0) & (named >= 0))) & (named[:, :1] >= 0)
-    odds[pairs] = differ @ _OTHER_TRAIT
+    odds[pairs] = differ @ _OTHER_TRAIT + _OTHER_TEST * ((covered < _NOTHING) & (cosine < _ALIKE))
     return odds
 
 

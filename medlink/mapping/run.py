@@ -143,7 +143,10 @@ def map_codes(
     if contradictions := sum(item.contradicts for item in work):
         verb = "decision of the list differs" if contradictions == 1 else "decisions of the list differ"
         report.notes.append(f"{contradictions:,} {verb} from the earlier one: that of the list stays")
-    context = WriterContext(mapper.targets, mapper.options, listed.added, carry is not None, _set_id(mapper, listed))
+    sources = [(mapping.source.code, mapping.source.name) for mapping in listed.maps]
+    facts = json.dumps([mapper.bundle.versions, mapper.options.to_dict(), sources], sort_keys=True)
+    set_id = hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    context = WriterContext(mapper.targets, mapper.options, listed.added, carry is not None, set_id)
     results = Counter[str]()
     with ExitStack() as stack:
         table: TextIO | None = None
@@ -256,12 +259,6 @@ def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:
         remedy = f"end the name in one of {', '.join(_SHAPES_BY_ENDING)}, or name the format"
         raise ConfigError("the name has no ending, which chooses the format", path=out, remedy=remedy)
     return cast("Shape", format_of_ending(out, _SHAPES_BY_ENDING, "usagi"))
-
-
-def _set_id(mapper: Mapper, listed: CodeList) -> str:
-    sources = [(mapping.source.code, mapping.source.name) for mapping in listed.maps]
-    facts = json.dumps([mapper.bundle.versions, mapper.options.to_dict(), sources], sort_keys=True)
-    return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _change_writer(

@@ -22,6 +22,7 @@ from medlink.linking import Linker
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
 from medlink.records import Candidate, Link, Name
+from tests.tables import cases
 
 ENCODER = load_encoder()
 TERMS = (
@@ -357,54 +358,14 @@ def test_groups_to_read() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "terms",
-    [
-        ("Vorhofflimmern", "Vorhofflattern"),
-        ("Migräne", "Kopfschmerz"),
-        ("Anämie", "Eisenmangelanämie"),
-        ("Nierenversagen", "chronische Niereninsuffizienz"),
-        ("Übelkeit", "Erbrechen"),
-        ("erección", "impotencia"),
-        ("amenaza de parto", "accidente laboral"),
-        ("Luft", "Atemnot"),
-        ("Medikamente", "Pharmakokinetik"),
-        ("aplastische Anämie", "perniziöse Anämie"),
-        ("fumador", "ex fumador", "fumador de marihuana"),
-        ("HPC", "HPCL"),
-        ("PAP", "APAP"),
-        ("PAP", "paracetamol"),
-        ("CM", "VCM"),
-        ("clonidine", "guanethidine", "quinidine"),
-        ("methylprednisolone", "prednisolone"),
-        ("hepatitis crónicas", "virus A de la hepatitis"),
-        ("infecciones respiratorias altas", "infecciones respiratorias bajas"),
-        ("Magensäure", "Magenschleimhaut", "Erkrankung des Magens"),
-        ("Fieber", "sin fiebre"),
-        ("no seizures", "Krampfanfälle"),
-    ],
-    ids=" - ".join,
-)
+@pytest.mark.parametrize("terms", cases(__file__, "different.tsv"), ids=" - ".join)
 def test_different_concepts(terms: tuple[str, ...]) -> None:
     found = cluster(terms)
     assert sorted(one.representative for one in found.clusters) == sorted(terms)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "terms",
-    [
-        ("fever", "Fieber", "fiebre", "pyrexia"),
-        ("Herzinfarkt", "myocardial infarction", "infarto de miocardio"),
-        ("COPD", "chronic obstructive pulmonary disease"),
-        ("Hypertonie", "hypertension"),
-        ("type 2 diabetes mellitus", "Diabetes mellitus Typ II", "diabetes mellitus tipo 2"),
-        ("náusea", "nausea", "Náuseas"),
-        ("kein Fieber", "sin fiebre", "no fever"),
-        ("KHK", "koronare Herzkrankheit (KHK)", "koronare Herzkrankheit"),
-    ],
-    ids=" - ".join,
-)
+@pytest.mark.parametrize("terms", cases(__file__, "synonyms.tsv"), ids=" - ".join)
 def test_synonyms(terms: tuple[str, ...]) -> None:
     (only,) = cluster([*terms, "wrist"]).clusters[:-1]
     assert {member.term for member in only.members} == set(terms)

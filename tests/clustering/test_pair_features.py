@@ -21,6 +21,7 @@ from medlink.clustering.pair_features import (
 )
 from medlink.index.knn_graph import nearest
 from medlink.models import load_encoder
+from tests.tables import cases
 
 TEXTS = (
     "renal cyst", "Nierenzyste", "hepatic cyst", "renal cist", "type 2 diabetes", "type 2 diabetes with ulcer",
@@ -53,67 +54,16 @@ def all_features(cosines: float = 0.7) -> dict[tuple[str, str], tuple[dict[str, 
 PAIRS = all_features()
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "measure", "value"),
-    [
-        ("renal cyst", "Nierenzyste", "cosine", 0.7),
-        ("renal cyst", "Nierenzyste", "same_words", 1),
-        ("renal cyst", "Nierenzyste", "foreign", 1),
-        ("renal cyst", "Nierenzyste", "foreign_cosine", 0.7),
-        ("renal cyst", "Nierenzyste", "known", 1),
-        ("renal cyst", "qqzz", "known", 0),
-        ("renal cyst", "hepatic cyst", "same_words", 0),
-        ("renal cyst", "hepatic cyst", "foreign", 0),  # one language is unknown
-        ("renal cyst", "renal cist", "alike", 0.9),  # nine of ten letters
-        ("renal cyst", "renal cist", "spelling", 0.5),
-        ("renal cyst", "renal cist", "beginning", 0.7),
-        ("renal cyst", "renal cist", "ending", 0.2),
-        ("renal cyst", "renalcyst", "compact", 1),
-        ("renal cyst", "renal cist", "compact", 0),
-        ("type 2 diabetes", "type 2 diabetes with ulcer", "numbers_same", 1),
-        ("type 2 diabetes", "type 2 diabetes with ulcer", "numbers_more", 0),
-        ("type 2 diabetes", "type 1 diabetes", "numbers_more", 1),
-        ("RCB", "renal cyst bleeding", "initials", 1),
-        ("RCB", "renal cyst bleeding", "initials_long", 1 / 3),
-        ("RCB", "renal cyst bleeding", "initials_only", 1),
-        ("renal cyst", "renal cyst bleeding", "initials", 0),
-        ("RCB", "renal cyst bleeding", "short_least", 0),
-        ("RCB", "renal cyst bleeding", "short_most", 1.5),
-        ("acute pain", "chronic pain", "opposed", 1),
-        ("renal cyst", "renal cyst bleeding", "opposed", 0),
-        ("renal cyst", "hepatic cyst", "length", np.log(12 / 10)),
-        ("renal cyst", "hepatic cyst", "gap_least", 0),
-        ("renal cyst", "hepatic cyst", "crowd_most", 0.15),  # 0.7 above the default of 0.55
-    ],
-)
-def test_shared_features(one: str, other: str, measure: str, value: float) -> None:
-    assert PAIRS[one, other][0][measure] == pytest.approx(value)
+@pytest.mark.parametrize(("one", "other", "measure", "value"), cases(__file__, "shared_features.tsv"))
+def test_shared_features(one: str, other: str, measure: str, value: str) -> None:
+    assert PAIRS[one, other][0][measure] == pytest.approx(float(value))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "measure", "mine", "theirs"),
-    [
-        ("renal cyst", "Nierenzyste", "covered", 1, 1),
-        ("renal cyst", "Nierenzyste", "left", 0, 0),
-        ("renal cyst", "renal cyst bleeding", "whole", 1, 0),
-        ("renal cyst", "renal cyst bleeding", "left", 0, None),
-        ("renal cyst", "renal cyst bleeding", "left_finding", 0, None),
-        ("renal cyst", "renal cyst bleeding", "first", 1, 1),
-        ("renal cyst", "renal cyst bleeding", "last", 1, 0),
-        ("renal cyst", "hepatic cyst", "first", 0, 0),
-        ("renal cyst", "hepatic cyst", "last", 1, 1),
-        ("renal cyst", "hepatic cyst", "whole", 0, 0),
-        ("left arm", "left leg", "left_body", None, None),
-        ("left arm", "left leg", "left_finding", 0, 0),
-        ("renal cyst", "qqzz", "unknown", 0, 1),
-        ("renal cyst", "qqzz", "left_unknown", 0, None),
-        ("renal cyst", "renal cyst bleeding", "words", np.log(2), np.log(3)),
-    ],
-)
-def test_features_of_one_term(one: str, other: str, measure: str, mine: float | None, theirs: float | None) -> None:
-    """``None`` is any positive weight."""
+@pytest.mark.parametrize(("one", "other", "measure", "mine", "theirs"), cases(__file__, "single_features.tsv"))
+def test_features_of_one_term(one: str, other: str, measure: str, mine: str, theirs: str) -> None:
+    """``+`` is any positive weight."""
     for side, value in zip(PAIRS[one, other][1:], (mine, theirs), strict=True):
-        assert side[measure] > 0 if value is None else side[measure] == pytest.approx(value, abs=1e-6)
+        assert side[measure] > 0 if value == "+" else side[measure] == pytest.approx(float(value), abs=1e-6)
 
 
 def test_the_rarer_word_weighs_more() -> None:

@@ -14,38 +14,14 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.broader import class_above, nearest_parent
 from medlink.records import Candidate
+from tests.tables import cases
 
 
 def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8"))))
 
 
-@pytest.mark.parametrize(
-    ("language", "description", "above"),
-    [
-        ("en", "Asthma, unspecified", "Asthma"),
-        ("en", "Malignant neoplasm of stomach, part unspecified", "Malignant neoplasm of stomach"),
-        ("en", "Fracture of unspecified part of femur", "Fracture of femur"),
-        ("en", "Other and unspecified cirrhosis of liver", "cirrhosis of liver"),
-        ("en", "Abortion, unspecified, incomplete", "Abortion, incomplete"),
-        ("en", "Asthma [NOS]", "Asthma"),
-        ("en", "Diabetes, excl. gestational", "Diabetes"),
-        ("en", "Neonatal abstinence syndrome NAS", ""),
-        ("en", "Otherwise healthy", ""),
-        ("en", "NOS", ""),
-        ("de", "Pneumonie, o. n. A.", "Pneumonie"),
-        ("de", "Gastritis NAS", "Gastritis"),
-        ("de", "Fraktur eines nicht näher bezeichneten Teils des Femurs", "Fraktur des Femurs"),
-        ("de", "Sonstige näher bezeichnete Krankheiten der Harnblase", "Krankheiten der Harnblase"),
-        ("de", "Brustschmerz, anderenorts nicht klassifiziert", "Brustschmerz"),
-        ("de", "Ulcus ohne Blutung", ""),
-        ("es", "Otras enfermedades especificadas de la vejiga", "enfermedades de la vejiga"),
-        ("es", "Tumor maligno de estómago, parte no especificada", "Tumor maligno de estómago"),
-        ("es", "Gastritis sin especificar", "Gastritis"),
-        ("", "Gastritis SAI", "Gastritis"),
-        ("fr", "Asthma NOS", "Asthma"),
-    ],
-)
+@pytest.mark.parametrize(("language", "description", "above"), cases(__file__, "classes_above.tsv"))
 def test_the_class_above(language: str, description: str, above: str) -> None:
     assert class_above(description, language) == above
 

@@ -21,6 +21,7 @@ from medlink.mapping.laboratory import full_names
 from medlink.mapping.ranking import FEATURES, columns, main_part
 from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
+from tests.tables import cases
 
 ROWS = [
     ("R:1", "becaplermin", "Drug"),
@@ -72,49 +73,9 @@ def first(bundle: Bundle, name: str, *, unit: str = "", language: str = "en") ->
     return found[0].candidates[0].concept_id
 
 
-@pytest.mark.parametrize(
-    ("name", "concept"),
-    [
-        ("becaplermin; local oral", "R:1"),
-        ("fomivirsen; ophthalmic", "R:2"),
-        ("nesiritide; parenteral", "R:3"),
-        ("defibrotide, combinations; parenteral", "R:6"),
-        ("[U] amoxicillin", "R:5"),
-        ("amoxicillin and diuretics; oral", "R:5"),
-        ("Tracheotomy", "P:6"),
-        ("Luftröhrenschnitt", "P:6"),
-        ("E. faecalis", "O:1"),
-        ("Enteroc. faecalis", "O:1"),
-        ("A. faecalis", "O:2"),
-        ("Prot. mirabilis", "O:3"),
-    ],
-)
-def test_the_word_that_names_a_concept_outweighs_the_rest(lists: Bundle, name: str, concept: str) -> None:
-    assert first(lists, name) == concept
-
-
-@pytest.mark.parametrize(
-    ("name", "unit", "language", "concept"),
-    [
-        ("S-Natrium", "mmol/l", "de", "L:1"),
-        ("Natrium i.S.", "mmol/l", "de", "L:1"),
-        ("Natrium", "mmol/l", "de", "L:1"),
-        ("U -Sodium", "mmol/L", "en", "L:2"),
-        ("Natrium im Urin", "mmol/l", "de", "L:2"),
-        ("Sodio en orina", "mmol/L", "es", "L:2"),
-        ("Sodium, S", "mg/dL", "en", "L:3"),
-        ("GOT", "U/l", "de", "L:4"),
-        ("AST", "U/L", "en", "L:4"),
-        ("AST", "U/L", "es", "L:4"),
-        ("Leukozyten", "/µl", "de", "L:5"),
-        ("Leukocytes", "K/uL", "en", "L:5"),
-        *(("Leukozyten", unit, "de", "L:5") for unit in ("/nl", "G/l", "Tsd/µl", "10^9/l", "x10³/µl")),
-        ("GOT/ASAT", "U/l", "de", "L:4"),
-    ],
-)
-def test_unit_and_specimen_decide_between_tests(
-    lists: Bundle, name: str, unit: str, language: str, concept: str
-) -> None:
+@pytest.mark.parametrize(("name", "unit", "language", "concept"), cases(__file__, "first_candidates.tsv"))
+def test_first_candidates(lists: Bundle, name: str, unit: str, language: str, concept: str) -> None:
+    """The word that names a concept outweighs the rest; unit and specimen decide between tests."""
     assert first(lists, name, unit=unit, language=language) == concept
 
 
@@ -144,40 +105,6 @@ def test_a_drug_is_no_test(lists: Bundle) -> None:
 def test_property_and_specimen_alone_are_no_evidence(lists: Bundle) -> None:
     found = Mapper(lists).propose([SourceCode("1", "Zoltan", unit="mmol/l", language="de")])[0]
     assert found.link == "nil"
-
-
-@pytest.mark.parametrize(
-    ("description", "unit", "language", "name"),
-    [
-        ("U-Glukose", "mg/dl", "de", "Glukose [Masse/Volumen] in Urin"),
-        ("Protein, 24h ur", "mg/24h", "en", "Protein [Mass/time] in 24 hour Urine"),
-        ("Glucosa en LCR", "mg/dL", "es", "Glucosa [Masa/volumen] en Líquido cefalorraquídeo"),
-        ("Laktat (BGA art.)", "mmol/l", "de", "Laktat [Mol/Volumen] in arteriellem Blut"),
-        ("S -Cortisol", "", "en", "Cortisol in Serum or Plasma"),
-        ("Lymphs", "%", "en", "Lymphs/Leukocytes in Blood"),
-        ("Stabkernige", "%", "de", "Stabkernige/Leukozyten in Blut"),
-        ("Creatinine", "mg/g", "en", "Creatinine [Mass/mass] in Serum or Plasma"),
-        ("U-Alb/Krea", "mg/g", "de", "Alb/Krea [Massenverhältnis] in Urin"),
-        ("Albumin/Kreatinin-Quotient", "", "de", "Albumin/Kreatinin [Verhältnis] in Urin"),
-        ("Albumin/Globulin ratio", "", "en", "Albumin/Globulin [Ratio] in Serum or Plasma"),
-        ("Cociente albúmina/creatinina", "mg/g", "es", "albúmina/creatinina [Razón de masas] en Orina"),
-        ("Cortisol (8 Uhr)", "nmol/l", "de", "Cortisol [Mol/Volumen] in Serum oder Plasma --8-Uhr-Probenmaterial"),
-        ("Cortisol a las 8 h", "µg/dL", "es", "Cortisol [Masa/volumen] en Suero o Plasma --muestra de las 8 AM"),
-        (
-            "Glucose 2h nach Glucosebelastung",
-            "mg/dl",
-            "de",
-            "Glucose [Masse/Volumen] in Serum oder Plasma --2 Stunden nach Dosis Glucose",
-        ),
-        ("Vancomycin, trough", "mg/L", "en", "Vancomycin [Mass/volume] in Serum or Plasma --trough"),
-        ("fP-Glukose", "mg/dl", "de", "Glukose-Nahrungskarenz [Masse/Volumen] in Serum oder Plasma"),
-        ("hsTnT", "ng/l", "de", "TnT [Masse/Volumen] in Serum oder Plasma mit Hochsensitivitätsmethode"),
-        ("CRP, hs", "mg/L", "en", "CRP [Mass/volume] in Serum or Plasma by High sensitivity method"),
-        ("TnI alta sensibilidad", "ng/L", "es", "TnI [Masa/volumen] en Suero o Plasma por método de alta sensibilidad"),
-    ],
-)
-def test_full_names_of_tests(description: str, unit: str, language: str, name: str) -> None:
-    assert next(full_names(description, unit, language)) == (name, language)
 
 
 def test_units_are_those_of_an_enzyme_or_arbitrary() -> None:

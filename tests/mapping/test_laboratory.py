@@ -11,6 +11,7 @@ from medlink.language.languages import rows
 from medlink.mapping import Mapper, SourceCode
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, TEST, expand
 from medlink.mapping.laboratory import full_names
+from tests.tables import cases
 
 NAMES = [
     "Potassium [Moles/volume] in Serum or Plasma",
@@ -62,25 +63,7 @@ def test_specimen_time_method_and_class_decide(tests: Bundle) -> None:
     assert Mapper(tests).propose([SourceCode("1", "Mumps IgG", language="en")])[0].link == "nil"
 
 
-@pytest.mark.parametrize(
-    ("description", "unit", "language", "name"),
-    [
-        ("pO2 art.", "mmHg", "de", "pO2 [Partialdruck] in arteriellem Blut"),
-        ("AMA (IFT)", "Titer", "de", "AMA [Titer] in Serum oder Plasma"),
-        ("Erys i.U. (Sediment)", "/GF", "de", "Erys [#/Fläche] in Urinsediment"),
-        ("Osmolalität i.U.", "mosmol/kg", "de", "Osmolalität von Urin"),
-        ("MetHb", "%", "en", "MetHb/Hemoglobin.total in Blood"),
-        ("Faktor VIII", "%", "de", "Faktor VIII aktuell/normal in thrombozytenarmem Plasma"),
-        ("TTPA", "seg", "es", "TTPA en Plasma pobre en plaquetas"),
-        ("INR", "", "de", "International Normalized Ratio (INR) in thrombozytenarmem Plasma"),
-        ("Tacrolimus", "ng/ml", "de", "Tacrolimus [Masse/Volumen] in Blut"),
-        ("Orotsäure i.U.", "mmol/mol Krea", "de", "Orotsäure/Kreatinin [Molverhältnis] in Urin"),
-        ("Aldosterone supine", "ng/dL", "en", "Aldosterone [Mass/volume] in Serum or Plasma --supine"),
-        ("Li-Spiegel", "mmol/l", "de", "Li [Mol/Volumen] in Serum oder Plasma"),
-        ("Cardiolipin IgM", "MPL", "en", "Cardiolipin IgM [Units/volume] in Serum or Plasma"),
-        ("HIV Ag/Ab", "", "en", "HIV Ag/Ab [Presence] in Serum or Plasma"),
-    ],
-)
+@pytest.mark.parametrize(("description", "unit", "language", "name"), cases(__file__, "full_names.tsv"))
 def test_full_names_by_unit_and_component(description: str, unit: str, language: str, name: str) -> None:
     assert next(full_names(description, unit, language)) == (name, language)
 
