@@ -66,12 +66,13 @@ class TermClusterer:
 
     def __init__(
         self, encoder: Encoder, *, linker: TermLinker | None = None, parents: Parents | None = None,
-        progress: Progress = lambda step, done, total: None, **options: Any,
+        progress: Progress | None = None, **options: Any,
     ) -> None:  # fmt: skip
         self.options = ClusterOptions(**options)
         if (language := self.options.prefer_language) and language_tag(language) is None:
             raise ConfigError(f"prefer_language is {language!r}, no BCP 47 tag", remedy="give one such as de")
-        self._encoder, self._linker, self._parents, self._progress = encoder, linker, parents, progress
+        self._encoder, self._linker, self._parents = encoder, linker, parents
+        self._progress = progress or (lambda step, done, total: None)
 
     @gc_disabled()
     def cluster(self, terms: Terms | Sequence[str]) -> Clustering:
@@ -122,9 +123,10 @@ class TermClusterer:
 
     def _link(self, texts: Sequence[str]) -> list[Link]:
         links: list[Link] = []
-        for start in range(0, len(texts), _BATCH) if self._linker is not None else ():
-            links += self._linker.link(texts[start : start + _BATCH])
-            self._progress("concepts", len(links), len(texts))
+        if self._linker is not None:
+            for start in range(0, len(texts), _BATCH):
+                links += self._linker.link(texts[start : start + _BATCH])
+                self._progress("concepts", len(links), len(texts))
         return links
 
     def _summary(self, clusters: GraphClusters) -> Summary:

@@ -83,12 +83,8 @@ def exact_concept_ids(link: Link) -> frozenset[str]:
 
 
 class TermConcept(NamedTuple):
-    """The concept of a term by its own link.
-
-    Attributes:
-        best: the best candidate, if it reaches :data:`MIN_PARENT_SCORE` and no guard contradicts it.
-        equal: the concepts that share the term as a name; ``best`` is ``None`` then.
-    """
+    """The concept of a term by its own link: the best candidate, if it reaches :data:`MIN_PARENT_SCORE` and no guard
+    contradicts it, or the ``equal`` concepts that share the term as a name."""
 
     best: Candidate | None = None
     equal: tuple[Candidate, ...] = ()

@@ -195,8 +195,7 @@ def _concatenate(graphs: Sequence[Graph]) -> Graph:
 
 
 def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the connected component of each of ``count`` nodes, numbered by first node; ``rows, cols (e,)`` are
-    edges."""
+    """Return the connected component of each of ``count`` nodes, numbered by first node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -207,9 +206,7 @@ def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> 
 def relabel(labels: NDArray[Any]) -> NDArray[np.int64]:
     """Number labels from 0 in the order of their first occurrence."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    number = np.empty(len(first), dtype=np.int64)
-    number[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(number[inverse.ravel()])
+    return np.asarray(np.argsort(np.argsort(first))[inverse.ravel()])
 
 
 def average_cut(

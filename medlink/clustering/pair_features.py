@@ -157,29 +157,17 @@ class PairFeatures:
         tags = self._language[one], self._language[other]
         foreign = (tags[0] != tags[1]) & (np.minimum(*tags) >= 0)
         columns: tuple[NDArray[Any], ...] = (
-            cosine,
-            np.maximum(cosine, 0) ** 2,
-            *gap,
-            *crowd,
-            left * cosine,
-            opposed,
-            alike,
-            np.maximum(0, (alike - _MIN_SPELLING) / (1 - _MIN_SPELLING)),
-            self._compact[one] == self._compact[other],
+            cosine, np.maximum(cosine, 0) ** 2, *gap, *crowd, left * cosine, opposed, alike,
+            np.maximum(0, (alike - _MIN_SPELLING) / (1 - _MIN_SPELLING)), self._compact[one] == self._compact[other],
             process.cpdist(*norms, scorer=Prefix.similarity, dtype=np.int32) / shortest,
             process.cpdist(*norms, scorer=Postfix.similarity, dtype=np.int32) / shortest,
-            shared > 0,
-            most > shared,
-            explained,
-            explained * (np.clip(letters, 2, _MAX_INITIALS) - 2) / (_MAX_INITIALS - 2),
+            shared > 0, most > shared,
+            explained, explained * (np.clip(letters, 2, _MAX_INITIALS) - 2) / (_MAX_INITIALS - 2),
             (explained > 0) * (short[1] > 0) / rivals,
-            np.abs(np.log(self._letters[one] / self._letters[other])),
-            foreign,
-            foreign * cosine,
-            *short,
+            np.abs(np.log(self._letters[one] / self._letters[other])), foreign, foreign * cosine, *short,
             sides[0][:, _UNKNOWN] + sides[1][:, _UNKNOWN] == 0,
             (sides[0][:, _WHOLE] > 0) & (sides[1][:, _WHOLE] > 0),
-        )
+        )  # fmt: skip
         values = np.empty((len(one), len(SHARED)), dtype=np.float32)
         for number, column in enumerate(columns):
             values[:, number] = column

@@ -33,8 +33,7 @@ HEADER = "\t".join((*decision_table.COLUMNS, *decision_table.LOCATION_COLUMNS)) 
 def term_hash(term: str) -> str:
     """Hash a term to 16 hex digits, regardless of case and Unicode form.
 
-    The id of a new concept is ``NEW:`` and the XOR of the distinct hashes of its terms, so their order does not matter.
-    The page combines the hashes, because reviewers split and merge clusters there.
+    The id of a new concept is ``NEW:`` and the XOR of the distinct hashes of its terms, which the page combines.
     """
     form = unicodedata.normalize("NFC", collapse_whitespace(term).casefold())
     return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -86,11 +85,7 @@ class Decisions:
         return rows.get(language_tag(language) or "", next(iter(rows.values())) if is_common else None)
 
     def check_accepted(self, is_known: Callable[[str], bool]) -> None:
-        """Reject decisions that would add wrong names to a terminology.
-
-        Raises:
-            InputError: an accepted id is neither new nor known, or a spreadsheet quoted a name.
-        """
+        """Raise InputError if an accepted id is neither new nor known, or if a spreadsheet quoted a name."""
         new_or_known = cache(lambda concept_id: concept_id.startswith(NEW_ID) or is_known(concept_id))
         for row in self._accepted_rows:
             if not new_or_known(row.concept_id):
@@ -110,8 +105,7 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     """Read a decisions file, plain or ``.gz``; a row may occur twice.
 
     Raises:
-        InputError: the file cannot be read, or :func:`medlink.kb.decision_table.iter_decisions` or :class:`Decisions`
-            rejects it.
+        InputError: the file cannot be read, or is not a table of decisions that agree.
     """
     lines = LineFile(path, Problems())
     return Decisions(lines.path, list(iter_decisions(lines)))
@@ -148,7 +142,6 @@ class DecisionStore:
         Raises:
             DecisionsChangedError: the table on disk has another hash; nothing is written.
             InputError: ``data`` is not a table of decisions; nothing is written.
-            ConfigError: the table cannot be written.
         """
         with self._lock:
             if self.read()[1] != revision:
@@ -158,12 +151,7 @@ class DecisionStore:
             return hashlib.sha256(data).hexdigest()
 
     def decide(self, row: Decision) -> None:
-        """Replace the decision about the location of a row; a row without a ``decision`` removes it.
-
-        Raises:
-            InputError: the table cannot be read, or the row is not a decision; nothing is written.
-            ConfigError: the table cannot be written.
-        """
+        """Replace the decision about the location of a row; a row without a ``decision`` removes it."""
         with self._lock:
             others = [other for other in self._parse(self.read()[0]) if other.location != row.location]
             rows = [*others, row] if row.decision else others
@@ -185,11 +173,7 @@ class DecisionStore:
 
 
 def check_offsets(rows: Iterable[Decision], path: StrPath, texts: dict[str, str]) -> None:
-    """Check that the words of each decision are at its offsets in ``texts``, which map note ids to texts.
-
-    Raises:
-        InputError: the words at the offsets differ.
-    """
+    """Raise InputError if the words of a decision are not at its offsets in ``texts``, which map note ids to texts."""
     for row in rows:
         text = texts.get(row.item)
         if text is not None and row.start < row.end and " ".join(text[row.start : row.end].split()) != row.term:

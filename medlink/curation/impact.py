@@ -95,7 +95,7 @@ class ImpactReport(Result):
 
 def check_links(
     old: str | Path, new: str | Path, links: StrPath, *, out: StrPath | None = None, report: StrPath | None = None,
-    progress: Callable[[int], object] = lambda done: None, **options: Any,
+    progress: Callable[[int], object] | None = None, **options: Any,
 ) -> ImpactReport:  # fmt: skip
     """Compare the links of notes with the links that another bundle would make.
 
@@ -134,7 +134,8 @@ def check_links(
                 write(change)
                 if change.result != RENAMED:
                     changed.add(change.note)
-            progress(number)
+            if progress:
+                progress(number)
         by_result, by_reason = {result: results[result] for result in RESULTS}, dict(sorted(reasons.items()))
         impact = ImpactReport(number, results.total(), by_result, by_reason, notes.count, changed.count)
         if report is not None:
@@ -296,10 +297,6 @@ class ChangeGroups:
 def write_impact(
     path: str | PathLike[str], groups: ChangeGroups, report: dict[str, Any], releases: Sequence[str]
 ) -> None:
-    """Write the page of :class:`ImpactReport` as plain data, with the releases of the old and the new bundle.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
+    """Write the page of :class:`ImpactReport` as plain data, with the releases of the old and the new bundle."""
     head = {"fields": _FIELDS, "report": report, "releases": list(releases)}
     write_page(path, _PAGE_FILES, "Changes by the new release", json_object(head, changes=groups.rows()))

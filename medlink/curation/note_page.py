@@ -39,9 +39,6 @@ def write_note_page(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: 
 
     Candidates with a score below :data:`~medlink.curation.page.MIN_SCORE` are left out unless they were linked. Memory
     grows with the concepts, which are read from ``kb``, not with the notes.
-
-    Raises:
-        ConfigError: the file cannot be written.
     """
     page.write_page(path, (*PAGE_FILES, "notes/page.js"), title, note_page_data(notes, kb))
 

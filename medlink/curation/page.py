@@ -32,9 +32,6 @@ def write_page(path: str | PathLike[str], files: Sequence[str], title: str, data
 
     ``files`` are bodies, styles and scripts below ``resources/pages`` in the order of their dependencies, and ``data``
     are the pieces of one JSON value made by :func:`to_json`. Memory does not grow with the data.
-
-    Raises:
-        ConfigError: the file cannot be written.
     """
     # a title may be a file name that is not UTF-8; the data is plain ASCII
     with atomic_text_writer(path, "the page", errors="replace", private=True) as file:

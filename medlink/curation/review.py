@@ -67,12 +67,7 @@ class Review:
         yield from self.items.warnings(self.bundle.kb)
 
     def write_page(self, path: StrPath) -> None:
-        """Write the page as one file, with the decisions so far; new decisions stay in the browser until the user saves
-        them.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
+        """Write the page as one file, with the decisions so far; new ones stay in the browser until the user saves."""
         saved = None if self.store is None else self.store.path
         check_output_paths({"the page": path, "the decisions": saved}, self._reads)
         decisions = "" if self.store is None else self.store.read()[0].decode()
@@ -88,7 +83,6 @@ class Review:
 
         Raises:
             InputError: no decision gives a pair.
-            ConfigError: the file cannot be written.
         """
         rows = self._require_store(path, "the pairs").rows
         candidates: dict[tuple[str, str, int, int], dict[str, list[str]]] = {}
@@ -123,7 +117,6 @@ class Review:
 
         Raises:
             InputError: the file has no notes, or there is no decision about a mention of them.
-            ConfigError: the file cannot be written.
         """
         rows, items = self._require_store(path, "the gold").rows, self.items
         if items.kind != MENTION:
@@ -154,11 +147,7 @@ class Review:
         return len(lines)
 
     def server(self, port: int = 0) -> ReviewServer:
-        """Return the listening server of the page; ``serve_forever`` answers until it is shut down.
-
-        Raises:
-            ConfigError: there is no table for the decisions, or the port cannot be used.
-        """
+        """Return the listening server of the page; ``serve_forever`` answers until it is shut down."""
         from medlink.curation.server import ReviewServer
 
         store = self._require_store(None, "")

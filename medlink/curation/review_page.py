@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from medlink.clustering.clusters import MAYBE
 from medlink.curation.concepts import CONCEPT
@@ -12,6 +12,9 @@ from medlink.curation.decisions import term_hash
 from medlink.curation.page import MIN_SCORE, json_object, round_score, write_page
 from medlink.kb.decision_table import collapse_whitespace
 from medlink.language.tags import language_tag
+
+if TYPE_CHECKING:
+    from medlink.kb import KnowledgeBase
 
 Kind = Literal["cluster", "mention", "code"]
 PAGE_FILES = tuple(
@@ -59,31 +62,21 @@ def review_data(
     return json_object(head, clusters=rows, notes=notes, concepts=concepts)
 
 
-class ConceptNames(Protocol):
-    """The part of a knowledge base that names concepts."""
-
-    def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
-        """Return the name to show for each concept."""
-
-
 def write_cluster_page(
     path: str | PathLike[str], clusters: Iterable[Mapping[str, Any]], *, title: str, summary: Mapping[str, Any],
-    kb: ConceptNames | None = None, language: str | None = None,
+    kb: KnowledgeBase | None = None, language: str | None = None,
 ) -> None:  # fmt: skip
     """Write the page of clusters; the file appears when it is complete. Memory does not grow with the clusters.
 
     The page leaves out candidates with a score below :data:`~medlink.curation.page.MIN_SCORE`, except those of an
     ambiguous cluster, and says so. ``clusters`` are from ``Cluster.to_dict``. ``kb`` names concepts in the language of
     the representative, or in ``language`` if that is unknown; without ``kb``, names stay unchanged.
-
-    Raises:
-        ConfigError: the file cannot be written.
     """
     rows = (cluster_row(cluster, kb, language) for cluster in clusters)
     write_page(path, PAGE_FILES, title, review_data("cluster", FIELDS, rows, summary))
 
 
-def cluster_row(cluster: Mapping[str, Any], kb: ConceptNames | None, language: str | None) -> list[Any]:
+def cluster_row(cluster: Mapping[str, Any], kb: KnowledgeBase | None, language: str | None) -> list[Any]:
     """Return a cluster as a row of the page's data; arguments are those of :func:`write_cluster_page`."""
     row = dict(cluster)
     equal = [near["concept_id"] for near in cluster["candidates"]]

@@ -31,14 +31,10 @@ from medlink.linking.ranking import FittedRanker, LinearRanker
 from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
 
 KINDS = {
-    "finding": ("finding", "change"),
-    "body": ("body", "function"),
-    "substance": ("substance", "organism"),
-    "procedure": ("procedure",),
-    "quality": ("quality", "general"),
-    "setting": ("measure", "circumstance", "person"),
-    UNKNOWN_WORD: (),
-}
+    "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),
+    "procedure": ("procedure",), "quality": ("quality", "general"),
+    "setting": ("measure", "circumstance", "person"), UNKNOWN_WORD: (),
+}  # fmt: skip
 """Kinds of words in a description, each with the kinds of the lexicon that it stands for."""
 _SIDE = (
     "covered", "max_uncovered", "first_word", "last_word", "rarest_word", *(f"uncovered_{kind}" for kind in KINDS),

@@ -26,8 +26,7 @@ _EXACT = frozenset({CODE, "exact", "maps_to"})
 def allowed_targets(kb: KnowledgeBase, options: MapOptions) -> frozenset[str] | None:
     """Return the ids of the allowed targets, ``None`` for all concepts.
 
-    Of OMOP vocabularies only standard concepts are allowed, unless ``standard`` is off. Memory grows with the allowed
-    concepts.
+    Of OMOP vocabularies only standard concepts are allowed, unless ``standard`` is off.
 
     Raises:
         ConfigError: a concept does not exist, a constraint cannot be parsed, or no concept is left.

@@ -30,12 +30,9 @@ BETWEEN = " | "
 _SOURCE = 4  # columns of the code in Usagi's file, which precede added ones
 _FIRST, _LAST = "1970-01-01", "2099-12-31"  # validity of a map in OMOP's table
 _PREDICATES = {
-    usagi.EQUAL: "skos:exactMatch",
-    usagi.EQUIVALENT: "skos:exactMatch",
-    usagi.WIDER: "skos:broadMatch",
-    usagi.NARROWER: "skos:narrowMatch",
-    usagi.INEXACT: "skos:relatedMatch",
-}
+    usagi.EQUAL: "skos:exactMatch", usagi.EQUIVALENT: "skos:exactMatch", usagi.WIDER: "skos:broadMatch",
+    usagi.NARROWER: "skos:narrowMatch", usagi.INEXACT: "skos:relatedMatch",
+}  # fmt: skip
 _JUSTIFIED = {
     "exact": "semapv:LexicalMatching",
     "inflected": "semapv:LexicalMatching",
@@ -172,9 +169,6 @@ def _with_vocabularies(mapping: CodeMapping, context: WriterContext) -> Iterator
 
 
 WRITERS: dict[Shape, Callable[[TextIO, WriterContext, Iterable[CodeMapping]], None]] = {
-    "usagi": _write_usagi,
-    "source-to-concept-map": _write_omop,
-    "sssom": _write_sssom,
-    "jsonl": _write_jsonl,
-}
+    "usagi": _write_usagi, "source-to-concept-map": _write_omop, "sssom": _write_sssom, "jsonl": _write_jsonl,
+}  # fmt: skip
 """The writer of each format."""

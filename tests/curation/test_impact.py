@@ -26,27 +26,15 @@ from .test_page import ATTACKS, Page
 
 # names of each concept in two releases, and tags of the retired ones in the second
 OLD = {
-    "X:1": ["fever", "pyrexia"],
-    "X:2": ["cough"],
-    "X:3": ["whooping cough"],
-    "X:4": ["ice hockey knee"],
-    "X:5": ["nephropathy"],
-    "X:6": ["hepatomegaly", "large liver"],
-    "X:7": ["itch"],
-    "X:8": ["migraine"],
+    "X:1": ["fever", "pyrexia"], "X:2": ["cough"], "X:3": ["whooping cough"], "X:4": ["ice hockey knee"],
+    "X:5": ["nephropathy"], "X:6": ["hepatomegaly", "large liver"], "X:7": ["itch"], "X:8": ["migraine"],
     "X:9": ["tinnitus"],
-}
+}  # fmt: skip
 NEW = {
-    "X:1": ["fever", "pyrexia"],
-    "X:2": ["tussis", "cough"],
-    "X:5": ["nephropathy"],
-    "X:6": ["hepatomegaly"],
-    "X:7": ["itch"],
-    "X:8": ["headache of one side"],
-    "X:10": ["large liver"],
-    "X:11": ["nephropathy"],
+    "X:1": ["fever", "pyrexia"], "X:2": ["tussis", "cough"], "X:5": ["nephropathy"], "X:6": ["hepatomegaly"],
+    "X:7": ["itch"], "X:8": ["headache of one side"], "X:10": ["large liver"], "X:11": ["nephropathy"],
     "X:9": ["tinnitus"],
-}
+}  # fmt: skip
 RETIRED = {"X:3": ["is_obsolete: true", "replaced_by: X:2"], "X:4": ["is_obsolete: true", "consider: X:7"]}
 NOTES = (
     "Fever and cough. Large liver.",

@@ -23,47 +23,12 @@ from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
 from tests.tables import cases
 
-ROWS = [
-    ("R:1", "becaplermin", "Drug"),
-    ("R:2", "fomivirsen", "Drug"),
-    ("R:3", "nesiritide", "Drug"),
-    ("R:4", "prednisolone", "Drug"),
-    ("R:5", "amoxicillin", "Drug"),
-    ("R:6", "defibrotide", "Drug"),
-    ("P:1", "Biopsy of mouth", "Procedure"),
-    ("P:2", "Ophthalmic examination", "Procedure"),
-    ("P:3", "Cefuroxime parenteral susceptibility test", "Procedure"),
-    ("P:4", "Excision of mandible", "Procedure"),
-    ("P:5", "Partial mandibulectomy", "Procedure"),
-    ("P:6", "Incision of trachea", "Procedure"),
-    ("L:1", "Sodium [Moles/volume] in Serum or Plasma", "Measurement"),
-    ("L:2", "Sodium [Moles/volume] in Urine", "Measurement"),
-    ("L:3", "Sodium [Mass/volume] in Serum or Plasma", "Measurement"),
-    ("L:4", "Aspartate aminotransferase [Enzymatic activity/volume] in Serum or Plasma", "Measurement"),
-    ("L:5", "Leukocytes [#/volume] in Blood", "Measurement"),
-    ("L:6", "IgG [Moles/volume] in Serum or Plasma", "Measurement"),
-    ("L:7", "Urea nitrogen [Mass/volume] in Serum or Plasma", "Measurement"),
-    ("L:8", "Aspartate/Creatinine [Molar ratio] in Urine", "Measurement"),
-    ("D:1", "Natrium", "Drug"),
-    ("D:2", "Leukozyten", "Drug"),
-    ("D:3", "Cholesterol test strips", "Drug"),
-    ("O:1", "Enterococcus faecalis", "Organism"),
-    ("O:2", "Alcaligenes faecalis", "Organism"),
-    ("O:3", "Proteus mirabilis", "Organism"),
-    ("ATC:H02AB06", "Prednisolon", "Group"),
-    ("ATC:S01BA04", "Prednisolon", "Group"),
-    ("ATC:D07AA03", "Prednisolon", "Group"),
-]
-
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of drugs, procedures, laboratory tests and organisms, with one English name each."""
     folder = tmp_path_factory.mktemp("lists")
-    lines = ["concept_id\tname\tlanguage\ttype\tsemantic_type"]
-    lines += [f"{concept}\t{name}\ten\tpreferred\t{kind}" for concept, name, kind in ROWS]
-    (folder / "names.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    build_kb(folder / "kb.sqlite", [Input("table", Path(__file__).with_name("lists.tsv"))])
     return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from medlink.files.resources import RESOURCES
@@ -13,34 +15,12 @@ from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, TEST, expan
 from medlink.mapping.laboratory import full_names
 from tests.tables import cases
 
-NAMES = [
-    "Potassium [Moles/volume] in Serum or Plasma",
-    "Kalium [Mol/Volumen] in arteriellem Blut",
-    "Tobramycin [Mass/volume] in Serum or Plasma",
-    "Tobramycin [Masse/Volumen] in Serum oder Plasma --Spitze",
-    "Tobramycin [Masse/Volumen] in Serum oder Plasma --Tal",
-    "Rubella virus IgG Ab [Units/volume] in Serum",
-    "Rubella virus IgM Ab [Units/volume] in Serum",
-    "IgA IgG Ab [Units/volume] in Serum or Plasma",
-    "G Ab [Presence] in Serum or Plasma",
-    "Hepatitis A virus IgM Ab [Presence] in Serum or Plasma",
-    "Hepatitis A virus Ab [Units/volume] in Serum",
-    "Mitochondrien Antikörper [Titer] in Serum",
-    "Mitochondria Ab [Presence] in Serum",
-    "Fibrinogen [Mass/volume] in Platelet poor plasma",
-    "Fibrinogen Ag [Mass/volume] in Platelet poor plasma by Immunoassay",
-    "Tacrolimus [Mass/volume] in Blood",
-    "Tacrolimus [Masse/Volumen] in Serum oder Plasma",
-]
-
 
 @pytest.fixture(scope="module")
 def tests(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of names of laboratory tests."""
     folder = tmp_path_factory.mktemp("tests")
-    rows = [f"T:{at}\t{name}\t{'de' if 'oder' in name or 'Mol/V' in name else 'en'}" for at, name in enumerate(NAMES)]
-    (folder / "names.tsv").write_text("\n".join(["concept_id\tname\tlanguage", *rows]) + "\n", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    build_kb(folder / "kb.sqlite", [Input("table", Path(__file__).with_name("laboratory.tsv"))])
     return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
 
 

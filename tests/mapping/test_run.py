@@ -62,17 +62,10 @@ def test_each_result_of_an_earlier_map(omop: Bundle, tmp_path: Path) -> None:
     report, changes = carry_over(omop, tmp_path, now, before)
     results = {one["code"]: one["result"] for one in changes}
     assert results == {
-        "kept": "kept",
-        "ignored": "kept",
-        "source": "source renamed",
-        "renamed": "target renamed",
-        "merged": "target merged",
-        "retired": "target retired",
-        "excluded": "target excluded",
-        "undecided": "undecided",
-        "new": "new",
-        "gone": "gone",
-    }
+        "kept": "kept", "ignored": "kept", "source": "source renamed", "renamed": "target renamed",
+        "merged": "target merged", "retired": "target retired", "excluded": "target excluded",
+        "undecided": "undecided", "new": "new", "gone": "gone",
+    }  # fmt: skip
     assert report.changes == dict(Counter(results.values()))
     out = written(tmp_path)
     assert "gone" not in out
