@@ -7,6 +7,7 @@ import pytest
 
 from medlink.clustering.abbreviations import AbbreviationPairs, is_abbreviation_of, split_long_short, stated_pairs
 from medlink.language.exact import normalise_all
+from tests.tables import cases
 
 RARE = [f"word{at} other{at} third{at}" for at in range(50)]  # so that common words weigh little
 
@@ -62,32 +63,9 @@ def explained(one: str, other: str) -> float:
     return float(there[0])
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("CMT4D", "Charcot-Marie-Tooth type 4D"),
-        ("COPD", "chronic obstructive pulmonary disease"),
-        ("GSD due to hepatic enzyme deficiency", "Glycogen storage disease due to hepatic enzyme deficiency"),
-        ("CDG2G", "Congenital disorder of glycosylation type IIg"),
-        ("síndrome de TBC", "síndrome de tos bronquial crónica"),
-    ],
-)
-def test_explained(one: str, other: str) -> None:
-    assert explained(one, other) == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("CMT", "Tooth-Marie-Charcot"),  # another order
-        ("CMT4D", "arthritis of the knee"),
-        ("COPD", "COPD"),  # nothing remains to be explained
-        ("Cmt", "Charcot-Marie-Tooth"),  # no capitals
-        ("GSD", "Glycogen storage disease due to hepatic enzyme deficiency of several organs"),  # most words remain
-    ],
-)
-def test_not_explained(one: str, other: str) -> None:
-    assert explained(one, other) == 0
+@pytest.mark.parametrize(("one", "other", "share"), cases(__file__, "abbreviations.tsv"))
+def test_explained(one: str, other: str, share: str) -> None:
+    assert explained(one, other) == pytest.approx(float(share))
 
 
 def test_the_share_explained_worked_by_hand() -> None:
