@@ -19,9 +19,8 @@ from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
-from medlink.mapping.domains import SAMPLE
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
-from medlink.mapping.linkers import NAMED, DescriptionLinker, link_of_test
+from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, without_suspicion
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance

@@ -16,8 +16,8 @@ from medlink.linking.features import compute_features
 from medlink.linking.ranking import default_ranker
 from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.abbreviations import DRUG, TEST, expand
-from medlink.mapping.domains import estimate_priors, priors_of
 from medlink.mapping.laboratory import full_names
+from medlink.mapping.linkers import estimate_priors, priors_of
 from medlink.mapping.ranking import FEATURES, columns, main_part
 from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
