@@ -52,13 +52,9 @@ def test_an_apostrophe_protects_a_formula(tmp_path: Path) -> None:
 
 def test_read(tmp_path: Path) -> None:
     found = decisions(
-        tmp_path,
-        "NEW:1|arm pain|EN|preferred|H:2|accept",
-        "NEW:1|Armschmerz|de|synonym||accept",
-        "NEW:1|Armschmerz|de|synonym||accept",
-        "|n/a||||reject",
-        "NEW:2|leg  pain||preferred|H:3|group",
-    )
+        tmp_path, "NEW:1|arm pain|EN|preferred|H:2|accept", "NEW:1|Armschmerz|de|synonym||accept",
+        "NEW:1|Armschmerz|de|synonym||accept", "|n/a||||reject", "NEW:2|leg  pain||preferred|H:3|group",
+    )  # fmt: skip
     assert found.find(" arm\tpain", "en") == Decision("NEW:1", "arm pain", "en", True, "H:2", "accept", 2)
     assert found.find("n/a", "de") == Decision("", "n/a", "", False, "", "reject", 5)
     assert found.find("Armschmerz", "") == found.find("Armschmerz", "de")

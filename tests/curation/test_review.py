@@ -260,14 +260,8 @@ def test_the_server(notes: Linked, demo: Bundle, tmp_path: Path, capfd: pytest.C
             ("", {"Origin": "null"}),
         ):
             assert refusal(server, path, **headers) == (403, "Forbidden")
-        for path in (
-            "/",
-            "/x/",
-            f"/{server.token}",
-            f"/{server.token[:-1]}/decisions",
-            f"/{server.token}/%2e./",
-            "/etc",
-        ):
+        token = server.token
+        for path in ("/", "/x/", f"/{token}", f"/{token[:-1]}/decisions", f"/{token}/%2e./", "/etc"):
             assert refusal(server, path) == (404, "Not Found")
         assert refusal(server, "decisions", "DELETE") == (405, "Method Not Allowed")
         assert refusal(server, "", "PUT") == (405, "Method Not Allowed")
