@@ -10,7 +10,9 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle, build_bundle
+from medlink.index.word_coverage import WordKinds
 from medlink.kb import Input, build_kb
+from medlink.language.lexicon.forms import shipped_forms
 from medlink.linking.candidates import QueryBatch
 from medlink.linking.features import compute_features
 from medlink.linking.ranking import default_ranker
@@ -18,7 +20,7 @@ from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.abbreviations import DRUG, TEST, expand
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.linkers import estimate_priors, priors_of
-from medlink.mapping.ranking import FEATURES, columns, main_part
+from medlink.mapping.ranking import FEATURES, KINDS, columns, main_part
 from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
 from tests.tables import cases
@@ -250,3 +252,20 @@ def test_columns_by_hand(lists: Bundle) -> None:
     assert own["mention_last_word"] == own["mention_uncovered_unknown"] == 0
     assert (other["mention_first_word"], other["mention_last_word"], other["part_covered"]) == (0, 1, 0)
     assert other["mention_uncovered_unknown"] > 0
+
+
+def test_coverage_of_a_composed_word(lists: Bundle) -> None:
+    index, kinds = lists.index, WordKinds(shipped_forms(), KINDS)
+    mentions = index.read(["Mandibulectomy", "Excision of kidney"], ["en", "en"])
+    names = np.array(
+        [next(iter(index.lookup(name, "en"))) for name in ("Excision of mandible", "Partial mandibulectomy")]
+    )
+    at = np.array([0, 0, 1])
+    of_mention, of_name = index.coverage(mentions, at, names, np.array([0, 1, 0]), kinds)
+    assert of_mention.covered.tolist() == pytest.approx([1, 1, mentions.weight[1] / mentions.weight[1:].sum()])
+    assert of_name.covered[0] == pytest.approx(1)
+    # the kidney lacks, of the words of a body
+    assert of_mention.uncovered_kinds[2].tolist() == pytest.approx(
+        [0, mentions.weight[2], *[0] * (len(KINDS) - 2)], rel=1e-3
+    )
+    assert of_name.uncovered_kinds[1][list(KINDS).index("quality")] > 0
