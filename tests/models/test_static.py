@@ -165,21 +165,12 @@ def test_folder_of_version_0_1(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_encoder(tmp_path).encode(TEXTS), encoder.encode(TEXTS))
 
 
-def other_normalise(texts: list[str]) -> list[str]:
-    """Normalisation that keeps accents."""
-    return [text.casefold() for text in texts]
-
-
-def other_markers(form: str) -> list[str]:
-    """Markers without the first rule: each word with a digit."""
-    return [word for word in form.split() if any(letter.isdigit() for letter in word)]
-
-
 @pytest.mark.parametrize(
     ("place", "rule"),
     [
-        ("medlink.models.ngrams.markers", other_markers),
-        ("medlink.models.ngrams.normalise_all", other_normalise),
+        # markers without their first rule: each word with a digit; normalisation that does not remove accents
+        ("medlink.models.ngrams.markers", lambda form: [word for word in form.split() if any(map(str.isdigit, word))]),
+        ("medlink.models.ngrams.normalise_all", lambda texts: [text.casefold() for text in texts]),
         ("medlink.models.ngrams._WORD_SALT", 0x52),
         ("medlink.models.ngrams._MARKER_SALT", 0x3B << 32),
         ("medlink.models.ngrams._PRIME", np.uint64(0x9E3779B97F4A7C17)),

@@ -38,7 +38,7 @@ def as_tensors(features: Features) -> dict[str, Tensor]:
 
 
 class StaticEmbedding(Module):
-    """The module; ``dropout`` is the share of n-grams and word families to drop from each text in training."""
+    """A static encoder to train; ``dropout`` is the share of n-grams and word families to drop from each text."""
 
     config_file_name = CONFIG_FILE
 

@@ -197,24 +197,20 @@ def open_run_folder(
     """Lock the folder of a run; see :func:`training_run`."""
     run = Run(folder, out or folder, options, progress, evaluate)
     if run.is_main:
-        _check(folder, resume=options.resume)
+        remedy = "name another folder"
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
+        others = {path.name for path in folder.glob("*") if not path.name.startswith(".writing-")} - {LOCK}
+        if others and RECORD not in others and not _has_progress(folder):
+            raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
+        if not options.resume and _has_progress(folder):
+            remedy = "resume it with resume=..., or delete the folder"
+            raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
     run.wait()
     with _locked_folder(folder) if run.is_main else nullcontext():
         run.wait()
         yield run
         run.wait()
-
-
-def _check(folder: Path, *, resume: bool) -> None:
-    remedy = "name another folder"
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
-    others = {path.name for path in folder.glob("*") if not path.name.startswith(".writing-")} - {LOCK}
-    if others and RECORD not in others and not _has_progress(folder):
-        raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
-    if not resume and _has_progress(folder):
-        remedy = "resume it with resume=..., or delete the folder"
-        raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 
 @contextmanager

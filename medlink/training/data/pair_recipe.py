@@ -17,8 +17,8 @@ class PairRecipe(Settings):
 
     Without ``pairs``, an epoch has each definition ``definition_repeats`` times; without definitions, it has each
     relation or name once. The paper does not pair two names of a concept (section 3). All other pairs have a
-    description, which begins with the name of an ancestor, a semantic type or "something", for lack of both too. The
-    paper does not state the shares of these three; the default is a third each.
+    description, which begins with the name of an ancestor, a semantic type or "something"; a concept without ancestor
+    or semantic type gets "something". The paper does not state the shares of these three; the default is a third each.
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")

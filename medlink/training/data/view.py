@@ -104,7 +104,11 @@ class TrainingView:
         self.name_forms, self.definition_forms = (_find(self._form_hashes, of) for of in (of_names, of_definitions))
         self.unknown = problems.skipped[UNKNOWN]
         self._read_relations()
-        self._read_semantic_types()
+        types = _Vocabulary()
+        owner, kind = self._columns(_TYPES, self._numbers, types.encode)
+        usable = self._usable(owner)
+        self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
+        self.semantic_type_texts = tuple(types)
         ragged = (self.names, self.definitions, self.relations, self.parents, self.semantic_types)
         arrays = (self._ids, self.included, self.name_languages, self.name_forms, self.relation_types)
         for array in (*chain.from_iterable(ragged), *arrays):
@@ -184,13 +188,6 @@ class TrainingView:
         chosen = chosen[np.argsort(head[chosen], kind="stable")]
         self.relations = Ragged.group(head[chosen], tail[chosen], self.concepts)
         self.relation_types = kind[chosen]
-
-    def _read_semantic_types(self) -> None:
-        texts = _Vocabulary()
-        owner, kind = self._columns(_TYPES, self._numbers, texts.encode)
-        self.semantic_type_texts = tuple(texts)
-        usable = self._usable(owner)
-        self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
 
     def _usable(self, owners: Int32Array) -> BoolArray:
         known: BoolArray = owners >= 0

@@ -152,15 +152,26 @@ class StaticStudent(Trainer):
 
 
 class HeldOutSplit:
-    """Names to train on, and the ``texts`` that :func:`hold_out` drew.
+    """Names to train on, and up to ``count`` held-out ``texts``, at most one of each concept with several names.
 
-    After a pass over :meth:`entries`, ``owners (n,)`` and ``gold (q,)`` hold the numbers of their concepts.
+    They are drawn by algorithm R of Vitter 1985: memory grows only with ``count``. After a pass over :meth:`entries`,
+    ``owners (n,)`` and ``gold (q,)`` hold the numbers of their concepts. Raises ConfigError if no concept has two
+    names.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
-        self._names = names
-        self._held_out = hold_out(names, count, seed)
-        self.texts = [synonym.text for synonym in self._held_out]
+        rng, drawn = np.random.default_rng(seed), list[Synonym]()
+        for seen, synonyms in enumerate(group for group in iter_synonyms(names()) if len(group) > 1):
+            synonym = synonyms[int(rng.integers(len(synonyms)))]
+            position = int(rng.integers(seen + 1))
+            if len(drawn) < count:
+                drawn.append(synonym)
+            elif position < count:
+                drawn[position] = synonym
+        if not drawn:
+            remedy = "train on a source that has synonyms or translations"
+            raise ConfigError("no concept has two names", remedy=remedy)
+        self._names, self._held_out, self.texts = names, drawn, [synonym.text for synonym in drawn]
         self.concepts = 0
         self.owners, self.gold = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
 
@@ -196,25 +207,6 @@ def iter_synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
         for name in group:
             forms.setdefault(normalise(name.text), name.text)
         yield [Synonym(concept_id, text) for form, text in forms.items() if form]
-
-
-def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
-    """Draw up to ``count`` names, at most one of each concept with several names (Vitter 1985, algorithm R).
-
-    Memory grows only with ``count``. Raises ConfigError if no concept has two names.
-    """
-    rng = np.random.default_rng(seed)
-    drawn: list[Synonym] = []
-    for seen, synonyms in enumerate(group for group in iter_synonyms(names()) if len(group) > 1):
-        synonym = synonyms[int(rng.integers(len(synonyms)))]
-        position = int(rng.integers(seen + 1))
-        if len(drawn) < count:
-            drawn.append(synonym)
-        elif position < count:
-            drawn[position] = synonym
-    if not drawn:
-        raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
-    return drawn
 
 
 def accuracy_at_1(
