@@ -58,29 +58,20 @@ class Pairs:
                 yield Batch((26 * number + letters, 26 * self.count + letters), np.eye(self.rows, dtype=bool))
 
 
-def fit(
-    model: SentenceTransformer,
-    batches: Pairs,
-    loss: torch.nn.Module,
-    recipe: PhaseRecipe,
-    *,
-    work: Path,
-    log: object = None,
-    evaluate: object = None,
-    **options: object,
-) -> Facts:
-    """A run whose folder is not deleted at its end."""
-    with open_run_folder(work, RunOptions(**options), log, evaluate) as run:  # type: ignore[arg-type]  # of any test
+def fit(model: SentenceTransformer, work: Path, recipe: PhaseRecipe, batches: Pairs, **options: Any) -> Facts:
+    """Train without deleting the folder at the end."""
+    calls = [options.pop(name, None) for name in ("log", "evaluate")]
+    with open_run_folder(work, RunOptions(**options), *calls) as run:
         run.bind(recipe, data=batches.digest, start=compute_fingerprint(model))
-        return run.fit(model, batches, loss, recipe)
+        return run.fit(model, batches, InfoNceLoss(0.05), recipe)
 
 
 def train(
-    bert: Path, work: Path, recipe: PhaseRecipe = RECIPE, batches: Pairs | None = None, **options: object
+    bert: Path, work: Path, recipe: PhaseRecipe = RECIPE, batches: Pairs | None = None, **options: Any
 ) -> tuple[str, Facts]:
     """Train; the fingerprint of the weights and the figures."""
     model = SentenceTransformer(str(bert), device="cpu")
-    figures = fit(model, batches or Pairs(), InfoNceLoss(0.05), recipe, work=work, **options)
+    figures = fit(model, work, recipe, batches or Pairs(), **options)
     return compute_fingerprint(model), figures
 
 
@@ -251,7 +242,7 @@ def test_a_start_with_nan_embeddings(bert: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(bert), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
     with pytest.raises(EncoderError, match="the embeddings of the encoder to start from are NaN or infinite"):
-        fit(model, Pairs(), InfoNceLoss(0.05), RECIPE, work=tmp_path)
+        fit(model, tmp_path, RECIPE, Pairs())
 
 
 def test_refusals(bert: Path, tmp_path: Path) -> None:
@@ -277,7 +268,7 @@ def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, st
                 os._exit(9)
 
         model = SentenceTransformer(str(start), device="cpu")
-        fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+        fit(model, work, recipe, Pairs(rows=rows), log=log, checkpoint_steps=2, resume=True)
         if not rank:
             (work / "losses.json").write_text(json.dumps(losses(lines)))
             model.save(str(work / "model"), create_model_card=False)
@@ -295,7 +286,7 @@ def test_two_processes_learn_the_same_as_one(
     recipe = RECIPE.replace(mini_batch=mini_batch)
     assert two(still_bert, tmp_path / "two", recipe, rows) == [0, 0]
     model, lines = SentenceTransformer(str(still_bert), device="cpu"), []
-    fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=tmp_path / "one", log=lines.append)
+    fit(model, tmp_path / "one", recipe, Pairs(rows=rows), log=lines.append)
     shared = json.loads((tmp_path / "two" / "losses.json").read_text())
     assert len(shared) == STEPS
     # four digits are logged
