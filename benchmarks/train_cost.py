@@ -27,9 +27,8 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss
-from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.loader import EpochLoader
-from medlink.training.common.resumable_trainer import resolve_precision
+from medlink.training.common.resumable_trainer import BatchTrainer, resolve_precision
 from medlink.training.common.run import Run
 from medlink.training.data.batches import Batch
 from medlink.training.data.pair_recipe import PairRecipe

@@ -1,7 +1,6 @@
 """Encoders: names to embeddings. These imports need neither torch nor sentence-transformers."""
 
-from medlink.models.encoders import Encoder, load_encoder
-from medlink.models.static import StaticConfig, StaticEncoder
-from medlink.models.translated import MarianTranslator, TranslatedEncoder
+from medlink.models.encoders import Encoder, MarianTranslator, TranslatedEncoder, load_encoder
+from medlink.models.static.encoder import StaticConfig, StaticEncoder
 
 __all__ = ["Encoder", "MarianTranslator", "StaticConfig", "StaticEncoder", "TranslatedEncoder", "load_encoder"]

@@ -26,9 +26,7 @@ _BLANK, _END = 32, 10
 
 
 class Bags(NamedTuple):
-    """Features of ``n`` strings, hashes (uint64) or table rows (int64): string i has ``values[offsets[i]:offsets[i +
-    1]]``.
-    """
+    """Hashes (uint64) or table rows (int64) of n strings: string i has ``values[offsets[i]:offsets[i + 1]]``."""
 
     offsets: NDArray[np.int64]
     values: NDArray[Any]
@@ -46,7 +44,7 @@ def hash_ngrams(
 ) -> Bags:
     """Hash the n-grams of every text, normalised (:func:`medlink.language.text.normalise`) and cut to ``max_chars``.
 
-    ``sizes`` include the blanks at the ends of words. Hashes are the same on every machine.
+    ``sizes`` include the blanks at the ends of words.
     """
     return hash_forms([form[:max_chars] for form in normalise_all(texts)], sizes, words=words)
 
@@ -73,10 +71,8 @@ def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> 
             if 0 < offset < size - 1:
                 valid &= ~blank[part]
         # an n-gram of blanks only is no part of a word
-        if size == 1:
-            valid &= ~blank
-        if size == 2:
-            valid &= ~(blank[:count] & blank[1 : 1 + count])
+        if size in (1, 2):
+            valid &= ~(blank[:count] & blank[size - 1 :])
         rows.append(row_of[:count][valid])
         hashes.append(_mix(hashed[valid]))
     if words:
@@ -145,10 +141,7 @@ _PROBES = (
 
 @cache
 def rules_digest() -> str:
-    """Compute a hash of the features of probe texts that exercise each rule of normalisation, markers and hashing.
-
-    The hash is part of the fingerprint of a static encoder, whose weights are useless under other rules.
-    """
+    """Hash the features of probe texts for the fingerprint of an encoder, which is useless under other rules."""
     ngrams, markers = hash_ngrams(_PROBES, (2, 3, 5)), hash_markers(_PROBES)
     rows = [buckets(np.append(ngrams.values, markers.values), 1_000_003, probe) for probe in range(3)]
     digest = hashlib.sha256()

@@ -39,44 +39,33 @@ class TransformerEncoder:
         EncoderError: no model could be loaded, or it has another pooling.
     """
 
-    def __init__(
-        self, name: str | Path, *, device: str | None = None, batch_size: int = 128, pooling: str = ""
-    ) -> None:
+    def __init__(self, name: str | Path, *, device: str | None = None, pooling: str = "") -> None:
         with needs_extra("transformers", "an encoder that is a transformer"):
             from sentence_transformers import SentenceTransformer
+            from sentence_transformers.sentence_transformer.modules import Pooling
             from sentence_transformers.util import is_sentence_transformer_model
 
         hub, where = str(name).startswith(HUB), str(name).removeprefix(HUB)
         hub_error = _find_hub_error(where) if hub else ""
         local = not hub or bool(hub_error)
         try:
-            self._model = (None if hub else _stack(Path(where), device)) or SentenceTransformer(
+            self.model = (None if hub else _stack(Path(where), device)) or SentenceTransformer(
                 where, device=device, local_files_only=local, trust_remote_code=False
             )
             bare = not is_sentence_transformer_model(where, local_files_only=local)
         except Exception as error:  # the library raises many kinds of errors
-            raise EncoderError(
-                f"no sentence-transformers model could be loaded: {hub_error or ' '.join(str(error).split())}",
-                path=name,
-                remedy="check its name and the network, or name a model folder" if hub else "name a model folder",
-            ) from error
-        self._batch_size = batch_size
-        self._set_pooling(str(name), pooling, bare=bare)
-
-    def _set_pooling(self, name: str, pooling: str, *, bare: bool) -> None:
-        """Apply the given pooling to a bare checkpoint, or warn that none is given."""
-        with needs_extra("transformers", "an encoder that is a transformer"):
-            from sentence_transformers.sentence_transformer.modules import Pooling
-
-        places = [place for place, module in enumerate(self._model) if isinstance(module, Pooling)]
-        own = str(self._model[places[0]].pooling_mode) if places else "none"
+            problem = f"no sentence-transformers model could be loaded: {hub_error or ' '.join(str(error).split())}"
+            remedy = "check its name and the network, or name a model folder" if hub else "name a model folder"
+            raise EncoderError(problem, path=name, remedy=remedy) from error
+        places = [place for place, module in enumerate(self.model) if isinstance(module, Pooling)]
+        own = str(self.model[places[0]].pooling_mode) if places else "none"
         if pooling and pooling != own:
             if not bare or not places:
                 remedy = "leave pooling out, or name a checkpoint without modules.json"
                 raise EncoderError(f"the pooling of this model is {own}, not {pooling}", path=name, remedy=remedy)
-            self._model[places[0]] = Pooling(self.dimension, pooling)
-        elif bare and places and not pooling and name not in _warned:
-            _warned.add(name)
+            self.model[places[0]] = Pooling(self.dimension, pooling)
+        elif bare and places and not pooling and str(name) not in _warned:
+            _warned.add(str(name))
             logger.warning(
                 "%s does not say how the vectors of its tokens become one: their %s is taken. Remedy: name it cls:%s, "
                 'or give pooling="cls", where that of [CLS] was trained, as in CODER and SapBERT',
@@ -84,30 +73,23 @@ class TransformerEncoder:
             )
 
     @property
-    def model(self) -> SentenceTransformer:
-        return self._model
-
-    @property
     def dimension(self) -> int:
-        return int(self._model.get_embedding_dimension() or 0)
+        return int(self.model.get_embedding_dimension() or 0)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that determines the embeddings."""
-        return compute_fingerprint(self._model)
+        return compute_fingerprint(self.model)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._model.encode(
-            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
-        )
+        vectors = self.model.encode(list(texts), batch_size=128, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model folder with safetensors weights and hashes."""
-        self._model.save(str(folder), safe_serialization=True)
+        self.model.save(str(folder), safe_serialization=True)
         write_hashes(Path(folder))
         return Path(folder)
 
@@ -115,8 +97,7 @@ class TransformerEncoder:
 def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
     """Load a model whose first module is medlink's own; ``None`` for any other folder.
 
-    sentence-transformers would need permission to load any class. Here all other modules must belong to
-    sentence-transformers.
+    sentence-transformers would need permission to load any class; here the other modules must belong to it.
     """
     modules = modules_of(folder)
     if not modules or modules[0][0] not in MODULE_PATHS:
@@ -149,9 +130,7 @@ def _find_hub_error(name: str) -> str:
 
 
 def compute_fingerprint(model: SentenceTransformer) -> str:
-    """Hash everything that determines the embeddings: all weights, the modules and their settings, the tokenizer, and
-    the length at which texts are cut.
-    """
+    """Hash all weights, the modules and their settings, the tokenizer, and the length at which texts are cut."""
     digest = hashlib.sha256()
     for module in model:
         settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()

@@ -15,7 +15,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
 from medlink.training.biolord.pipeline import FOLDERS
-from medlink.training.common.batch_trainer import BatchTrainer
+from medlink.training.common.resumable_trainer import BatchTrainer
 from medlink.training.common.run import open_run_folder
 from medlink.training.recipes import ContrastiveRecipe, RunOptions
 

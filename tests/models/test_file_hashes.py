@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import EncoderError
-from medlink.index import build_bundle
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.models import MarianTranslator, StaticEncoder, TranslatedEncoder, load_encoder
 from medlink.models.encoders import builtin_folder
@@ -19,26 +18,14 @@ from tests.training.small_bert import small_bert
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def static(tmp_path: Path) -> Path:
-    encoder = StaticEncoder(CONFIG.replace(families=True), random_encoder().tensors, forms=shipped_forms())
-    return encoder.save(tmp_path / "static")
-
-
-@pytest.fixture
-def transformer(tmp_path: Path) -> Path:
-    return load_encoder(small_bert(tmp_path), device="cpu").save(tmp_path / "saved")
-
-
-@pytest.fixture
-def translated(tmp_path: Path) -> Path:
-    return TranslatedEncoder(random_encoder(), MarianTranslator(small_marian(tmp_path))).save(tmp_path / "both")
-
-
-def overwrite(path: Path, begin: int, count: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[begin : begin + count] = b"\xff" * count
-    path.write_bytes(content)
+def saved(kind: str, folder: Path) -> Path:
+    """An encoder of a kind."""
+    if kind == "static":
+        encoder = StaticEncoder(CONFIG.replace(families=True), random_encoder().tensors, forms=shipped_forms())
+        return encoder.save(folder / "static")
+    if kind == "transformer":
+        return load_encoder(small_bert(folder), device="cpu").save(folder / "saved")
+    return TranslatedEncoder(random_encoder(), MarianTranslator(small_marian(folder))).save(folder / "both")
 
 
 @pytest.mark.parametrize(
@@ -49,11 +36,12 @@ def overwrite(path: Path, begin: int, count: int) -> None:
         ("translated", "encoder/model.safetensors", -8),
     ],
 )  # fmt: skip
-def test_a_damaged_file(kind: str, name: str, begin: int, request: pytest.FixtureRequest) -> None:
-    folder = request.getfixturevalue(kind)
+def test_a_damaged_file(kind: str, name: str, begin: int, tmp_path: Path) -> None:
+    folder = saved(kind, tmp_path)
     path = folder / name
     kept = path.read_bytes()
-    overwrite(path, begin % len(kept), min(4096, len(kept) - begin % len(kept)))
+    start = begin % len(kept)
+    path.write_bytes(kept[:start] + b"\xff" * len(kept[start : start + 4096]) + kept[start + 4096 :])
     with pytest.raises(EncoderError, match=rf"{name}: a file of the encoder is damaged\. Remedy: train or fetch"):
         load_encoder(folder)
     path.write_bytes(kept)
@@ -63,16 +51,10 @@ def test_a_damaged_file(kind: str, name: str, begin: int, request: pytest.Fixtur
         load_encoder(folder)
 
 
-def test_build_with_a_damaged_encoder(static: Path, tmp_path: Path) -> None:
-    overwrite(static / "families.marisa", 0, 4096)
-    with pytest.raises(EncoderError, match="a file of the encoder is damaged"):
-        build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=static)
-
-
 @pytest.mark.parametrize(("kind", "is_needed"), [("static", True), ("transformer", False), ("translated", True)])
-def test_a_folder_without_hashes(kind: str, is_needed: bool, request: pytest.FixtureRequest) -> None:
+def test_a_folder_without_hashes(kind: str, is_needed: bool, tmp_path: Path) -> None:
     """Foreign models have none."""
-    folder = request.getfixturevalue(kind)
+    folder = saved(kind, tmp_path)
     (folder / HASHES_FILE).unlink()
     if is_needed:
         with pytest.raises(EncoderError, match=rf"is incomplete: it has no {HASHES_FILE}"):
@@ -81,13 +63,12 @@ def test_a_folder_without_hashes(kind: str, is_needed: bool, request: pytest.Fix
         assert load_encoder(folder).dimension == 16
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [("[]", "no hashes"), ("{", "cannot be read"), ("\xff", "cannot be read")]
-)
-def test_unreadable_hashes(content: str, message: str, static: Path) -> None:
-    (static / HASHES_FILE).write_text(content, "latin-1")
+@pytest.mark.parametrize(("content", "message"), [("[]", "no hashes"), ("\xff", "cannot be read")])
+def test_unreadable_hashes(content: str, message: str, tmp_path: Path) -> None:
+    random_encoder().save(tmp_path)
+    (tmp_path / HASHES_FILE).write_text(content, "latin-1")
     with pytest.raises(EncoderError, match=message):
-        load_encoder(static)
+        load_encoder(tmp_path)
 
 
 def test_builtin_encoder_has_hashes(tmp_path: Path) -> None:

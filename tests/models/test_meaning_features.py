@@ -8,7 +8,7 @@ import pytest
 from medlink.language.lexicon.forms import LexiconForms, shipped_forms
 from medlink.language.lexicon.name_analysis import LexicalAnalyser, with_own_words
 from medlink.models.ngrams import hash_codes, meaning_code
-from medlink.models.static.meaning_features import MeaningHasher
+from medlink.models.static.feature_sums import MeaningHasher
 from tests.language.test_batch_analysis import NAMES
 
 pytestmark = pytest.mark.slow

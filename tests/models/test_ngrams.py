@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -25,15 +26,12 @@ def naive(text: str, sizes: tuple[int, ...], words: bool, max_chars: int = 256) 
 
 
 @pytest.mark.slow
-@given(st.lists(st.text(max_size=30), max_size=6), st.sampled_from([(3, 4, 5), (2, 3), (1,)]), st.booleans())
+@given(st.lists(st.text(max_size=30), max_size=6), st.sampled_from([(3, 4, 5), (2, 3), (4,)]), st.booleans())
 def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ...], words: bool) -> None:
-    if sizes == (1,):
-        sizes = (4,)
     bags = hash_ngrams(texts, sizes, words=words)
     wanted = [naive(text, sizes, words) for text in texts]
     assert np.diff(bags.offsets).tolist() == [len(w) for w in wanted]
     # equal features have equal hashes, different ones different hashes
-    by_feature: dict[str, set[int]] = {}
     counts: Counter[int] = Counter()
     for i, features in enumerate(wanted):
         got = Counter(bags.values[bags.offsets[i] : bags.offsets[i + 1]].tolist())
@@ -41,13 +39,7 @@ def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ..
         counts += got
         alone = hash_ngrams([texts[i]], sizes, words=words)
         assert Counter(alone.values.tolist()) == got
-    for features in wanted:
-        for feature in features:
-            by_feature.setdefault(feature, set())
-    assert len(counts) == len(by_feature)
-
-
-MARKER_HASHES = [14822686441309548202, 10377229699473032585]
+    assert len(counts) == len({feature for features in wanted for feature in features})
 
 
 def test_hashes_of_markers_never_change() -> None:
@@ -55,31 +47,18 @@ def test_hashes_of_markers_never_change() -> None:
     ends, hashes = hash_markers(["Grade 2", "", "Grad II", "stage IIb " + "x" * 300], max_chars=9)
     assert ends.tolist() == [0, 1, 1, 2, 4]
     assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
-    assert hashes[[0, 3]].tolist() == MARKER_HASHES
+    assert hashes[[0, 3]].tolist() == [14822686441309548202, 10377229699473032585]
     assert hash_markers([])[0].tolist() == [0]
 
 
 def test_hashes_never_change() -> None:
     """Weights on users' disks were trained with these hashes."""
     bags = hash_ngrams(["Ödem 2"])
-    assert bags.values.tolist() == HASHES
+    assert bags.values[[0, -1]].tolist() == [17922389833498609307, 16350187606665874821]
+    assert sha256(" ".join(map(str, bags.values.tolist())).encode()).hexdigest() == (
+        "afd740aaf4b70c35e9a927e6e738389911495235b36df4dcae0020f5870f8039"
+    )
     assert buckets(bags.values, 65_536).tolist() != buckets(bags.values, 65_536, 1).tolist()
-
-
-HASHES = [
-    17922389833498609307,
-    11444503163384000999,
-    1899651485555884603,
-    9139949472093203931,
-    13766001672090514141,
-    9828080394973246198,
-    9319213458852688540,
-    14272320893488494886,
-    2301091283557496628,
-    10555361217864038796,
-    14544970540941185127,
-    16350187606665874821,
-]
 
 
 def test_edges() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
-from medlink.models import translated as module
+from medlink.models import encoders as module
 from tests.models.small_marian import small_marian
 
 pytestmark = pytest.mark.slow
@@ -44,13 +45,12 @@ def test_a_function_before_an_encoder() -> None:
         encoder.save("nowhere")
     assert not Path("nowhere").exists()
 
-    def named(texts: Sequence[str]) -> list[str]:
-        return list(texts)
-
-    named.fingerprint = "1"  # type: ignore[attr-defined]  # as a translator has it
-    first = TranslatedEncoder(plain, named).fingerprint
-    named.fingerprint = "2"  # type: ignore[attr-defined]  # as above
-    assert len({first, TranslatedEncoder(plain, named).fingerprint, plain.fingerprint}) == 3
+    named = partial(upside)
+    fingerprints = {plain.fingerprint}
+    for fingerprint in ("1", "2"):
+        named.fingerprint = fingerprint  # type: ignore[attr-defined]  # as a translator has it
+        fingerprints.add(TranslatedEncoder(plain, named).fingerprint)
+    assert len(fingerprints) == 3
 
 
 @pytest.mark.parametrize("wrong", [lambda _: ["one"], lambda texts: [1] * len(texts), lambda _: "text"])

@@ -230,7 +230,7 @@ def test_missing_extra_is_named(run: Run, arguments: list[str], extra: str) -> N
     ("code", "extra"),
     [
         ("from medlink.spark import link_notes; link_notes(None, 'demo/bundle')", "spark"),
-        ("from medlink.models.translated import MarianTranslator; MarianTranslator('x')", "translate"),
+        ("from medlink.models import MarianTranslator; MarianTranslator('x')", "translate"),
         ("import medlink; medlink.load('demo/bundle').link(['fever'])", "cpu"),
     ],
 )

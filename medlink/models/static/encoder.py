@@ -15,9 +15,7 @@ phrase (:class:`medlink.language.lexicon.name_analysis.LexicalAnalyser`). *hepat
 row that no n-gram gives them; a word that the lexicon lacks has its own row. The forms of the lexicon are stored beside
 the weights, so a later lexicon does not change embeddings.
 
-The folder is also a sentence-transformers model (``modules.json`` names
-:class:`medlink.models.static.module.StaticEmbedding`). This class reads the same two files without torch: a bundle
-opens in tens of milliseconds.
+The folder is also a sentence-transformers model (:class:`medlink.models.static.module.StaticEmbedding`).
 """
 
 from __future__ import annotations
@@ -40,8 +38,7 @@ from medlink.files.json import json_text
 from medlink.language.lexicon.forms import LexiconForms, load_shared_forms
 from medlink.models.file_hashes import check_hashes, write_hashes
 from medlink.models.ngrams import Bags, buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
-from medlink.models.static.cached_sums import FeatureSums
-from medlink.models.static.meaning_features import MeaningHasher
+from medlink.models.static.feature_sums import FeatureSums, MeaningHasher
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
@@ -56,21 +53,10 @@ _REMEDY = "train or fetch the encoder again, or name another one"
 # a name or more for each rule of the analysis of words: compounds and their links, known compounds, ends of unknown
 # words, stems, phrases, languages, senses, abbreviations, unknown words
 _PROBES = (
-    "Unterschenkelödeme",
-    "Nierenbeckenentzündung",
-    "Xylobarthomentzündung",
-    "hepatosplenomegaly",
-    "enlarged livers",
-    "dolor de cabeza",
-    "chronische Niereninsuffizienz",
-    "cervical carcinoma",
-    "cervical",
-    "KHK",
-    "sin fiebre",
-    "kein Fieber",
-    "toxicities",
-    "Qwxyz II",
-)
+    "Unterschenkelödeme", "Nierenbeckenentzündung", "Xylobarthomentzündung", "hepatosplenomegaly", "enlarged livers",
+    "dolor de cabeza", "chronische Niereninsuffizienz", "cervical carcinoma", "cervical", "KHK", "sin fiebre",
+    "kein Fieber", "toxicities", "Qwxyz II",
+)  # fmt: skip
 
 
 class StaticConfig(Settings):
@@ -171,9 +157,7 @@ class StaticEncoder:
             raise EncoderError(message, path=folder, remedy=_REMEDY)
         if config.families and forms is None:
             raise EncoderError("the word families of the encoder are missing", path=folder, remedy=_REMEDY)
-        self.config, self.forms = config, forms
-        self.folder = folder
-        self.tensors = tensors
+        self.config, self.tensors, self.folder, self.forms = config, tensors, folder, forms
         # layers in double precision, rounded to single in the end: an embedding does not depend on its batch
         w = {k: np.asarray(v, dtype=np.float64) for k, v in tensors.items() if k not in ("table", "scale")}
         # the first layer includes the weight and bias of the norm
@@ -186,14 +170,10 @@ class StaticEncoder:
     @cached_property
     def _feature_sums(self) -> FeatureSums:
         config = self.config
-        return FeatureSums(
-            lambda hashed: self._sums(_rows(hashed, config)),
-            partial(hash_forms, sizes=config.sizes, words=config.words),
-            config.dimension,
-            config.max_chars,
-            with_markers=bool(config.marker_weight),
-            meanings=MeaningHasher(self.forms) if config.families and self.forms is not None else None,
-        )
+        meanings = MeaningHasher(self.forms) if config.families and self.forms is not None else None
+        hash_words = partial(hash_forms, sizes=config.sizes, words=config.words)
+        sizes = (config.dimension, config.max_chars)
+        return FeatureSums(self._sums, hash_words, *sizes, with_markers=bool(config.marker_weight), meanings=meanings)
 
     @property
     def dimension(self) -> int:
@@ -201,10 +181,7 @@ class StaticEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the configuration, the rules from text to features, and every weight.
-
-        Encoders with the same fingerprint give the same embeddings; the same weights with other rules do not.
-        """
+        """Hash of the configuration, the rules from text to features, and every weight."""
         config = self.config.to_dict()
         rules = [rules_digest()]
         if self.forms is None:
@@ -226,18 +203,15 @@ class StaticEncoder:
         """
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
-            out[start : start + _BATCH] = self._encode_batch(texts[start : start + _BATCH])
+            sums = self._feature_sums.sums(texts[start : start + _BATCH])
+            x = sums.mean.astype(np.float64)
+            parts = (x[first : first + _LAYER_BATCH] for first in range(0, len(x), _LAYER_BATCH))
+            y = np.concatenate([self._feed_forward(part) for part in parts])
+            markers = _unit(sums.markers.astype(np.float64))
+            y[sums.marked] = _unit(y[sums.marked] + self.config.marker_weight * markers)
+            y[sums.empty] = 0
+            out[start : start + _BATCH] = y
         return out
-
-    def _encode_batch(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        sums = self._feature_sums.sums(texts)
-        x = sums.mean.astype(np.float64)
-        batches = (x[start : start + _LAYER_BATCH] for start in range(0, len(x), _LAYER_BATCH))
-        y = np.concatenate([self._feed_forward(batch) for batch in batches])
-        markers = _unit(sums.markers.astype(np.float64))
-        y[sums.marked] = _unit(y[sums.marked] + self.config.marker_weight * markers)
-        y[sums.empty] = 0
-        return y
 
     def _feed_forward(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         normed = x - x.mean(axis=1, keepdims=True)
@@ -249,10 +223,10 @@ class StaticEncoder:
         y += x
         return _unit(y)
 
-    def _sums(self, bags: Bags) -> NDArray[np.float32]:
+    def _sums(self, hashed: Bags) -> NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
-        offsets, rows = bags
+        offsets, rows = _rows(hashed, self.config)
         # only the rows in use become float32: the table itself stays at one byte per weight
         used = np.flatnonzero(np.bincount(rows, minlength=self.config.rows))
         local = np.empty(self.config.rows, np.int32)
@@ -289,8 +263,7 @@ class StaticEncoder:
     def load(cls, folder: str | Path, *, is_checked: bool = False) -> StaticEncoder:
         """Open a folder that :meth:`save` wrote; checks the hashes of its files unless ``is_checked``.
 
-        Raises:
-            EncoderError: a file is missing or damaged, or does not belong to a static encoder.
+        Raises EncoderError if a file is missing or damaged, or does not belong to a static encoder.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file

@@ -1,14 +1,13 @@
-"""The static encoder in torch: a module of sentence-transformers, which all trainers of such an encoder use.
+"""The static encoder in torch, for training: a module of sentence-transformers that computes what StaticEncoder does.
 
-``modules.json`` of a static encoder names :class:`StaticEmbedding` by its class path: ``SentenceTransformer(folder,
+``modules.json`` of a static encoder names :class:`StaticEmbedding`: ``SentenceTransformer(folder,
 trust_remote_code=True)`` loads it if medlink is installed. sentence-transformers requires the flag for any class that
-is not its own, even in a local folder; no code is downloaded. The NumPy class
-:class:`medlink.models.static.encoder.StaticEncoder` computes the same function; a test compares the two.
+is not its own, even in a local folder; no code is downloaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ from torch.nn import functional
 
 from medlink.language.lexicon.forms import LexiconForms
 from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, StaticEncoder, features, quantise
-from medlink.models.static.meaning_features import MeaningHasher
+from medlink.models.static.feature_sums import MeaningHasher
 
 _KINDS = ("input", "marker", "family")  # the first must be the name that sentence-transformers has for its inputs
 
@@ -39,11 +38,7 @@ def as_tensors(features: Features) -> dict[str, Tensor]:
 
 
 class StaticEmbedding(Module):
-    """The module: means of hashed n-gram and word family vectors, a residual feed-forward net, markers, unit length.
-
-    ``dropout`` is the share of n-grams and word families, with all their probes, to drop from each text in training.
-    For markers, it is half as much, because a text has only one or two.
-    """
+    """A static encoder to train; ``dropout`` is the share of n-grams and word families to drop from each text."""
 
     config_file_name = CONFIG_FILE
 
@@ -75,30 +70,31 @@ class StaticEmbedding(Module):
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
+        table = self.table.weight
         dropout = self.dropout if self.training else 0.0
-        shares = zip(_KINDS, (dropout, dropout / 2, dropout), strict=True)
-        weights = [self._dropout_weights(len(features[f"{kind}_ids"]), share) for kind, share in shares]
-        features["sentence_embedding"] = self.compose(self.table.weight, features, weights)
+        weights = self.dropout_weights(features, dropout, lambda count: torch.rand(count, device=table.device))
+        features["sentence_embedding"] = self.compose(table, features, weights)
         return features
 
-    def _dropout_weights(self, count: int, dropout: float) -> Tensor:
-        """Weights ``(count,)`` of rows, 0 for dropped rows."""
-        table, probes = self.table.weight, self.shape.probes
-        if not dropout:
-            return torch.ones(count, dtype=table.dtype, device=table.device)
-        mask = torch.rand(count // probes, device=table.device) >= dropout
-        return mask.repeat_interleave(probes).to(table.dtype) / (1 - dropout)
+    def dropout_weights(
+        self, features: dict[str, Tensor], dropout: float, draw: Callable[[int], Tensor]
+    ) -> list[Tensor]:
+        """Return the ``weights`` of :meth:`compose`, 0 for dropped rows; ``draw`` returns n random numbers.
+
+        All rows of an n-gram drop out together. Markers drop out half as often, because a name has only one or two.
+        """
+        weights, table, probes = list[Tensor](), self.table.weight, self.shape.probes
+        for kind, share in zip(_KINDS, (dropout, dropout / 2, dropout), strict=True):
+            count = len(features[f"{kind}_ids"]) // probes
+            remains = draw(count) >= share if share else torch.ones(count, device=table.device)
+            weights.append(remains.repeat_interleave(probes).to(table.dtype) / (1 - share))
+        return weights
 
     def compose(self, table: Tensor, features: dict[str, Tensor], weights: Sequence[Tensor]) -> Tensor:
-        """Compute the formula of :mod:`medlink.models.static.encoder`, for all trainers and for inference.
+        """Compute the formula of :mod:`medlink.models.static.encoder`: ``(n, d)``, zeros for a text without n-grams.
 
-        Args:
-            table: ``(rows, d)``, the whole table, or the rows that the ids of the features refer to.
-            features: see :func:`as_tensors`.
-            weights: ``(total,)`` weights of the rows of n-grams, of markers, and of families.
-
-        Returns:
-            Unit vectors ``(n, d)``, the zero vector for a text without n-grams.
+        The ids of the ``features`` (see :func:`as_tensors`) refer to the ``table`` ``(rows, d)``. ``weights`` are those
+        of the rows of n-grams, of markers, and of families.
         """
         ids, lengths = ([features[f"{kind}_{part}"] for kind in _KINDS] for part in ("ids", "lengths"))
         x, m, f = (_sums(table, *parts) for parts in zip(ids, lengths, weights, strict=True))

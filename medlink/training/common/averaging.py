@@ -1,7 +1,6 @@
 """Average the weights of encoders trained from the same start: the mean is usually better than each of them.
 
-Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase", on
-runs that differ in their seed. It works because the runs share their first weights.
+Model soup (Wortsman et al. 2022, section 2, uniform soup), used in BioLORD-2023, section "Weight-averaging phase".
 """
 
 from __future__ import annotations
@@ -43,18 +42,12 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
             raise EncoderError(problem, path=encoder.folder, remedy="average runs of one configuration")
     tables = [e.tensors["table"].astype(np.float32) * e.tensors["scale"].astype(np.float32)[:, None] for e in encoders]
     codes, scale = quantise(np.mean(tables, axis=0).astype(np.float32))
-    others = {
-        name: np.mean([e.tensors[name] for e in encoders], axis=0).astype(np.float32)
-        for name in first.tensors
-        if name not in ("table", "scale")
-    }
-    return StaticEncoder(first.config, {"table": codes, "scale": scale, **others}, forms=first.forms)
+    mean = {name: np.mean([e.tensors[name] for e in encoders], axis=0).astype(np.float32) for name in first.tensors}
+    return StaticEncoder(first.config, {**mean, "table": codes, "scale": scale}, forms=first.forms)
 
 
 def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
-    """Write the mean of the weights of encoders, all static or all transformers.
-
-    Memory for transformers does not grow with their number.
+    """Write the mean of the weights of encoders, all static or all transformers, tensor by tensor.
 
     Args:
         folders: model folders with the same configuration, tokenizer and shape; an output folder of self-distillation
@@ -98,65 +91,59 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
 
 def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
     """Return the encoder folders, with each output folder of self-distillation replaced by the encoders in it."""
-    return [
-        encoder
-        for folder in map(Path, folders)
-        for encoder in ([folder] if (folder / "modules.json").exists() else sorted(folder.glob("run-*")) or [folder])
-    ]
+    paths = list[Path]()
+    for folder in map(Path, folders):
+        runs = [] if (folder / "modules.json").exists() else sorted(folder.glob("run-*"))
+        paths += runs or [folder]
+    return paths
 
 
 def _average_folders(paths: list[Path], out: Path) -> None:
-    settings, weights = _settings(paths[0]), _weights(paths[0])
+    settings, weights = _read_folder(paths[0])
     for path in paths[1:]:
-        others = _settings(path)
+        others, other_weights = _read_folder(path)
         for name in sorted(settings.keys() | others.keys()):
             if settings.get(name) != others.get(name):
                 raise EncoderError(f"{name} differs from that of {paths[0]}", path=path, remedy=_SAME_RECIPE)
-        if _weights(path) != weights:
+        if other_weights != weights:
             remedy = "save both with the same version of sentence-transformers"
             raise EncoderError(f"its files of weights are not those of {paths[0]}", path=path, remedy=remedy)
     for name in [*settings, *weights]:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
-    for name in settings:
-        shutil.copyfile(paths[0] / name, out / name)
-    for name in weights:
-        _average_file([path / name for path in paths], out / name)
+        if name in settings:
+            shutil.copyfile(paths[0] / name, out / name)
+        else:
+            _average_file([path / name for path in paths], out / name)
 
 
-def _files(folder: Path) -> list[Path]:
+def _read_folder(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the content of each file of settings, and the names of the files of weights."""
     try:
         modules = sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"modules.json cannot be read: {error}", path=folder, remedy=_RETRAIN) from error
-    return [path for module in modules for path in sorted(module.iterdir())]
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for path in _files(folder):
-        if path.suffix not in _SETTINGS or path.name == HASHES_FILE:
-            continue
-        try:
-            content = read_json(path) if path.suffix == ".json" else path.read_bytes()
-        except ValueError as error:
-            raise EncoderError(f"no JSON: {error}", path=path, remedy=_RETRAIN) from error
-        if isinstance(content, dict):
-            content = {key: value for key, value in content.items() if key not in _IGNORED_KEYS}
-        settings[path.relative_to(folder).as_posix()] = content
-    return settings
-
-
-def _weights(folder: Path) -> list[str]:
-    names = [path.relative_to(folder).as_posix() for path in _files(folder) if path.suffix == ".safetensors"]
-    if not names:
+    settings, weights = dict[str, Any](), list[str]()
+    for path in (path for module in modules for path in sorted(module.iterdir())):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix == ".safetensors":
+            weights.append(name)
+        elif path.suffix in _SETTINGS and path.name != HASHES_FILE:
+            try:
+                content = read_json(path) if path.suffix == ".json" else path.read_bytes()
+            except ValueError as error:
+                raise EncoderError(f"no JSON: {error}", path=path, remedy=_RETRAIN) from error
+            if isinstance(content, dict):
+                content = {key: value for key, value in content.items() if key not in _IGNORED_KEYS}
+            settings[name] = content
+    if not weights:
         remedy = "open it with sentence-transformers and save it again"
         raise EncoderError("no weights in safetensors", path=folder, remedy=remedy)
-    return names
+    return settings, weights
 
 
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
-    for name in _weights(folder):
+    for name in _read_folder(folder)[1]:
         with (folder / name).open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -172,10 +159,10 @@ def _average_file(paths: list[Path], out: Path) -> None:
         with ExitStack() as stack:
             files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
             metadata = files[0].metadata()
-            for name in sorted({name for file in files for name in file.keys()}):  # noqa: SIM118  # not a dictionary
+            names = [set(file.keys()) for file in files]
+            for name in sorted(set().union(*names)):
                 tensors: list[Any] = [
-                    file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118  # not a dictionary
-                    for file in files
+                    file.get_tensor(name) if name in own else None for file, own in zip(files, names, strict=True)
                 ]
                 first = tensors[0]
                 for path, tensor in zip(paths, tensors, strict=True):

@@ -15,7 +15,7 @@ CARD = "README.md"
 _CARD = """\
 # {title}
 
-Embeds names of concepts and sentences in {dimension} dimensions, {length}. Fingerprint `{fingerprint}`.{start}
+Embeds names of concepts and sentences in {dimension} dimensions, as unit vectors{length}. Fingerprint `{id}`.{start}
 
 Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
 
@@ -27,13 +27,11 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 `{command}`: {summary}.{recipe}
 """
-# by whether the last module normalises the embeddings; medlink always does
-_LENGTH = {
-    True: "as unit vectors",
-    False: "as unit vectors where `medlink.load_encoder` opens it; `SentenceTransformer.encode` gives other lengths "
-    "unless it is called with `normalize_embeddings=True`",
-}
-_NORMALISING = (".Normalize", ".StaticEmbedding")
+# of an encoder whose last module does not normalise the embeddings; medlink always does
+_OTHER_LENGTHS = (
+    " where `medlink.load_encoder` opens it; `SentenceTransformer.encode` gives other lengths unless it is called with "
+    "`normalize_embeddings=True`"
+)
 
 
 def write_card(
@@ -57,8 +55,8 @@ def write_card(
     card = _CARD.format(
         title=title,
         dimension=encoder.dimension,
-        length=_LENGTH[last.endswith(_NORMALISING)],
-        fingerprint=encoder.fingerprint,
+        length="" if last.endswith((".Normalize", ".StaticEmbedding")) else _OTHER_LENGTHS,
+        id=encoder.fingerprint,
         start=f"\nTrained from the encoder with fingerprint `{start}`." if start else "",
         data=_list(data),
         command=command,

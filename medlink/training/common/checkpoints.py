@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the newest checkpoint, errors of damaged checkpoints, and the state of the processes."""
+"""The newest checkpoint of a run, errors of damaged checkpoints and full disks, and the state of the processes."""
 
 from __future__ import annotations
 
@@ -64,12 +64,13 @@ def find_newest_checkpoint(folder: Path) -> Path | None:
     An unfinished checkpoint lacks its state, or part of it. Raises EncoderError if all checkpoints are damaged.
     """
     checkpoints = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit() and (path / STATE).exists()]
-    for checkpoint in sorted(checkpoints, key=checkpoint_step, reverse=True):
+    checkpoints.sort(key=checkpoint_step)
+    for checkpoint in reversed(checkpoints):
         with read_errors(checkpoint / STATE):
             try:
                 state = read_json(checkpoint / STATE)
             except ValueError:
-                if checkpoint != min(checkpoints, key=checkpoint_step):
+                if checkpoint != checkpoints[0]:
                     continue
                 raise
             if state["global_step"] != checkpoint_step(checkpoint):
@@ -88,7 +89,6 @@ def find_newest_checkpoint(folder: Path) -> Path | None:
 def process_state() -> PartialState:
     """Return the state of the processes that share the run; without a launcher there is one process.
 
-    Initialises the state before the trainer does, to set the timeout, and because accelerate does not notice a missing
-    GPU.
+    Sets the timeout before the trainer does; accelerate does not notice a missing GPU.
     """
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TIMEOUT_SECONDS))

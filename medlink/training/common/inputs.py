@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,18 +20,22 @@ from torch import Tensor
 
 from medlink.errors import EncoderError
 from medlink.files.folders import atomic_folder
+from medlink.language.lexicon.forms import LexiconForms
+from medlink.models.ngrams import Bags as NgramBags
 from medlink.models.ngrams import rules_digest
-from medlink.models.static.module import StaticEmbedding
+from medlink.models.static.encoder import Features as BagFeatures
+from medlink.models.static.encoder import StaticConfig, features
+from medlink.models.static.feature_sums import MeaningHasher
+from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.models.transformer import tokenizer_settings
 from medlink.training.common.checkpoints import read_errors, write_errors
 from medlink.training.data.batches import Texts, chunked
 from medlink.training.data.ragged import Ragged, write_ragged
-from medlink.training.static.bags import KINDS, Bags, compute_bags
 
 Features = dict[str, Tensor]
 """Inputs of a model for n texts: tensors of n rows, with an ``attention_mask`` if rows were padded to one length."""
-_KEY = "key"
 _TEXTS = 4096  # tokenised at a time
+_BAGS = 20_000  # texts whose n-grams are hashed at a time
 _SPECIAL = 2  # groups of tokens that come before those of the texts
 _FIRST_LINE, _NEXT_LINE = 1.0, 5.0  # seconds
 
@@ -51,42 +55,18 @@ class InputParts:
         return InputParts(parts, None if self.positions is None else change(self.positions))
 
 
-class Inputs(Protocol):
-    """Inputs of a model for texts by number; ``len`` is the number of texts."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
-        """Return inputs for texts ``(n,)``, or for texts of several parts ``(n, p)``, -1 for none.
-
-        ``most`` limits the padded tokens of a part; without it, there is one part.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class RowInputs:
-    """Inputs of a model that takes ``count`` numbers instead of texts."""
+class PlainInputs:
+    """Inputs of a model that needs no padding: ``features`` returns those of texts by number, of ``count`` texts."""
 
     count: int
+    features: Callable[[NDArray[Any]], Features]
 
     def __len__(self) -> int:
         return self.count
 
     def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
-        return InputParts([{"input_ids": torch.from_numpy(texts.reshape(-1).astype(np.int64))}])
-
-
-@dataclass(frozen=True, slots=True)
-class BagInputs:
-    """Inputs of a static encoder, which needs no padding."""
-
-    bags: Bags
-
-    def __len__(self) -> int:
-        return len(self.bags)
-
-    def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
-        return InputParts([self.bags(texts)])
+        return InputParts([self.features(texts)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +87,10 @@ class TokenInputs:
         return len(self.tokens) - _SPECIAL
 
     def take(self, texts: NDArray[Any], most: int | None = None) -> InputParts:
+        """Return inputs for texts ``(n,)``, or for texts of several parts ``(n, p)``, -1 for none.
+
+        ``most`` limits the padded tokens of a part; without it, there is one part.
+        """
         n = len(texts)
         groups = np.zeros((n, texts.size // n + 2), np.int64)
         groups[:, -1] = 1
@@ -144,6 +128,59 @@ class TokenInputs:
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
 
 
+def compute_bags(
+    texts: Iterable[str], config: StaticConfig, forms: LexiconForms | None
+) -> Iterator[list[tuple[NDArray[Any], NDArray[np.int64]]]]:
+    """Yield, for each kind of feature, the table rows of each text and their number; word families need ``forms``."""
+    hasher = None if forms is None else MeaningHasher(forms)
+    for part in chunked(texts, _BAGS):
+        yield [(bags.values, np.diff(bags.offsets)) for bags in features(part, config, hasher)]
+
+
+class Bags:
+    """N-gram features of n texts: a group of table rows for each text, for each kind of features."""
+
+    def __init__(self, parts: Sequence[Ragged]) -> None:
+        self._groups = parts
+
+    @classmethod
+    def of(cls, texts: Sequence[str], config: StaticConfig, forms: LexiconForms | None = None) -> Bags:
+        """Compute the features of texts in memory."""
+        columns = zip(*compute_bags(texts, config, forms), strict=True)
+        joined = (tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in columns)
+        return cls([Ragged(np.append(0, np.cumsum(sizes)), values.astype(np.int32)) for values, sizes in joined])
+
+    def __len__(self) -> int:
+        return len(self._groups[0])
+
+    def take(self, texts: NDArray[Any]) -> BagFeatures:
+        """Return the features of texts ``(n,)``, or of texts of several parts ``(n, p)``, -1 for none."""
+        bags = []
+        for part in self._groups:
+            values, lengths = part.gather(texts.reshape(-1))
+            ends = np.cumsum(lengths.reshape(len(texts), -1).sum(axis=1))
+            bags.append(NgramBags(np.append(0, ends), values))
+        return BagFeatures(*bags)
+
+    def __call__(self, texts: NDArray[Any]) -> dict[str, Tensor]:
+        return as_tensors(self.take(texts))
+
+    def embed(self, module: StaticEmbedding) -> NDArray[np.float32]:
+        """Embed all texts ``(n, d)`` with the current weights and without dropout."""
+        out = np.empty((len(self), module.shape.dimension), dtype=np.float32)
+        was_training = module.training
+        module.eval()
+        with torch.no_grad():
+            for start in range(0, len(out), _TEXTS):
+                texts = np.arange(start, min(start + _TEXTS, len(out)))
+                out[texts] = module(self(texts))["sentence_embedding"].numpy()
+        module.train(was_training)
+        return out
+
+
+Inputs = PlainInputs | TokenInputs
+
+
 def write_inputs(model: SentenceTransformer, texts: Texts, folder: Path, log: Callable[[str], None]) -> None:
     """Compute the inputs of a model for all texts, unless ``folder`` holds them.
 
@@ -163,47 +200,34 @@ def write_inputs(model: SentenceTransformer, texts: Texts, folder: Path, log: Ca
     else:
         settings, parts = tokenizer_settings(model), _tokenise(model, counted())
     key = hashlib.sha256(f"{texts.digest} {json.dumps(settings, sort_keys=True)}".encode()).hexdigest()
-    if _has_key(folder, key):
+    if (folder / "key").is_file() and (folder / "key").read_text("utf-8") == key:
         return
     with atomic_folder(folder, "the inputs") as draft, write_errors(folder, "the inputs"):
         write_ragged(draft, parts)
-        (draft / _KEY).write_text(key, "utf-8")
+        (draft / "key").write_text(key, "utf-8")
 
 
 def open_inputs(model: SentenceTransformer, folder: Path) -> Inputs:
     """Map what :func:`write_inputs` wrote; raises EncoderError if a file is damaged."""
     is_static = isinstance(model[0], StaticEmbedding)
     with read_errors(folder):
-        groups = Ragged.open(folder, KINDS if is_static else 1)
+        groups = Ragged.open(folder, len(BagFeatures._fields) if is_static else 1)
     if is_static:
-        return BagInputs(Bags(groups))
+        return PlainInputs(len(groups[0]), Bags(groups))
     longest, tokenizer = model.max_seq_length or np.iinfo(np.int32).max, model.tokenizer
     is_left = getattr(tokenizer, "padding_side", "right") == "left"
     return TokenInputs(groups[0], longest, tokenizer.pad_token_id or 0, is_left)
 
 
-def _has_key(folder: Path, key: str) -> bool:
-    try:
-        return (folder / _KEY).read_text("utf-8") == key
-    except OSError:
-        return False
-
-
-def _special_tokens(model: SentenceTransformer) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer puts before and after a text."""
-    encoded = model.tokenizer("a", return_special_tokens_mask=True)
-    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
-    first = special.index(0)
-    return ids[:first], ids[len(ids) - special[::-1].index(0) :]
-
-
 def _tokenise(
     model: SentenceTransformer, texts: Iterator[str]
 ) -> Iterator[list[tuple[NDArray[Any], NDArray[np.int64]]]]:
-    """Yield the special tokens around a text, then the tokens of texts, each with their counts."""
+    """Yield the special tokens before and after a text, then the tokens of texts, each with their counts."""
     if not isinstance(model[0], Transformer):
         raise EncoderError("the encoder reads no tokens", remedy="start from a transformer or a static encoder")
-    special = _special_tokens(model)
+    encoded = model.tokenizer("a", return_special_tokens_mask=True)
+    ids, mask = encoded["input_ids"], encoded["special_tokens_mask"]
+    special = ids[: mask.index(0)], ids[len(ids) - mask[::-1].index(0) :]
     yield [(np.concatenate(special), np.array([len(tokens) for tokens in special]))]
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     for part in chunked(texts, _TEXTS):

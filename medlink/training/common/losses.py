@@ -20,11 +20,10 @@ from medlink.training.common.inputs import InputParts
 class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
     """A loss of embeddings as a loss of sentence-transformers, in full precision.
 
-    ``mini_batch`` rows are embedded at a time, which limits memory; 0 embeds all. Gradients are cached (Gao et al.
-    2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2), so they equal those
-    of the whole batch. If several processes share the batch (``shared``), the labels are for all n rows, and the rows
-    of the other processes are constants. Each process then has the gradient of its own rows, and the sum over the
-    processes is that of the batch; ``loss`` must be a mean over the rows.
+    ``mini_batch`` rows are embedded at a time, which limits memory; 0 embeds all. Cached gradients (Gao et al. 2021,
+    "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2) equal those of the whole
+    batch. If several processes share the batch (``shared``), the labels are for all n rows, ``loss`` must be a mean
+    over the rows, and each process has the gradient of its own rows; their sum is that of the batch.
     """
 
     def __init__(self, model: torch.nn.Module, loss: torch.nn.Module, mini_batch: int, *, shared: bool) -> None:
@@ -34,9 +33,7 @@ class EmbeddingLoss(CachedLossMixin, torch.nn.Module):
         self._columns = 1
 
     def forward(self, texts: tuple[InputParts, int], labels: Tensor) -> Tensor:
-        """Return the loss of this process's rows; ``texts`` are the inputs, column by column, and the number of
-        columns.
-        """
+        """Return the loss; ``texts`` are the inputs, column by column, and the number of columns."""
         inputs, self._columns = texts
         if not self.mini_batch_size:
             return self._in_full(embed(self.model, inputs), labels)
@@ -95,23 +92,16 @@ def info_nce(
     ``-log(exp(s_ii) / sum_j exp(s_ij))``, with j over the unmasked positives. The mask is not in the papers.
 
     Args:
-        anchors, positives: ``(n, d)`` unit vectors; row i of the positives belongs to anchor i.
+        anchors, positives: unit vectors ``(n, d)``; row i of the positives belongs to anchor i.
         same: ``(n, n)`` bool, whether positive j is not a negative of anchor i; the diagonal is ignored.
-        temperature: divisor of the cosines, above 0.
         both_ways: average this and the same loss with anchors and positives exchanged.
-
-    Raises:
-        ValueError: ``same`` is not ``(n, n)``, or there are no rows.
 
     >>> apart, none = torch.eye(2), torch.zeros(2, 2).bool()
     >>> round(float(info_nce(apart, apart, none, 1.0)), 4)  # log(1 + exp(-1))
     0.3133
     """
-    n = len(anchors)
-    if same.shape != (n, n) or not n:
-        raise ValueError(f"a mask of shape {tuple(same.shape)} for {n} rows")
-    itself = torch.eye(n, dtype=torch.bool, device=same.device)
+    itself = torch.eye(len(anchors), dtype=torch.bool, device=same.device)
     scores = (anchors @ positives.T / temperature).masked_fill(same & ~itself, -torch.inf)
-    own = torch.arange(n, device=scores.device)
+    own = torch.arange(len(anchors), device=scores.device)
     loss = functional.cross_entropy(scores, own)
     return (loss + functional.cross_entropy(scores.T, own)) / 2 if both_ways else loss

@@ -1,6 +1,7 @@
-"""The trainer of sentence-transformers, made resumable: a resumed run ends with the same weights.
+"""The trainer of sentence-transformers, made resumable, and the trainer of a phase.
 
-A run ends when its loss, weights or embeddings are NaN or infinite; its last good checkpoint stays.
+A resumed run ends with the same weights. A run stops if its loss, weights or embeddings are NaN or infinite; its last
+good checkpoint stays.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]  # ships no types
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback, TrainerState
@@ -26,10 +29,11 @@ from medlink.training.common.checkpoints import (
     read_errors,
     write_errors,
 )
-from medlink.training.common.inputs import InputParts
+from medlink.training.common.inputs import Inputs
 from medlink.training.common.loader import EpochLoader
 from medlink.training.common.losses import EmbeddingLoss, embed
-from medlink.training.recipes import Recipe, RunOptions
+from medlink.training.data.batches import Batches
+from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
 
 _LOG_LINES = 100
 # losses checked together: a GPU would have to wait for each check
@@ -50,8 +54,8 @@ class TrainingRun(Protocol):
 class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
     """A run, which is its own callback; a subclass supplies progress.
 
-    ``folder`` holds the checkpoints. The whole run has ``steps`` steps of ``accumulation`` batches each; ``batch_size``
-    is only recorded.
+    ``folder`` holds the checkpoints. The run has ``steps`` steps of ``accumulation`` batches each; ``batch_size`` is
+    only recorded.
     """
 
     def __init__(
@@ -111,12 +115,9 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         self.remove_callback(PrinterCallback)
 
     def get_train_dataloader(self) -> Any:
-        """Return the loader of medlink's batches."""
         return self.loader
 
-    def collect_features(  # type: ignore[override]  # parts are more than features
-        self, inputs: dict[str, Any]
-    ) -> tuple[tuple[InputParts, int], Tensor]:
+    def collect_features(self, inputs: dict[str, Any]) -> tuple[Any, Tensor]:
         return inputs["texts"], inputs["label"]
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
@@ -132,7 +133,6 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         """Return figures for the last ``seconds``, and a line of progress with the field ``{rate:.2e}``."""
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Schedule checkpoints."""
         self.control.should_save |= self.state.global_step % self._checkpoint_steps == 0
 
     def on_save(self, *_: Any, **__: Any) -> None:
@@ -147,7 +147,6 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         return ""
 
     def is_complete(self) -> bool:
-        """Return whether the run has ended."""
         return self.state.global_step >= self.args.max_steps
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
@@ -195,19 +194,16 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
         return loss
 
     def _check_losses(self, step: int) -> None:
-        losses = [float(loss) for loss in self._losses]
-        self._losses.clear()
-        for i, loss in enumerate(losses):
+        losses, self._losses = [float(loss) for loss in self._losses], []
+        for later, loss in zip(reversed(range(len(losses))), losses, strict=True):
             if not abs(loss) < float("inf"):
-                at = step - (len(losses) - 1 - i) // self.args.gradient_accumulation_steps
+                at = step - later // self.args.gradient_accumulation_steps
                 raise self._diverged(f"the loss is {loss} at step {at}{self.describe_batch(at)}")
 
     def _diverged(self, message: str) -> EncoderError:
         checkpoint = find_newest_checkpoint(self._folder)
-        remedy = "lower the learning rate"
-        if checkpoint:
-            remedy += f" and train again; {checkpoint.name} holds the last good weights"
-        return EncoderError(message, path=checkpoint or self._folder, remedy=remedy)
+        last = f" and train again; {checkpoint.name} holds the last good weights" if checkpoint else ""
+        return EncoderError(message, path=checkpoint or self._folder, remedy=f"lower the learning rate{last}")
 
     def check(self, step: int) -> None:
         """Raise EncoderError if losses, weights or embeddings are NaN or infinite, or all embeddings are 0."""
@@ -218,13 +214,13 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
             lengths = embed(self.model, self.loader.first(_PROBE_TEXTS)).float().norm(dim=-1)
         self.model.train(was_training)
         # the embedding of a text without n-gram or token has length 0
-        sound = bool(torch.isfinite(lengths).all()) and bool(lengths.any())
-        if sound and all(bool(torch.isfinite(tensor).all()) for tensor in self.model.state_dict().values()):
+        sound = bool(lengths.any())
+        if sound and all(bool(torch.isfinite(t).all()) for t in (lengths, *self.model.state_dict().values())):
             return
-        if not step:
-            problem = "the embeddings of the encoder to start from are NaN or infinite"
-            raise EncoderError(problem, remedy="start from another")
-        raise self._diverged(f"weights or embeddings are NaN or infinite after step {step}")
+        if step:
+            raise self._diverged(f"weights or embeddings are NaN or infinite after step {step}")
+        problem = "the embeddings of the encoder to start from are NaN or infinite"
+        raise EncoderError(problem, remedy="start from another")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Check and save the weights of a checkpoint, without the card of sentence-transformers."""
@@ -248,6 +244,100 @@ class ResumableTrainer(SentenceTransformerTrainer, TrainerCallback, ABC):
             super().log(logs, start_time)
 
 
+class BatchTrainer(ResumableTrainer):
+    """A run on shared batches; see :meth:`medlink.training.common.run.Run.fit`.
+
+    Processes started by ``accelerate launch`` share each batch: each embeds its own rows, and the loss is that of the
+    whole batch. The number of processes therefore does not change the result.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        batches: Batches,
+        inputs: Inputs,
+        loss: torch.nn.Module,
+        recipe: PhaseRecipe,
+        run: TrainingRun,
+        folder: Path,
+    ) -> None:
+        self._patience, self._batch_size, self._last_logged_step = recipe.patience, recipe.batch_size, 0
+        super().__init__(
+            model,
+            EpochLoader(batches, inputs, is_whole=recipe.mini_batch > 0, is_shared=True),
+            EmbeddingLoss(model, loss, recipe.mini_batch, shared=True),
+            recipe,
+            run,
+            folder,
+            steps=recipe.epochs * batches.batches_per_epoch(),
+            batch_size=recipe.batch_size,
+        )
+        self._evaluate_steps = self._epoch_steps if recipe.evaluate_steps == "epoch" else recipe.evaluate_steps
+        if self.args.world_size > 1:
+            # another dropout in each process
+            torch.manual_seed(recipe.seed * self.args.world_size + self.args.process_index)
+
+    def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+        super().on_epoch_begin()
+        self._last_logged_step = self.state.global_step
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        super().on_step_end()
+        step = self.state.global_step
+        if self._measure and (step % self._evaluate_steps == 0 or step == self.args.max_steps):
+            self.control.should_evaluate = True
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Measure the model; save it if it is the best, and stop when the patience runs out."""
+        assert self._measure is not None
+        step = self.state.global_step
+        self.check(step)
+        was_training = self.model.training
+        self.model.eval()
+        value = [float(self._measure(self.model)) if self.is_world_process_zero() else 0.0]
+        self.model.train(was_training)
+        measure: float = broadcast_object_list(value)[0]
+        if not np.isfinite(measure):
+            remedy = "measure on data whose scores differ, or train without a measure"
+            raise EncoderError(f"the development measure is {measure} at step {step}", remedy=remedy)
+        better = self.state.best_metric is None or measure > self.state.best_metric
+        self.log({"eval_measure": measure})
+        if self.is_world_process_zero():
+            self._log(f"step {step}/{self.args.max_steps} measure {measure:.4f}{' (best)' if better else ''}")
+        self.control.should_evaluate = False
+        self.control.should_training_stop |= self._out_of_patience()
+        self.control.should_save |= better or self.control.should_training_stop
+        return {"eval_measure": measure}
+
+    def _out_of_patience(self) -> bool:
+        measures = [entry["eval_measure"] for entry in self.state.log_history if "eval_measure" in entry]
+        # of equal measures the first is the best
+        return bool(self._patience and measures) and len(measures) - 1 - int(np.argmax(measures)) >= self._patience
+
+    def is_complete(self) -> bool:
+        return super().is_complete() or self._out_of_patience()
+
+    def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
+        rows = (self.state.global_step - self._last_logged_step) * self._batch_size
+        self._last_logged_step = self.state.global_step
+        return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
+
+    def describe_batch(self, step: int) -> str:
+        epoch, number = divmod(step - 1, self._epoch_steps)
+        return f" (batch {number + 1} of epoch {epoch + 1})"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the results of the run for the model card; the loss is that of the last line of progress."""
+        loss = self.last_log("loss").get("loss")
+        return {
+            "steps": self.state.global_step,
+            "hours": f"{self.seconds() / 3600:.2f}",
+            "loss over the last of them": None if loss is None else f"{loss:.3g}",
+            "best development measure": self.state.best_metric,
+            "step of the best": self.state.best_global_step,
+        }
+
+
 def resolve_precision(name: str) -> str:
     """Replace ``"auto"`` by the precision of this machine; raise ConfigError if the machine lacks the precision."""
     gpu = torch.cuda.is_available()
@@ -256,6 +346,5 @@ def resolve_precision(name: str) -> str:
         raise ConfigError("fp16 needs a GPU", remedy="give the precision 'auto', 'fp32' or 'bf16'")
     if name == "bf16" and not bf16:
         raise ConfigError("this GPU has no bf16", remedy="give the precision 'auto', 'fp32' or 'fp16'")
-    if name != "auto":
-        return name
-    return "fp32" if not gpu else "bf16" if bf16 else "fp16"
+    automatic = "fp32" if not gpu else "bf16" if bf16 else "fp16"
+    return automatic if name == "auto" else name

@@ -24,11 +24,10 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.file_hashes import write_hashes
-from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.card import write_card
 from medlink.training.common.checkpoints import STATE, find_newest_checkpoint, process_state, read_errors, write_errors
-from medlink.training.common.inputs import Inputs, RowInputs, open_inputs, write_inputs
-from medlink.training.common.resumable_trainer import Measure, resolve_precision
+from medlink.training.common.inputs import Inputs, PlainInputs, open_inputs, write_inputs
+from medlink.training.common.resumable_trainer import BatchTrainer, Measure, resolve_precision
 from medlink.training.common.trainable import Trainable, limit_tokens
 from medlink.training.data.batches import Batches, Texts
 from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
@@ -41,7 +40,7 @@ _CHANGED_DATA = {"data": "other data", "names": "other names"}
 
 @contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """Like :func:`medlink.files.folders.atomic_folder`, but errors tell how to resume the run."""
+    """Like :func:`~medlink.files.folders.atomic_folder`, but errors tell how to resume the run."""
     with atomic_folder(path, what) as draft, write_errors(path, what):
         yield draft
 
@@ -68,14 +67,9 @@ class Run:
         process_state().wait_for_everyone()
 
     def bind(self, recipe: Recipe, **facts: Any) -> None:
-        """Record the inputs of the run, which a resumed run must share.
+        """Record the inputs of the run, which a resumed run must share: recipe, and hashes by name.
 
-        ``facts`` are hashes of ``data`` and of encoders by name. The record includes the precision, which affects the
-        weights.
-
-        Raises:
-            ConfigError: the run began with other inputs.
-            EncoderError: the record is damaged.
+        Raises ConfigError if the run began with other inputs, EncoderError if the record is damaged.
         """
         settings = {**recipe.to_dict(), "precision": resolve_precision(recipe.precision)}
         settings["measured"] = self.evaluate is not None
@@ -96,7 +90,8 @@ class Run:
     def read_inputs(self, model: SentenceTransformer, texts: Texts | None) -> Inputs:
         """Compute the inputs of a model for texts, unless the run did so before, and map them."""
         if texts is None:
-            return RowInputs(len(model[0].vectors))  # type: ignore[arg-type]  # a tensor
+            count = len(model[0].vectors)  # type: ignore[arg-type]  # a tensor
+            return PlainInputs(count, lambda rows: {"input_ids": torch.from_numpy(rows.reshape(-1).astype(np.int64))})
         folder = self.folder / "inputs"
         if self.is_main:
             write_inputs(model, texts, folder, self.progress)
@@ -106,17 +101,11 @@ class Run:
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
     ) -> dict[str, Any]:
-        """Train a model in place, to the last weights, or to the best weights by the development measure; return facts
-        for the card.
+        """Train a model in place, to the last or best weights; return facts for the card.
 
-        The same model, batches, recipe and number of threads give the same weights on a CPU, even if the run was killed
-        and resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints are in the subfolder
-        ``name`` of the run.
-
-        Raises:
-            ConfigError: the data do not fill a batch.
-            EncoderError: the loss, the weights or the measure are NaN or infinite, a checkpoint is damaged, or the disk
-                is full.
+        For ``loss`` see :mod:`medlink.training.common.losses`; the checkpoints are in the subfolder ``name``. For
+        reproducibility and errors see :meth:`medlink.training.common.trainer.Trainer.train`; raises ConfigError also
+        if the data do not fill a batch.
         """
         if not batches.batches_per_epoch():
             remedy = "train on more data, or with a smaller batch_size"
@@ -154,8 +143,7 @@ class Run:
     ) -> None:
         """Write an encoder with its card (see :func:`write_card`), atomically, to ``folder`` or ``out``.
 
-        ``save`` is the trained transformer, or a function that writes the encoder into a folder. Raises EncoderError if
-        the disk is full.
+        ``save`` is the trained transformer, or a function that writes the encoder into a folder.
         """
         if self.is_main:
             with new_folder(folder or self.out, "the encoder") as draft:
@@ -179,15 +167,10 @@ def training_run(
     marker: str = "modules.json",
     kind: str = "encoder",
 ) -> Iterator[Run]:
-    """Open a run that writes the folder ``out``.
+    """Open a run that writes the folder ``out``, with checkpoints in ``OUT.checkpoints`` until the block succeeds.
 
-    The checkpoints are in ``OUT.checkpoints``, which is deleted when the block ends without error. The main process
-    calls ``progress`` with lines. ``marker`` is the file that marks a folder as a replaceable output. ``kind`` is the
-    name of such outputs in errors.
-
-    Raises:
-        ConfigError: a folder is in use, there is an unfinished run and ``resume`` is off, or this machine lacks the
-            precision.
+    ``marker`` is the file that marks a folder as a replaceable output, called ``kind`` in errors. Raises ConfigError
+    if a folder is in use, there is an unfinished run and ``resume`` is off, or this machine lacks the precision.
     """
     out = Path(out).resolve()
     check_folder(out, marker, kind)
@@ -214,26 +197,20 @@ def open_run_folder(
     """Lock the folder of a run; see :func:`training_run`."""
     run = Run(folder, out or folder, options, progress, evaluate)
     if run.is_main:
-        _check(folder, resume=options.resume)
+        remedy = "name another folder"
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
+        others = {path.name for path in folder.glob("*") if not path.name.startswith(".writing-")} - {LOCK}
+        if others and RECORD not in others and not _has_progress(folder):
+            raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
+        if not options.resume and _has_progress(folder):
+            remedy = "resume it with resume=..., or delete the folder"
+            raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
     run.wait()
     with _locked_folder(folder) if run.is_main else nullcontext():
         run.wait()
         yield run
         run.wait()
-
-
-def _check(folder: Path, *, resume: bool) -> None:
-    remedy = "name another folder"
-    if not folder.is_dir():
-        if folder.exists():
-            raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
-        return
-    others = [path for path in folder.iterdir() if path.name != LOCK and not path.name.startswith(".writing-")]
-    if others and not (folder / RECORD).exists() and not _has_progress(folder):
-        raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
-    if not resume and _has_progress(folder):
-        remedy = "resume it with resume=..., or delete the folder"
-        raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 
 @contextmanager
@@ -257,14 +234,11 @@ def _has_progress(folder: Path) -> bool:
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    facts = now.keys() - {"recipe", "processes"}
-    changed = [_CHANGED_DATA.get(key, f"another {key}") for key in now if key in facts and before[key] != now[key]]
+    facts = [key for key in now if key not in ("recipe", "processes") and before[key] != now[key]]
     old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, now))
-    return changed + [
-        f"{key} {old.get(key)} (now {new.get(key)})"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    ]
+    settings = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    changed = [_CHANGED_DATA.get(key, f"another {key}") for key in facts]
+    return changed + [f"{key} {old.get(key)} (now {new.get(key)})" for key in settings]
 
 
 def neighbours_path(folder: Path, number: int) -> Path:

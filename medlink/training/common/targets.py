@@ -1,7 +1,6 @@
 """Regression on a teacher: texts and target vectors in the folder of the run, and the loss.
 
-Self-distillation, cross-lingual distillation and the static student use it. Targets are sums of a teacher's embeddings,
-or their principal components, in mapped ``.npy`` files; memory holds a few thousand at a time.
+Targets are sums of a teacher's embeddings, or their principal components; memory holds a few thousand at a time.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def store_texts(run: Run, entries: Callable[[], Iterable[TextEntry]]) -> TextSto
 
 
 def store_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
-    """Compute target vectors, unless the run did so before; return facts about them.
-
-    ``make`` writes the vectors to an ``.npy`` file in the folder ``name`` and returns the facts.
-    """
+    """Let ``make`` write vectors to an ``.npy`` file, unless the run did so before; return its facts about them."""
     folder = run.folder / name
     if run.is_main and not folder.exists():
         with new_folder(folder, f"the {name}") as draft:
@@ -58,10 +54,9 @@ def store_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str
 def compute_teacher_targets(
     run: Run, store: TextStore, recipe: Recipe, name: str | Path, components: int | None = None, **bound: Any
 ) -> tuple[int, dict[str, Any]]:
-    """Embed the texts with a teacher, and free it; return its dimension and facts for the card.
+    """Embed the texts with a teacher, bind the run to all inputs, and return the teacher's dimension and facts.
 
-    The run is bound to recipe, texts, teacher and ``bound``. The targets are reduced to ``components`` principal
-    components, if given.
+    The targets are reduced to ``components`` principal components, if given.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than components, or the run began with other inputs.
@@ -76,16 +71,14 @@ def compute_teacher_targets(
         assert teacher is not None
         run.progress(f"embedding the texts of {store.rows} targets by the teacher")
         facts = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
-        if components is None:
-            sum_embeddings(store, teacher.encode, teacher.dimension, path)
-            return facts
-        full = path.with_name("whole.npy")
+        full = path if components is None else path.with_name("whole.npy")
         rows = sum_embeddings(store, teacher.encode, teacher.dimension, full)
-        projection = principal_components(rows, components)
-        write_projection(rows, projection, path)
-        del rows
-        full.unlink()
-        return {**facts, "variance kept by the targets": f"{projection.explained_variance:.4f}"}
+        if components is not None:
+            projection = principal_components(rows, components)
+            write_projection(rows, projection, path)
+            full.unlink()
+            facts["variance kept by the targets"] = f"{projection.explained_variance:.4f}"
+        return facts
 
     facts = store_targets(run, make)
     return facts.pop("width"), facts
@@ -101,8 +94,8 @@ def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens:
         run.progress("fitting the head to the targets")
         targets = read_targets(run.folder / "targets" / _VECTORS)
         limit_tokens(model, max_tokens)
-        rows_of = ((model.encode(texts), targets[rows]) for texts, rows in store.parts(_TEXTS))
-        weights, bias = fit_ridge(rows_of, _HEAD_PENALTY)
+        parts = ((model.encode(texts), targets[rows]) for texts, rows in store.parts(_TEXTS))
+        weights, bias = fit_ridge(parts, _HEAD_PENALTY)
         np.save(path, np.column_stack([weights, bias]).astype(np.float32))
         return {}
 
@@ -121,13 +114,11 @@ def fit_to_targets(
 
 
 class WeightedMSELoss(torch.nn.Module):
-    """Mean squared error with a weight for each row, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
+    """Mean squared error of n texts with a weight for each, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
 
     BioLORD-2023, section "Self-distillation phase" (all weights 1) and section "Cross-lingual distillation", after
     Reimers and Gurevych 2020. The paper removes unaligned pairs beforehand; here the weight of a pair is the degree of
-    its alignment. The sum is divided by n, not by the sum of the weights, so uncertain pairs make a small step.
-
-    Inputs: one column of n texts; labels ``(n, d + 1)``: the target of each text, then its weight from 0 to 1.
+    its alignment, and uncertain pairs make a small step. The labels ``(n, d + 1)`` are target and weight of each text.
 
     >>> e, labels = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.5]])
     >>> float(WeightedMSELoss().compute_loss_from_embeddings([e], labels))  # (4 + 16 / 2) / 4
@@ -145,8 +136,8 @@ def sum_embeddings(
     """Write the target vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries`, a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Encodes each distinct text once. The result ``(n, d)`` float32 is
-    mapped from the ``.npy`` file ``path``. Raises EncoderError if an embedding is NaN or infinite.
+    BioLORD-2023, section "Self-distillation phase". The result ``(n, d)`` is mapped from the ``.npy`` file ``path``.
+    Raises EncoderError if an embedding is NaN or infinite.
     """
     rows = _create_rows(path, store.rows, dimension)
     for texts, text_index, row, share in store.iter_teacher_texts(_TEXTS):
@@ -160,10 +151,7 @@ def sum_embeddings(
 
 
 class Projection(NamedTuple):
-    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; the rows of ``axes`` ``(k, d)`` are orthonormal.
-
-    ``mean`` is ``(d,)``, and ``explained_variance`` is the share of the variance along the axes.
-    """
+    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; the rows of ``axes`` ``(k, d)`` are orthonormal."""
 
     mean: NDArray[np.float64]
     axes: NDArray[np.float64]
@@ -175,32 +163,24 @@ class Projection(NamedTuple):
 
 
 def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True) -> Projection:
-    """Compute the principal components (Pearson 1901) of ``(n, d)`` rows.
+    """Compute the ``count`` principal components (Pearson 1901) of ``(n, d)`` rows, read a few thousand at a time.
 
     BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions in this way. The result is
-    exact: it has the eigenvectors of the covariance, summed in double precision over a few thousand rows at a time. (In
-    scikit-learn, ``PCA`` takes all rows at once, and ``IncrementalPCA`` is not exact.) Axes descend by variance; the
-    largest entry of an axis, the first of several, is positive.
-
-    Args:
-        count: k, at most d; with ``centre`` at most n - 1, else at most n.
-        centre: subtract the mean first. Without it the axes preserve inner products instead of variance (truncated
-            singular value decomposition), and ``mean`` is 0.
-
-    Raises:
-        ConfigError: there are fewer dimensions or rows than ``count`` needs.
+    exact. (In scikit-learn, ``PCA`` takes all rows at once, and ``IncrementalPCA`` is not exact.) Axes descend by
+    variance; the largest entry of an axis, the first of several, is positive. Without ``centre``, the axes preserve
+    inner products instead of variance (truncated singular value decomposition), and the mean is 0. Raises ConfigError
+    as :func:`check_components` does.
     """
     from scipy.linalg import eigh
 
     n, d = rows.shape
     check_components(count, n, d, centre=centre)
-    parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
-    mean = np.zeros(d)
+    parts = [rows[start : start + _ROWS] for start in range(0, n, _ROWS)]
+    mean, scatter = np.zeros(d), np.zeros((d, d))
     if centre:
-        mean = sum((rows[part].sum(axis=0, dtype=np.float64) for part in parts), mean) / n
-    scatter = np.zeros((d, d))
+        mean = sum((part.sum(axis=0, dtype=np.float64) for part in parts), mean) / n
     for part in parts:
-        difference = rows[part].astype(np.float64) - mean
+        difference = part.astype(np.float64) - mean
         scatter += difference.T @ difference
     values, vectors = eigh(scatter, subset_by_index=[d - count, d - 1])
     axes = np.ascontiguousarray(vectors[:, ::-1].T)
@@ -213,18 +193,12 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
 def fit_ridge(
     batches: Iterable[tuple[NDArray[Any], NDArray[Any]]], penalty: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a ridge regression (Hoerl and Kennard 1970) in one pass over batches of ``(n, d)`` inputs and ``(n, k)``
-    outputs.
+    """Fit a ridge regression (Hoerl and Kennard 1970) in one pass over batches of inputs ``(n, d)`` and outputs
+    ``(n, k)``; return weights ``(k, d)`` and bias ``(k,)``.
 
     ``W = Y'X (X'X + c I)^-1`` of centred rows, in double precision. The bias ``mean(y) - W mean(x)`` is not penalised.
     ``c`` is ``penalty``, above 0, times the mean of the diagonal of ``X'X``, so the number and length of the rows do
-    not matter.
-
-    Returns:
-        Weights ``(k, d)`` and bias ``(k,)``.
-
-    Raises:
-        EncoderError: all inputs are the same, NaN or infinite.
+    not matter. Raises EncoderError if all inputs are the same, NaN or infinite.
     """
     from scipy.linalg import solve
 
@@ -259,10 +233,7 @@ def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None
 def write_projection(
     rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False
 ) -> NDArray[np.float32]:
-    """Write projected rows ``(n, k)`` float32 to a mapped ``.npy`` file; ``unit`` scales them to length 1.
-
-    Raises OSError if the disk is full.
-    """
+    """Write projected rows ``(n, k)`` to a mapped ``.npy`` file; ``unit`` scales them to length 1."""
     out = _create_rows(path, len(rows), len(projection.axes))
     for start in range(0, len(rows), _ROWS):
         projected = projection(rows[start : start + _ROWS])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -39,8 +38,7 @@ class TrainedEmbedding(StaticEmbedding):
         return module
 
 
-@dataclass(frozen=True, slots=True)
-class Trainable:
+class Trainable(NamedTuple):
     """A model to train, the ``fingerprint`` of its first weights, and the argument ``save`` of :meth:`Run.write`."""
 
     model: SentenceTransformer

@@ -46,7 +46,7 @@ class Trainer(ABC):
             evaluate: development measure of the model, higher is better; the weights with the best measure are written.
 
         Returns:
-            The trained encoder, opened from ``out``; for self-distillation, the first encoder.
+            The trained encoder, for self-distillation the first.
 
         Raises:
             ConfigError: nothing can be learned from the data, the recipe does not fit the encoder or this machine, a

@@ -38,8 +38,8 @@ class TextList:
 class Batch:
     """Rows of one step, over all processes.
 
-    ``columns`` holds, for each column of the loss, the numbers of n texts, ``(n,)``, or of parts of n texts, ``(n,
-    p)``, with -1 for none. ``labels`` are the labels of the loss, ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool.
+    ``columns`` holds, for each column of the loss, the numbers of n texts ``(n,)``, or of the parts of n texts
+    ``(n, p)``, with -1 for none. The labels of the loss are ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -91,8 +91,7 @@ def draw_cycles(
 
 
 def shared_keys(rows: NDArray[Any], keys: NDArray[Any], size: int, count: int) -> Iterator[NDArray[np.bool_]]:
-    """Yield, for each of ``count`` batches of ``size`` rows, which rows share a key: ``(size, size)``, true on the
-    diagonal.
+    """Yield which rows share a key, ``(size, size)``, true on the diagonal, for each of ``count`` batches.
 
     Row ``rows[i]``, numbered over all batches, has the key ``keys[i]``, among others.
 

@@ -16,10 +16,9 @@ class PairRecipe(Settings):
     """Kinds and number of training pairs; the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
 
     Without ``pairs``, an epoch has each definition ``definition_repeats`` times; without definitions, it has each
-    relation or name once. Unlike other methods, the paper does not pair two names of a concept (section 3). All other
-    pairs have a description, which begins with the name of an ancestor, a semantic type or "something". The paper does
-    not state the shares of these three; the default is a third each. A concept without semantic type or ancestor gets
-    "something".
+    relation or name once. The paper does not pair two names of a concept (section 3). All other pairs have a
+    description, which begins with the name of an ancestor, a semantic type or "something"; a concept without ancestor
+    or semantic type gets "something". The paper does not state the shares of these three; the default is a third each.
     """
 
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")

@@ -3,10 +3,6 @@
 Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a description "[more generic] which [relation]
 [related]" made from a relation, an ancestor or semantic type, and a name of the related concept. Section 3.2: 15 % of
 the pairs have a definition. Each definition occurs 50 times, if possible with another name of its concept.
-
-Pairs consist of numbers: the number of the name, and the numbers of the parts of the text. A definition or a name has
-one part; a description has three. Pairs are drawn as arrays, in chunks that depend only on seed, epoch and chunk
-number.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +19,8 @@ from medlink.errors import ConfigError
 from medlink.records import Definition
 from medlink.training.data.batches import Batch, draw_cycles, shared_keys
 from medlink.training.data.pair_recipe import PairRecipe
-from medlink.training.data.pair_sources import PairSources
+from medlink.training.data.pair_sources import LANGUAGE, PairSources
 from medlink.training.data.ragged import Int32Array, Ragged
-from medlink.training.data.relations import LANGUAGE
 from medlink.training.data.view import TrainingView
 
 KINDS = ("definition", "description", "name")
@@ -54,10 +48,9 @@ _NO_PAIRS = {  # message and remedy by what is missing
 
 
 class Pairs(NamedTuple):
-    """Columns of n pairs.
+    """Numbers of n pairs: the concept, the name, and the parts of the other text ``(n, 3)``, -1 for none.
 
-    ``concept`` is the number of the concept. ``name`` is the number of the text of the name, and ``text`` ``(n, 3)``
-    holds the numbers of the parts of the other text, -1 for none. ``key`` is a number for the exact form
+    A definition or a name has one part; a description has three. ``key`` is a number for the exact form
     (:func:`medlink.language.text.normalise`) of the other text. ``is_usable`` is false if the name has the same form.
     """
 
@@ -72,8 +65,8 @@ class KnowledgeBasePairs:
     """Pairs from a knowledge base.
 
     Definitions, and concepts for descriptions and for pairs of names, are drawn in a new random order each cycle: each
-    occurs once before any occurs again, across epochs. A pair of two equal texts is replaced by another pair of its
-    kind.
+    occurs once before any occurs again, across epochs. Another pair of its kind replaces a pair of two equal texts. The
+    draws depend only on seed, epoch and number of the first pair.
 
     Attributes:
         pairs_per_epoch: pairs of an epoch; only whole batches are used.
@@ -98,7 +91,13 @@ class KnowledgeBasePairs:
                 no_relations = kind == "description" and not len(view.relations.values)
                 message, remedy = _NO_PAIRS["relation" if no_relations else kind]
                 raise ConfigError(message.format(self._shares[kind]), path=view.path, remedy=remedy)
-        self.pairs_per_epoch = self.recipe.pairs or self._default_pairs()
+        defaults = (
+            (self._shares["definition"], len(sources.defined) * self.recipe.definition_repeats),
+            (self._shares["description"], len(sources.related.values)),
+            (1, len(view.names.values)),
+        )
+        default = next(round(count / share) for share, count in defaults if share)
+        self.pairs_per_epoch = self.recipe.pairs or default
         # the first name paired with a definition: its position among the names of the concept, as a share
         self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(len(sources.defined))
         facts = f"{self.texts.digest} {json.dumps(self.recipe.to_dict())} {_CHUNK}"
@@ -116,17 +115,13 @@ class KnowledgeBasePairs:
     def batches(self, size: int) -> PairBatches:
         """Return batches of ``size`` pairs, or of all pairs of an epoch if there are fewer.
 
-        Raises:
-            ConfigError: a batch needs more concepts than there are.
+        Raises ConfigError if a batch needs more concepts than there are.
         """
         owners = {**self._streams, "definition": self.texts.defined}
         concepts = len(np.unique(np.concatenate([owners[kind] for kind in KINDS if self._shares[kind]])))
         if min(size, self.pairs_per_epoch) > concepts:
-            raise ConfigError(
-                f"a batch of {size} pairs is asked for; pairs can be made of {concepts} concepts",
-                path=self._view.path,
-                remedy=f"set the batch size to {concepts} at most",
-            )
+            problem = f"a batch of {size} pairs is asked for; pairs can be made of {concepts} concepts"
+            raise ConfigError(problem, path=self._view.path, remedy=f"set the batch size to {concepts} at most")
         return PairBatches(self, min(size, self.pairs_per_epoch))
 
     def draw(self, epoch: int, first: int, count: int) -> tuple[Pairs, NDArray[np.int64]]:
@@ -136,22 +131,26 @@ class KnowledgeBasePairs:
         """
         rng = np.random.default_rng([self.recipe.seed, 4, epoch, first])
         drawn: list[Pairs] = []
-        for kind, draw in zip(KINDS, (self._definitions, self._descriptions, self._names), strict=True):
+        for kind in KINDS:
             share = self._shares[kind]
             start, stop = cumulative_count(share, first), cumulative_count(share, first + count)
             earlier = epoch * cumulative_count(share, self.pairs_per_epoch)
             stream, positions = self._streams[kind], earlier + np.arange(start, stop)
             items, cycles = draw_cycles(self.recipe.seed, len(drawn), positions, max(1, len(stream)))
-            drawn.append(draw(stream[items] if len(stream) else items, cycles, rng))
+            chosen = stream[items] if len(stream) else items
+            if kind == "definition":
+                drawn.append(self._definitions(chosen, cycles))
+            elif kind == "description":
+                drawn.append(draw_descriptions(self.texts, self.recipe, chosen, rng))
+            else:
+                drawn.append(self._names(chosen, rng))
         kinds = np.repeat(np.arange(len(KINDS)), [len(pairs.concept) for pairs in drawn])
         all_pairs = Pairs(*map(np.concatenate, zip(*drawn, strict=True)))
         chosen, usable = np.arange(len(kinds)), np.flatnonzero(all_pairs.is_usable)
         if not len(usable):
-            raise ConfigError(
-                "no pair can be made: every name of a concept equals its texts",
-                path=self._view.path,
-                remedy="add definitions, or use a knowledge base whose concepts differ in their names",
-            )
+            remedy = "add definitions, or use a knowledge base whose concepts differ in their names"
+            problem = "no pair can be made: every name of a concept equals its texts"
+            raise ConfigError(problem, path=self._view.path, remedy=remedy)
         for kind in np.unique(kinds[~all_pairs.is_usable]).tolist():
             useless = np.flatnonzero(~all_pairs.is_usable & (kinds == kind))
             alike = usable[kinds[usable] == kind]
@@ -162,8 +161,7 @@ class KnowledgeBasePairs:
         return Pairs(*(column[chosen] for column in all_pairs)), kinds[chosen]
 
     def keys(self, pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows and keys for :func:`~medlink.training.data.batches.shared_keys`: pairs that share a key are
-        not negatives.
+        """Return rows and keys for :func:`shared_keys`: pairs with a common key are not negatives of each other.
 
         Keys are the concept, the forms of both texts, and the names that the concept shares with others.
         """
@@ -173,15 +171,7 @@ class KnowledgeBasePairs:
         keys = np.concatenate([pairs.concept, name_key, pairs.key, -1 - forms.astype(np.int64)])
         return np.concatenate([row, row, row, np.repeat(row, counts)]), keys
 
-    def _default_pairs(self) -> int:
-        definitions = len(self.texts.defined)
-        if self._shares["definition"]:
-            return round(definitions * self.recipe.definition_repeats / self._shares["definition"])
-        if self._shares["description"]:
-            return round(len(self.texts.related.values) / self._shares["description"])
-        return len(self._view.names.values)
-
-    def _definitions(self, chosen: Int32Array, cycles: NDArray[np.int64], _: np.random.Generator) -> Pairs:
+    def _definitions(self, chosen: Int32Array, cycles: NDArray[np.int64]) -> Pairs:
         concepts = self.texts.defined[chosen]
         sizes = self.texts.names.sizes(concepts)
         turn = ((self._first_names[chosen] * sizes).astype(np.int64) + cycles) % np.maximum(sizes, 1)
@@ -189,7 +179,7 @@ class KnowledgeBasePairs:
         forms = self._view.definition_forms[self.texts.definition_positions[chosen]]
         return self._simple_pairs(concepts, names, self.texts.first_definition + chosen, forms)
 
-    def _names(self, concepts: Int32Array, _: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
+    def _names(self, concepts: Int32Array, rng: np.random.Generator) -> Pairs:
         sizes = self.texts.names.sizes(concepts)
         first = rng.integers(0, sizes)
         second = (first + 1 + rng.integers(0, sizes - 1)) % sizes  # any other
@@ -202,11 +192,7 @@ class KnowledgeBasePairs:
         key = forms + np.int64(self._view.concepts)
         return Pairs(concepts, names, parts, key, forms != self._view.name_forms[names])
 
-    def _descriptions(self, concepts: Int32Array, _: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
-        return draw_descriptions(self.texts, self.recipe, concepts, rng)
 
-
-@dataclass(frozen=True)
 class PairBatches:
     """Batches of ``size`` pairs: a column of names and one of texts.
 
@@ -215,16 +201,9 @@ class PairBatches:
     other pairs of the batch.)
     """
 
-    source: KnowledgeBasePairs
-    size: int
-
-    @property
-    def texts(self) -> PairSources:
-        return self.source.texts
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(f"{self.source.digest} {self.size}".encode()).hexdigest()
+    def __init__(self, source: KnowledgeBasePairs, size: int) -> None:
+        self.source, self.size, self.texts = source, size, source.texts
+        self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
         """Return the number of batches; pairs after the last whole batch are not used."""
@@ -296,9 +275,8 @@ def iter_descriptions(view: TrainingView, count: int, seed: int) -> Iterator[Def
 def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator) -> Int32Array:
     """Draw an ancestor of each of n concepts, -1 for none; never the concept itself, even in a cycle.
 
-    The ancestor is a uniform draw from a random walk up. Step k replaces the earlier draw with probability 1/k
-    (reservoir sampling, Vitter 1985, section 2), so the walk is not stored. Remy et al. 2022, section 3.1, draw "the
-    known names of the ancestors" and do not say how.
+    The draw is uniform on a random walk up: step k replaces the earlier draw with probability 1/k (reservoir sampling,
+    Vitter 1985, section 2). Remy et al. 2022, section 3.1, do not state how they draw.
     """
     drawn = np.full(len(start), -1, dtype=np.int32)
     walking, here = np.arange(len(start)), start
@@ -314,8 +292,6 @@ def draw_ancestors(parents: Ragged, start: Int32Array, rng: np.random.Generator)
 
 
 def cumulative_count(share: float, position: int) -> int:
-    """Count the pairs of a kind among the first ``position`` pairs, if the kind has an evenly spread ``share`` of all
-    pairs.
-    """
+    """Count the pairs of a kind among the first ``position`` pairs, if its ``share`` is spread evenly."""
     # 0.15 * 100 must not fall just below 15
     return int(share * position + 1e-6)

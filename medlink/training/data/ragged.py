@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,10 +31,8 @@ class Ragged(NamedTuple):
     @classmethod
     def open(cls, folder: Path, count: int) -> list[Ragged]:
         """Map the groups of :func:`write_ragged`; raises OSError or ValueError if a file is missing or damaged."""
-        groups = [
-            cls(_mapped(folder / f"{i}.offsets", np.int64), _mapped(folder / f"{i}.values", np.int32))
-            for i in range(count)
-        ]
+        names = [(folder / f"{i}.offsets", folder / f"{i}.values") for i in range(count)]
+        groups = [cls(_mapped(offsets, np.int64), _mapped(values, np.int32)) for offsets, values in names]
         if any(offsets[-1] != len(values) for offsets, values in groups):
             raise ValueError("a file is shorter than it was")
         return groups
@@ -55,9 +54,7 @@ class Ragged(NamedTuple):
         return Ragged(before[self.offsets].astype(np.int64), self.values[mask])
 
     def gather(self, owners: NDArray[Any]) -> tuple[Int32Array, NDArray[np.int64]]:
-        """Return the values of n owners one after the other, and the number of values of each; an owner below 0 has
-        none.
-        """
+        """Return the values of n owners one after the other, and how many each has; an owner below 0 has none."""
         lengths = self.sizes(owners)
         ends = np.cumsum(lengths)
         index = np.arange(ends[-1] if len(ends) else 0)
@@ -65,9 +62,9 @@ class Ragged(NamedTuple):
         return self.values[index], lengths
 
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Draw one value for each of n owners, and return its position in ``values``; -1 for an owner without values.
+        """Return the position in ``values`` of a value of each of n owners, -1 for an owner without values.
 
-        ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that precede the drawn one.
+        ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values before it.
         """
         sizes = self.sizes(owners)
         positions: NDArray[np.int64] = self.offsets[owners] + (uniform * sizes).astype(np.int64)
@@ -83,20 +80,15 @@ class Ragged(NamedTuple):
 
 def write_ragged(folder: Path, parts: Iterable[list[tuple[NDArray[Any], NDArray[Any]]]]) -> None:
     """Append groups to files that :meth:`Ragged.open` maps: the values of each part, and the length of each group."""
-    totals: list[int] = []
+    totals: dict[int, int] = {}
     with ExitStack() as stack:
-        files: list[Any] = []
+        open_file = cache(lambda name: stack.enter_context((folder / name).open("wb")))
         for part in parts:
-            if not files:
-                names = [f"{i}.{name}" for i in range(len(part)) for name in ("values", "offsets")]
-                files = [stack.enter_context((folder / name).open("wb")) for name in names]
-                totals = [0] * len(part)
-                for offsets in files[1::2]:
-                    offsets.write(np.zeros(1, np.int64).tobytes())
             for i, (values, lengths) in enumerate(part):
-                files[2 * i].write(values.astype(np.int32).tobytes())
-                files[2 * i + 1].write((totals[i] + np.cumsum(lengths, dtype=np.int64)).tobytes())
-                totals[i] += len(values)
+                ends = np.cumsum(lengths, dtype=np.int64) + totals.get(i, 0)
+                open_file(f"{i}.values").write(values.astype(np.int32).tobytes())
+                open_file(f"{i}.offsets").write((ends if i in totals else np.append(0, ends)).tobytes())
+                totals[i] = totals.get(i, 0) + len(values)
 
 
 def _mapped(path: Path, kind: type) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from os import PathLike
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from medlink.errors import InputError
 from medlink.files.json import read_json_lines
@@ -17,6 +17,16 @@ from medlink.files.tables import Rows, Table, open_table, read_first_line
 
 StrPath = str | PathLike[str]
 Item = TypeVar("Item")
+_LAYOUTS = (  # columns of texts, ratings and ids
+    (("snomed_label_1", "snomed_label_2"), ("mean_rating",), ("snomed_id_1", "snomed_id_2")),  # EHR-Rel
+    (("term1", "term2"), ("mean",), ("cui1", "cui2")),  # MayoSRS, UMNSRS
+    (("term1", "term2"), ("physicians", "coders"), ("cui1", "cui2")),  # MiniMayoSRS
+    (("sentence1", "sentence2"), ("score",), ("id1", "id2")),  # GLUE STS-B
+    (("sentence_a", "sentence_b"), ("relatedness_score",), ("id_a", "id_b")),  # SICK
+    (("text_1", "text_2"), ("score",), ("id_1", "id_2")),
+)
+_TRIPLET = ("premise", "entailed", "contradicted")
+_NLI = ("sentence1", "sentence2", "gold_label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,57 +55,24 @@ class Triplet:
     row: int
 
 
-class _Labelled(NamedTuple):
-    line: int
-    premise: str
-    hypothesis: str
-    label: str
-
-
-class _Layout(NamedTuple):
-    """Columns of the texts, the ratings, whose mean counts, and the ids."""
-
-    texts: tuple[str, str]
-    ratings: tuple[str, ...]
-    ids: tuple[str, str]
-
-
-_LAYOUTS = (
-    # EHR-Rel; MayoSRS and UMNSRS; MiniMayoSRS; GLUE STS-B; SICK; plain
-    _Layout(("snomed_label_1", "snomed_label_2"), ("mean_rating",), ("snomed_id_1", "snomed_id_2")),
-    _Layout(("term1", "term2"), ("mean",), ("cui1", "cui2")),
-    _Layout(("term1", "term2"), ("physicians", "coders"), ("cui1", "cui2")),
-    _Layout(("sentence1", "sentence2"), ("score",), ("id1", "id2")),
-    _Layout(("sentence_a", "sentence_b"), ("relatedness_score",), ("id_a", "id_b")),
-    _Layout(("text_1", "text_2"), ("score",), ("id_1", "id_2")),
-)
-_TRIPLET = ("premise", "entailed", "contradicted")
-_NLI = ("sentence1", "sentence2", "gold_label")
-
-
 def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> list[RatedPair]:
     """Read rated pairs; the header determines the layout.
 
-    The layouts are EHR-Rel (``snomed_label_1``, ``snomed_label_2``, ``mean_rating``), MayoSRS and UMNSRS (``Term1``,
-    ``Term2``, ``Mean``), MiniMayoSRS (``Physicians`` and ``Coders``, whose mean counts), STS-B as in GLUE
-    (``sentence1``, ``sentence2``, ``score``), SICK (``sentence_A``, ``sentence_B``, ``relatedness_score``), plain
-    (``text_1``, ``text_2``, ``score``, optionally ``id_1``, ``id_2``), or three columns text, text, number without a
-    header, as in the translations of STS-B.
+    The layouts are those of EHR-Rel, MayoSRS, UMNSRS, MiniMayoSRS (whose rating is the mean of ``Physicians`` and
+    ``Coders``), STS-B as in GLUE, and SICK; plain (``text_1``, ``text_2``, ``score``, optionally ``id_1``, ``id_2``);
+    or three columns text, text, number without a header, as in the translations of STS-B.
 
     The file is TSV without quoting or CSV with it, plain or ``.gz``. ``problems`` counts rows without a text or a
-    number. ``extra`` names further columns to read.
-
-    Raises:
-        InputError: the file cannot be read, has none of these layouts or lacks a column of ``extra``, has no good row,
-            or too many rows are bad.
+    number. ``extra`` names further columns to read. Raises InputError if the file cannot be read, has none of these
+    layouts or lacks a column of ``extra``, has no good row, or too many rows are bad.
     """
     table = open_table(path, problems)
     extra_at = table.column_indices(extra) if extra else []
-    for layout in _LAYOUTS:
-        if table.has_columns((*layout.texts, *layout.ratings)):
-            ids = table.column_indices(layout.ids) if table.has_columns(layout.ids) else []
-            texts, ratings = table.column_indices(layout.texts), table.column_indices(layout.ratings)
-            return _non_empty(_iter_pairs(table, table.rows, texts, ratings, ids, extra_at), table.lines)
+    for texts, ratings, ids in _LAYOUTS:
+        if table.has_columns((*texts, *ratings)):
+            ids_at = table.column_indices(ids) if table.has_columns(ids) else []
+            columns = table.column_indices(texts), table.column_indices(ratings), ids_at, extra_at
+            return _non_empty(_iter_pairs(table, table.rows, *columns), table.lines)
     if len(table.first) == 3 and math.isfinite(_to_number(table.first[2])):
         return _non_empty(_iter_pairs(table, table.iter_all_rows(), [0, 1], [2], [], []), table.lines)
     raise table.layout_error("the columns of rated pairs")
@@ -116,8 +93,7 @@ def _iter_pairs(
 def has_triplets(path: StrPath) -> bool:
     """Return whether a file holds triplets or labelled pairs of premise and hypothesis, not rated pairs.
 
-    Raises:
-        InputError: the file cannot be read.
+    Raises InputError if the file cannot be read.
     """
     if read_first_line(path).lstrip().startswith("{"):
         return True
@@ -130,10 +106,8 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
 
     Labelled pairs are JSON lines or a table with ``sentence1`` (the premise), ``sentence2`` and ``gold_label``
     (``entailment``, ``neutral``, ``contradiction``). BioLORD 2022, section 4.4: each entailed hypothesis of a premise
-    forms a triplet with each contradicted hypothesis.
-
-    Raises:
-        InputError: the file cannot be read, has no such layout, holds no triplet, or too many rows are bad.
+    forms a triplet with each contradicted hypothesis. Raises InputError if the file cannot be read, has no such layout,
+    holds no triplet, or too many rows are bad.
     """
     if read_first_line(path).lstrip().startswith("{"):
         lines = LineFile(path, problems)
@@ -146,8 +120,7 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
         raise table.layout_error("the columns of triplets")
     *texts_at, label = table.column_indices(_NLI)
     rows = _with_texts(table, table.rows, texts_at)
-    labelled = (_Labelled(line, texts[0], texts[1], cells[label].strip()) for line, cells, texts in rows)
-    return _non_empty(_join_labelled(labelled), table.lines)
+    return _non_empty(_join_labelled((line, *texts, cells[label].strip()) for line, cells, texts in rows), table.lines)
 
 
 def _with_texts(table: Table, rows: Rows, columns: list[int]) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -159,21 +132,22 @@ def _with_texts(table: Table, rows: Rows, columns: list[int]) -> Iterator[tuple[
             table.lines.bad_row("empty text", line)
 
 
-def _labelled_json(lines: LineFile) -> Iterator[_Labelled]:
+def _labelled_json(lines: LineFile) -> Iterator[tuple[Any, ...]]:
     for line, row in read_json_lines(lines):
         values = [" ".join(value.split()) for column in _NLI if isinstance(value := row.get(column), str)]
         if len(values) == len(_NLI) and all(values):
-            yield _Labelled(line, values[0], values[1], values[2])
+            yield line, *values
         else:
             lines.bad_row(f"no text under {', '.join(_NLI)}", line)
 
 
-def _join_labelled(pairs: Iterable[_Labelled]) -> Iterator[Triplet]:
+def _join_labelled(pairs: Iterable[tuple[Any, ...]]) -> Iterator[Triplet]:
+    """Join pairs of line, premise, hypothesis and label."""
     premises: dict[str, tuple[int, dict[str, list[str]]]] = {}
-    for pair in pairs:
-        _, by_label = premises.setdefault(pair.premise, (pair.line, {"entailment": [], "contradiction": []}))
-        if pair.label in by_label:
-            by_label[pair.label].append(pair.hypothesis)
+    for line, premise, hypothesis, label in pairs:
+        _, by_label = premises.setdefault(premise, (line, {"entailment": [], "contradiction": []}))
+        if label in by_label:
+            by_label[label].append(hypothesis)
     for premise, (line, by_label) in premises.items():
         for entailed, contradicted in product(by_label["entailment"], by_label["contradiction"]):
             yield Triplet(premise, entailed, contradicted, line)

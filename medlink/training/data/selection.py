@@ -1,8 +1,4 @@
-"""Select names and definitions for training from a knowledge base and from tables of definitions.
-
-A table may have ids of another system: the Automatic Glossary of Clinical Terminology (Remy et al. 2023) has SNOMED CT
-ids. :func:`definitions_by_code` finds their concepts in a knowledge base made of UMLS.
-"""
+"""Select names and definitions for training from a knowledge base and from tables of definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from medlink.training.data.batches import chunked
 OTHER_LANGUAGE = "definition in another language"
 UNKNOWN = "definition of no concept here"
 _PART = 10_000
-_COLUMNS = {"concept": ("concept_id", "id"), "text": ("definition", "text"), "language": ("language",)}
+_COLUMNS = (("concept_id", "id"), ("definition", "text"), ("language",))
 _KNOWN = select(schema.concept.c.concept_id).where(schema.concept.c.concept_id.in_(json_values("concept_ids")))
 _MAPPING = schema.mapping.c
 _MAPPED = (
@@ -42,17 +38,11 @@ _MAPPED = (
 
 
 class Selection:
-    """Names and definitions in some languages, without those of excluded concepts: the input of every trainer.
+    """Names and definitions in some ``languages``, ``None`` for all, without those of excluded concepts.
 
-    Each pass opens the file again, so ``kb`` may be closed. ``languages`` include their regions; texts without a
-    language are always included; ``None`` selects all.
-
-    Attributes:
-        languages: tags of the languages, ``None`` for all.
-        excluded: ids in ``without`` that are concepts; ``unmatched`` is the number of its other ids.
-
-    Raises:
-        ConfigError: a language is unknown or missing, or no id of ``without`` is a concept.
+    Languages include their regions; texts without a language are always included. Each pass opens the file again, so
+    ``kb`` may be closed. ``excluded`` are the ids in ``without`` that are concepts, ``unmatched`` the number of others.
+    Raises ConfigError if a language is unknown or missing, or no id of ``without`` is a concept.
     """
 
     def __init__(
@@ -60,24 +50,26 @@ class Selection:
     ) -> None:
         self.path = kb.path
         self.languages = language_filter(languages)
-        self._check_languages(kb.languages())
+        present = kb.languages()
+        for language in sorted(self.languages or ()):
+            if not any(tag and wanted(tag, frozenset({language})) for tag in present):
+                has = ", ".join(tag or "names without a language" for tag in present) or "none"
+                problem = f"the knowledge base has no names in the language {language}; it has {has}"
+                remedy = "name languages it has, or build it with a source in that language"
+                raise ConfigError(problem, path=self.path, remedy=remedy)
         without = frozenset(without)
         with closing(SqliteReader(self.path)) as reader:
             self.excluded = _known_concepts(reader, without)
         self.unmatched = len(without) - len(self.excluded)
         if without and not self.excluded:
-            raise ConfigError(
-                "none of the ids to leave out is a concept of the knowledge base",
-                path=self.path,
-                remedy="give ids as the knowledge base has them, such as HP:0001250",
-            )
+            problem = "none of the ids to leave out is a concept of the knowledge base"
+            remedy = "give ids as the knowledge base has them, such as HP:0001250"
+            raise ConfigError(problem, path=self.path, remedy=remedy)
         # the filter of the knowledge base: each language with all its regions, and "" for none
         self._tags = None if self.languages is None else [*sorted({base(tag) for tag in self.languages}), ""]
 
     def includes(self, record: Name | Definition) -> bool:
-        """Return whether a name or definition is selected; fully specified names never are, because nobody writes their
-        tag.
-        """
+        """Return whether a text is selected; fully specified names never are, because nobody writes their tag."""
         if isinstance(record, Name) and record.type == FSN:
             return False
         return record.concept_id not in self.excluded and wanted(record.language, self.languages)
@@ -98,9 +90,7 @@ class Selection:
         """Filter further definitions, in their order.
 
         ``problems`` counts definitions in other languages (``OTHER_LANGUAGE``) and of unknown concepts (``UNKNOWN``).
-
-        Raises:
-            ConfigError: at the end, if all definitions were in other languages or of unknown concepts.
+        Raises ConfigError at the end if there were no others.
         """
         read = in_language = known = 0
         with closing(SqliteReader(self.path)) as reader:
@@ -113,24 +103,13 @@ class Selection:
         for kind, count in ((OTHER_LANGUAGE, read - in_language), (UNKNOWN, in_language - known)):
             if count and problems is not None:
                 problems.skipped[kind] += count
-        if not read or known:
-            return
         problem = "belongs to a concept of the knowledge base"
         remedy = "give ids as the knowledge base has them, or name the system whose codes they are"
         if not in_language:
             problem = f"is in {', '.join(sorted(self.languages or ()))}"
             remedy = "name their language as well, or leave the definitions out"
-        raise ConfigError(f"none of the added definitions {problem}", path=self.path, remedy=remedy)
-
-    def _check_languages(self, present: list[str]) -> None:
-        for language in sorted(self.languages or ()):
-            if not any(tag and wanted(tag, frozenset({language})) for tag in present):
-                raise ConfigError(
-                    f"the knowledge base has no names in the language {language}; it has "
-                    + (", ".join(tag or "names without a language" for tag in present) or "none"),
-                    path=self.path,
-                    remedy="name languages it has, or build it with a source in that language",
-                )
+        if read and not known:
+            raise ConfigError(f"none of the added definitions {problem}", path=self.path, remedy=remedy)
 
 
 def _known_concepts(reader: SqliteReader, ids: Iterable[str]) -> frozenset[str]:
@@ -141,18 +120,16 @@ def read_definitions(path: str | PathLike[str], problems: Problems | None = None
     """Read a table with one definition in each row.
 
     The header names the columns: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally ``language``;
-    a row without a language is English. Other columns are ignored with a note. The source is the file's name without
-    endings. The file is TSV or CSV, plain or ``.gz``. ``problems`` counts bad rows.
-
-    Raises:
-        InputError: the file cannot be read, lacks or repeats a column, or too many rows are bad.
+    a row without a language is English. ``problems`` counts bad rows, and notes other columns. The source is the name
+    of the file, which is TSV or CSV, plain or ``.gz``. Raises InputError if the file cannot be read, lacks or repeats a
+    column, or too many rows are bad.
     """
     problems = problems or Problems()
     table = open_table(path, problems)
-    columns = {kind: _find_column(table, names) for kind, names in _COLUMNS.items()}
+    columns = {names[0]: _find_column(table, names) for names in _COLUMNS}
     concept_at, text_at, language_at = columns.values()
     if concept_at is None or text_at is None:
-        missing = [names[0] for kind, names in _COLUMNS.items() if kind != "language" and columns[kind] is None]
+        missing = [name for name, at in columns.items() if name != "language" and at is None]
         raise table.error(
             f"looked for the columns concept_id (or id) and definition (or text); found {describe_header(table.first)}",
             f"name the columns in the first line; {' and '.join(missing)} must be there",
@@ -177,11 +154,9 @@ def read_definitions(path: str | PathLike[str], problems: Problems | None = None
 def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], system: str) -> Iterator[Definition]:
     """Replace codes of another system by the ids of the concepts that are mapped to them.
 
-    ``system`` is one of the mappings of ``kb``, such as ``SNOMEDCT_US`` in a knowledge base made of UMLS. A code
-    without a mapping stays.
-
-    Raises:
-        ConfigError: the knowledge base has no code of that system.
+    The Automatic Glossary of Clinical Terminology (Remy et al. 2023), for example, has SNOMED CT ids: ``system`` is
+    then ``SNOMEDCT_US``, a mapping in a knowledge base made of UMLS. A code without a mapping stays. Raises ConfigError
+    if the knowledge base has no code of that system.
     """
     with closing(SqliteReader(kb.path)) as reader:
         some = select(_MAPPING.id).where(_MAPPING.system == bindparam("system")).limit(1)

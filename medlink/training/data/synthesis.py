@@ -1,10 +1,8 @@
 """Synthesis of German, Spanish and English names from English names, word by word, with the lexicon.
 
-An English name is parsed into phrases of nouns and adjectives, with connecting words (*of*, *with*, *and*) between
-them. Each word becomes a word of the same meaning in the other language. An adjective agrees with its noun; a noun
-before a noun becomes part of a German compound or a Spanish phrase with *de*. An unknown word is spelt as the language
-spells Greek and Latin words; a proper name stays. The rules of a language are data in ``resources/synthesis``.
-
+Each word of a phrase becomes a word of the same meaning in the other language. An adjective agrees with its noun; a
+noun before a noun becomes part of a German compound or a Spanish phrase with *de*. An unknown word is spelt as the
+language spells Greek and Latin words; a proper name stays. The rules of a language are data in ``resources/synthesis``.
 The names need not be idiomatic: they teach an encoder which words mean the same.
 """
 
@@ -15,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -42,6 +39,12 @@ _ABBREVIATION_FORMS = 2  # forms of an abbreviation that become names
 LEXICON = "LEXICON"
 """Source of the lexicon's own names."""
 _SKIPPED = frozenset(("old", "lay", "abbr", "tm", "af", "lat"))
+_ENDINGS = {  # of German adjectives, by case (of the strong declension, or weak) and by gender or number
+    "": {"m": "er", "f": "e", "n": "es", "pl": "e"},
+    "genitive": {"m": "en", "f": "en", "n": "en", "pl": "en"},
+    "dative": {"m": "em", "f": "er", "n": "em", "pl": "en"},
+    "weak": {"m": "e", "f": "e", "n": "e", "pl": "en"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,11 @@ def iter_lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
     """
     rows: set[tuple[str, str, str]] = set()
     known: dict[str, str] = {}
-    for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
-        if meaning is None or entry.table == "affix":
-            continue
+    for entry_name, meaning, member in _iter_members(lexicon):
         concept = f"LEX:{meaning}"
-        known.setdefault(entry.name, concept)
-        for member in entry.members:
-            if "amb" not in member.marks and member.place == WHOLE and member.part != "v":
-                rows.update((concept, form, member.language) for form in (member.form, *member.plurals[:1]))
+        known.setdefault(entry_name, concept)
+        if "amb" not in member.marks and member.place == WHOLE and member.part != "v":
+            rows.update((concept, form, member.language) for form in (member.form, *member.plurals[:1]))
     for short in lexicon.abbreviations:
         if short.safe:
             entries = lexicon.find(short.long, short.language) or lexicon.find(short.english or short.long, "en")
@@ -86,6 +86,12 @@ def iter_lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
         yield Name(concept, text, language=language, source=LEXICON)
 
 
+def _iter_members(lexicon: Lexicon) -> Iterator[tuple[str, int, Member]]:
+    for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
+        if meaning is not None and entry.table != "affix":
+            yield from ((entry.name, meaning, member) for member in entry.members)
+
+
 class Synthesiser:
     """Synthesise names in a ``language``, ``de``, ``es`` or ``en``, from the words of a lexicon."""
 
@@ -95,23 +101,21 @@ class Synthesiser:
         self._random = random.Random(seed)
         self._rules: dict[str, Any] = {} if language == "en" else read_json(_RULES / f"{language}.json")
         self._connectors: dict[str, str] = self._rules.get("connectors", {})
-        self._words: dict[tuple[int, str], list[Member]] = defaultdict(list)
-        self._compound_firsts: dict[int, list[Member]] = defaultdict(list)
+        self._endings = sorted(map(tuple, self._rules.get("endings", ())), key=lambda pair: -len(pair[0]))
+        self._words: dict[tuple[int | None, str], list[Member]] = defaultdict(list)
+        self._compound_firsts: dict[int | None, list[Member]] = defaultdict(list)
         self._english_members: dict[tuple[int, str], Member] = {}
-        for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
-            if meaning is None or entry.table == "affix":
+        for _, meaning, member in _iter_members(lexicon):
+            if member.language == "en" and member.place == WHOLE:
+                for form in (member.form, *member.plurals):
+                    self._english_members.setdefault((meaning, normalise(form)), member)
+            ambiguous = language == "en" and "amb" in member.marks
+            if ambiguous or member.language != language or member.marks & _SKIPPED:
                 continue
-            for member in entry.members:
-                if member.language == "en" and member.place == WHOLE:
-                    for form in (member.form, *member.plurals):
-                        self._english_members.setdefault((meaning, normalise(form)), member)
-                ambiguous = language == "en" and "amb" in member.marks
-                if ambiguous or member.language != language or member.marks & _SKIPPED:
-                    continue
-                if member.place == FIRST:
-                    self._compound_firsts[meaning].append(member)
-                elif member.place == WHOLE:
-                    self._words[meaning, member.part or _NOUN].append(member)
+            if member.place == FIRST:
+                self._compound_firsts[meaning].append(member)
+            elif member.place == WHOLE:
+                self._words[meaning, member.part or _NOUN].append(member)
 
     def make(self, text: str) -> str | None:
         """Make a name from an English name; ``None`` if too many of its words are unknown."""
@@ -169,20 +173,12 @@ class Synthesiser:
         content = sum(unit.part_of_speech != _CONNECTOR and not unit.is_number for unit in units)
         return units if known >= _MIN_KNOWN * content else None
 
-    @cached_property
-    def _spelling(self) -> tuple[list[tuple[str, str]], list[tuple[re.Pattern[str], str]]]:
-        endings = sorted(map(tuple, self._rules.get("endings", ())), key=lambda pair: -len(pair[0]))
-        return endings, [(re.compile(pattern), to) for pattern, to in self._rules.get("letters", ())]
-
     def _spell(self, word: str) -> _Unit:
-        if len(word) < 6 or not word.isascii() or not word.isalpha() or not word.islower():
-            return _Unit(None, _NAME, False, word)
-        endings, letters = self._spelling
-        for ending, to in endings:
-            if word.endswith(ending) and len(word) - len(ending) >= 3:
-                stem = word[: -len(ending)]
-                for pattern, replacement in letters:
-                    stem = pattern.sub(replacement, stem)
+        for ending, to in self._endings if re.fullmatch("[a-z]{6,}", word) else ():
+            if word[3:].endswith(ending):
+                stem = word.removesuffix(ending)
+                for pattern, replacement in self._rules["letters"]:
+                    stem = re.sub(pattern, replacement, stem)
                 if to in self._rules["adjectives"]:
                     return _Unit(None, _ADJECTIVE, False, stem + to)
                 return _Unit(None, _NAME, False, (stem + to).capitalize() if self.language == "de" else stem + to)
@@ -210,21 +206,17 @@ class Synthesiser:
     def _plural(self, word: str) -> str:
         if self.language != "es" or " " in word or word.endswith("s"):
             return word
-        if word.endswith("z"):
-            return word[:-1] + "ces"
-        if word.endswith("ón"):
-            return word[:-2] + "ones"
-        return word + ("s" if word[-1] in "aeiouáéó" else "es")
+        rules = (("z$", "ces"), ("ón$", "ones"), ("(?<=[aeiouáéó])$", "s"), ("$", "es"))
+        return next(re.sub(pattern, to, word) for pattern, to in rules if re.search(pattern, word))
 
     def _replace_synonym(self, units: list[_Unit]) -> str:
         """Replace one word of an English name by a synonym, if a word has one."""
         replaceable = []
         for at, unit in enumerate(units):
-            if unit.meaning is not None and not unit.plural:
-                members = self._words.get((unit.meaning, unit.part_of_speech), ())
-                synonyms = [member for member in members if normalise(member.form) != unit.text]
-                if synonyms:
-                    replaceable.append((at, synonyms))
+            members = self._words.get((unit.meaning, unit.part_of_speech), ())
+            synonyms = [member for member in members if normalise(member.form) != unit.text and not unit.plural]
+            if synonyms:
+                replaceable.append((at, synonyms))
         texts = [unit.text for unit in units]
         if replaceable:
             at, synonyms = self._random.choice(replaceable)
@@ -279,22 +271,20 @@ class Synthesiser:
                 noun = f"{self._noun(unit)[0] if unit.meaning is not None else unit.text}-{noun}"
             else:
                 adjectives.insert(0, unit.text if unit.meaning is None else self._noun(unit)[0])
-        plural = gender.endswith("pl")
-        ending = "e" if plural else {"m": "er", "f": "e", "n": "es"}[gender[0]]
+        number_or_gender = "pl" if gender.endswith("pl") else gender[0]
         article = ""
         if case == "genitive":
-            article, ending = ("der", "en") if plural or gender == "f" else ("des", "en")
-            noun = noun if plural or gender == "f" else _genitive(noun)
-        elif case == "dative":
-            ending = "en" if plural else {"m": "em", "f": "er", "n": "em"}[gender[0]]
-        elif self._random.random() < 0.15:
-            ending = "e" if not plural else "en"
-        words = [_decline(word, ending) if word[:1].islower() else word for word in adjectives]
+            article = "des" if number_or_gender in "mn" else "der"
+            if article == "des" and not noun.endswith(("s", "x")):
+                noun += "es" if noun.endswith(("z", "ß")) else "s"
+        elif not case and self._random.random() < 0.15:
+            case = "weak"
+        ending = _ENDINGS[case][number_or_gender]
+        words = [word.removesuffix("e") + ending if word[:1].islower() else word for word in adjectives]
         return " ".join(filter(None, (article, *words, noun)))
 
     def _compound_first(self, unit: _Unit) -> str | None:
-        members = self._compound_firsts.get(unit.meaning, ()) if unit.meaning is not None else ()
-        native = [member for member in members if member.form[:1].isupper()]
+        native = [member for member in self._compound_firsts.get(unit.meaning, ()) if member.form[:1].isupper()]
         return self._draw(native).form if native else None
 
     def _spanish(self, units: list[_Unit]) -> str:
@@ -322,15 +312,11 @@ class Synthesiser:
 def iter_synthetic_names(
     names: Iterable[Name], lexicon: Lexicon, languages: Sequence[str], per_concept: int = 3, seed: int = 1
 ) -> Iterator[Name]:
-    """Yield further names to train an encoder on.
+    """Yield the names of the lexicon (:func:`iter_lexicon_names`), then synthetic names to train an encoder on.
 
-    Args:
-        names: of a knowledge base, in ascending order of their concepts; only the English names are used.
-        per_concept: English names to start from for each concept; drawn at random if it has more.
-
-    Yields:
-        The names of the lexicon (:func:`iter_lexicon_names`), then synthetic names: each form of a concept once, and no
-        form of an English name.
+    ``names`` are those of a knowledge base, in ascending order of their concepts. Synthetic names are made from the
+    English names of each concept, or from ``per_concept`` of them, drawn at random. Each form of a concept occurs once,
+    and no form of an English name.
     """
     yield from iter_lexicon_names(lexicon)
     forms = LexiconForms.compile(lexicon)
@@ -352,24 +338,11 @@ def _compound(first: str, last: str) -> str:
     return first + (last[:1].lower() + last[1:] if last[1:2].islower() else f"-{last}")
 
 
-def _decline(adjective: str, ending: str) -> str:
-    return adjective + ending if not adjective.endswith("e") else adjective + ending[1:]
-
-
-def _genitive(noun: str) -> str:
-    if noun.endswith(("us", "is", "os", "as", "s", "x")):
-        return noun
-    return noun + ("es" if noun.endswith(("z", "ß", "tz")) else "s")
-
-
 def _agree(adjective: str, gender: str) -> str:
     if " " in adjective:
         return adjective
     if gender[0] == "f":
-        if adjective.endswith("o"):
-            adjective = adjective[:-1] + "a"
-        elif adjective.endswith(("dor", "tor")):
-            adjective += "a"
+        adjective = re.sub("(?<=[dt]or)$|o$", "a", adjective)
     if gender.endswith("pl") and not adjective.endswith("s"):
         adjective += "s" if adjective[-1] in "aeiou" else "es"
     return adjective

@@ -1,8 +1,4 @@
-"""Texts and their target vectors: columns on disk, drawn in batches.
-
-Self-distillation, cross-lingual distillation and the static student all learn to map texts to a teacher's vectors. They
-differ in the texts of a vector (:class:`TextEntry`).
-"""
+"""Texts and their target vectors, which a teacher makes: columns on disk, drawn in batches."""
 
 from __future__ import annotations
 
@@ -38,10 +34,9 @@ class ConceptTexts(NamedTuple):
 
 
 class TextEntry(NamedTuple):
-    """A text and the number of its target vector, ``row``.
+    """A text, the number of its target vector, its share in this vector, and its weight in the loss.
 
-    The vector is the sum of ``share`` times the teacher's embedding over its texts. ``weight`` is the weight of the
-    text in the loss.
+    The vector is the sum of ``share`` times the teacher's embedding over its texts.
     """
 
     text: str
@@ -51,10 +46,7 @@ class TextEntry(NamedTuple):
 
 
 def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) -> Iterator[ConceptTexts]:
-    """Join names and definitions by concept; all streams are in ascending order of concepts.
-
-    Raises:
-        ConfigError: a stream is out of order.
+    """Join names and definitions by concept; raises ConfigError unless all streams are in order of concepts.
 
     >>> next(group_by_concept([Name("A", "cold")], [Definition("A", "An infection."), Definition("B", "A loss.")]))
     ConceptTexts(concept_id='A', names=('cold',), definitions=('An infection.',))
@@ -67,18 +59,18 @@ def group_by_concept(names: Iterable[Name], *definitions: Iterable[Definition]) 
             message = f"names or definitions are not in order of their concepts: {concept_id} after {previous}"
             raise ConfigError(message, remedy="sort each by concept_id")
         previous = concept_id
-        filled = [record for record in records if record.text.strip()]
-        texts = dict.fromkeys(record.text for record in filled if isinstance(record, Name))
-        about = dict.fromkeys(record.text for record in filled if isinstance(record, Definition))
-        if filled:
-            yield ConceptTexts(concept_id, tuple(texts), tuple(text for text in about if text not in texts))
+        texts: dict[str, bool] = {}  # names are before definitions
+        for record in records:
+            if record.text.strip():
+                texts.setdefault(record.text, isinstance(record, Name))
+        if texts:
+            yield ConceptTexts(concept_id, tuple(t for t in texts if texts[t]), tuple(t for t in texts if not texts[t]))
 
 
 class TextStore:
     """Entries in a folder that :meth:`build` filled: texts stay on disk, and memory holds 16 bytes for each entry.
 
-    Raises:
-        EncoderError: the folder is missing or damaged.
+    Raises EncoderError if the folder is missing or damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,9 +90,7 @@ class TextStore:
     def build(cls, folder: Path, entries: Iterable[TextEntry]) -> TextStore:
         """Write entries to a folder, atomically; their row numbers begin at 0 and have no gaps.
 
-        Raises:
-            ConfigError: there are no entries, or the folder cannot be written.
-            EncoderError: the disk is full.
+        Raises ConfigError if there are no entries or the folder cannot be written, EncoderError if the disk is full.
         """
         import pyarrow as arrow
 
@@ -108,18 +98,18 @@ class TextStore:
         with atomic_folder(folder, "the texts") as draft:
             try:
                 with arrow.ipc.new_file(str(draft / _ENTRIES), schema) as file:
-                    count = 0
+                    is_empty = True
                     for part in chunked(entries, _ENTRIES_PER_WRITE):
                         columns = dict(zip(TextEntry._fields, zip(*part, strict=True), strict=True))
                         file.write(arrow.record_batch(columns, schema=schema))
                         # a weight is a cosine of the filter, whose last digits differ between machines
                         digest.update("".join(json.dumps(list(entry[:3])) for entry in part).encode())
-                        count += len(part)
+                        is_empty = False
                 (draft / _DIGEST).write_text(digest.hexdigest(), "utf-8")
             except OSError as error:
                 remedy = "make room, or name a folder on another disk, and run again with resume=..."
                 raise EncoderError(f"the texts cannot be written: {error}", path=folder, remedy=remedy) from error
-            if not count:
+            if is_empty:
                 raise ConfigError("no texts to learn from", remedy="name a knowledge base that has names")
         return cls(folder)
 
@@ -137,10 +127,8 @@ class TextStore:
     def iter_teacher_texts(
         self, size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
-        """Yield the texts for the teacher to embed, each once, shortest first, ``size`` at a time.
-
-        Also yield the m summands that these texts contribute to target vectors: index of the text, row of the vector,
-        and share, ``(m,)`` each.
+        """Yield the texts for the teacher, each once, shortest first, ``size`` at a time, with their m summands of
+        target vectors: index of the text, row of the vector, and share, ``(m,)`` each.
         """
         from pyarrow import compute, table
 
@@ -161,12 +149,9 @@ class TextStore:
 
 
 class TargetBatches:
-    """Batches of texts, their target vectors and weights as labels; an epoch has each entry once.
+    """Batches of texts with target vector and weight as labels ``(n, d + 1)``; an epoch has each entry once.
 
-    ``targets`` is the ``.npy`` file of the ``(rows, d)`` float32 vectors.
-
-    Raises:
-        EncoderError: a file is missing or damaged, or the numbers of vectors and rows differ.
+    Raises EncoderError if the ``.npy`` file ``targets`` is missing or damaged, or has another number of rows.
     """
 
     def __init__(self, store: TextStore, targets: Path, *, batch_size: int, seed: int) -> None:
@@ -175,17 +160,14 @@ class TargetBatches:
         if len(vectors) != store.rows:
             remedy = "delete both and run the phase again"
             raise EncoderError(f"{len(vectors)} targets for {store.rows} rows", path=targets, remedy=remedy)
-        settings = json.dumps([store.digest, batch_size, seed])
-        self.digest = hashlib.sha256(settings.encode()).hexdigest()
+        self.digest = hashlib.sha256(json.dumps([store.digest, batch_size, seed]).encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
         """Return the number of batches; the last may be smaller."""
         return -(-len(self.texts) // self._size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield batches from number ``start`` on: a column of n entries, and labels ``(n, d + 1)``: vector, then
-        weight.
-        """
+        """Yield batches from number ``start`` on."""
         order = np.arange(len(self.texts), dtype=np.int32)
         np.random.default_rng([self._seed, epoch]).shuffle(order)
         vectors = read_targets(self._path)

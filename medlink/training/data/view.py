@@ -1,7 +1,7 @@
 """A knowledge base as integer arrays for training; texts stay in the file and are read by row number.
 
 Memory holds 10 bytes for each name, 8 for each relation, definition and exact form, 4 for each parent and semantic
-type, and for each concept its id and 41 bytes. It does not grow with the length of the texts.
+type, and for each concept its id and 41 bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,10 @@ _DEFINITIONS_AT = select(_DEFINITION.id, _DEFINITION.text).where(_DEFINITION.id.
 _ID_WIDTH = select(func.max(func.length(cast(_ID, LargeBinary))))
 _IDS = select(_ID).order_by(_ID)
 # a name without a letter or digit has an empty form
-_NAMES = (
-    select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal)
-    .where(_NAME.normal != "", _NAME.type != FSN)
-    .order_by(_NAME.id)
-)
-_DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text).order_by(
-    _DEFINITION.id
-)
+_NAMES = select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal).order_by(_NAME.id)
+_NAMES = _NAMES.where(_NAME.normal != "", _NAME.type != FSN)
+_DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text)
+_DEFINITIONS = _DEFINITIONS.order_by(_DEFINITION.id)
 _TYPES = select(_TYPE.concept_id, _TYPE.semantic_type).order_by(_TYPE.id)
 _RELATIONS = select(_RELATION.head, _RELATION.tail, _RELATION.type).order_by(_RELATION.id)
 
@@ -53,14 +50,12 @@ _RELATIONS = select(_RELATION.head, _RELATION.tail, _RELATION.type).order_by(_RE
 class TrainingView:
     """Names, definitions, relations, parents and semantic types of concepts, all as integers.
 
-    The number of a concept is its rank among all ids of the knowledge base. Excluded concepts keep their number, and
-    the walk to an ancestor passes through them. A view may be pickled or used after a fork: each process opens the file
-    again.
+    The number of a concept is its rank among all ids of the knowledge base, those of excluded concepts included: the
+    walk to an ancestor passes through them. A view may be pickled or used after a fork.
 
-    Args:
-        kb: may be closed afterwards.
-        languages, without: see :class:`~medlink.training.data.selection.Selection`.
-        definitions: further definitions, see :mod:`medlink.training.data.selection`.
+    ``kb`` may be closed afterwards. For ``languages`` and ``without`` see
+    :class:`~medlink.training.data.selection.Selection`; its method ``filter_definitions`` selects further
+    ``definitions``.
 
     Attributes:
         concepts: number of concepts, including excluded concepts; ``included (concepts,)`` is false for these.
@@ -76,7 +71,7 @@ class TrainingView:
         digest: SHA-256 of all these attributes and of the texts.
 
     Raises:
-        ConfigError: see :class:`Selection` and :meth:`Selection.filter_definitions`; or fewer than two concepts remain.
+        ConfigError: as :class:`Selection` does; or fewer than two concepts remain.
     """
 
     def __init__(
@@ -106,13 +101,17 @@ class TrainingView:
         of_definitions = self._read_definitions(selection.filter_definitions(definitions, problems), digest)
         self._form_hashes = np.unique(np.concatenate([of_names, of_definitions]))
         self.forms = len(self._form_hashes)
-        self.name_forms, self.definition_forms = self._number(of_names), self._number(of_definitions)
+        self.name_forms, self.definition_forms = (_find(self._form_hashes, of) for of in (of_names, of_definitions))
         self.unknown = problems.skipped[UNKNOWN]
         self._read_relations()
-        self._read_semantic_types()
+        types = _Vocabulary()
+        owner, kind = self._columns(_TYPES, self._numbers, types.encode)
+        usable = self._usable(owner)
+        self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
+        self.semantic_type_texts = tuple(types)
         ragged = (self.names, self.definitions, self.relations, self.parents, self.semantic_types)
         arrays = (self._ids, self.included, self.name_languages, self.name_forms, self.relation_types)
-        for array in (*(array for pair in ragged for array in pair), *arrays):
+        for array in (*chain.from_iterable(ragged), *arrays):
             digest.update(np.ascontiguousarray(array).data)
         digest.update(json.dumps([self.languages, self.types, self.semantic_type_texts]).encode())
         self.digest = digest.hexdigest()
@@ -131,17 +130,10 @@ class TrainingView:
 
     def form_numbers(self, texts: Sequence[str]) -> Int32Array:
         """Return the numbers of the exact forms of texts, -1 for a form that no name or definition has."""
-        return self._number(_hash_forms(normalise_all(texts)))
-
-    def _number(self, hashes: NDArray[np.int64]) -> Int32Array:
-        positions = np.minimum(np.searchsorted(self._form_hashes, hashes), self.forms - 1)
-        return np.where(self._form_hashes[positions] == hashes, positions, -1).astype(np.int32)
+        return _find(self._form_hashes, _hash_forms(normalise_all(texts)))
 
     def _numbers(self, concept_ids: Iterable[str]) -> Int32Array:
-        wanted_ids = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
-        positions = np.minimum(np.searchsorted(self._ids, wanted_ids), max(0, self.concepts - 1))
-        known = self._ids[positions] == wanted_ids if self.concepts else np.zeros(len(wanted_ids), dtype=np.bool_)
-        return np.where(known, positions, -1).astype(np.int32)
+        return _find(self._ids, np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_))
 
     def _columns(self, statement: Select[Any], *convert: Callable[[Sequence[Any]], Any]) -> list[NDArray[Any]]:
         parts = [
@@ -168,24 +160,18 @@ class TrainingView:
         return np.asarray(form[chosen])
 
     def _read_definitions(self, more: Iterable[Definition], digest: Any) -> NDArray[np.int64]:
-        columns: list[list[Any]] = [[np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]]
-
-        def add(concepts: Iterable[str], rows: Any, texts: list[str]) -> None:
+        stored = (
+            [(concept, row, text) for concept, row, tag, text in part if wanted(tag, self._filter)]
+            for part in chunked(self._reader.stream(_DEFINITIONS), _ROWS_PER_READ)
+        )
+        numbered = ((definition.concept_id, ~number, definition.text) for number, definition in enumerate(more))
+        columns: list[tuple[NDArray[Any], ...]] = []
+        for part in chain([[]], stored, chunked(numbered, _ROWS_PER_READ)):
+            rows, texts = _int32([row for _, row, _ in part]), [text for _, _, text in part]
             digest.update("\n".join(texts).encode())
-            forms = _hash_forms(normalise_all(texts))
-            for column, values in zip(columns, (self._numbers(concepts), _int32(rows), forms), strict=True):
-                column.append(values)
-
-        for part in chunked(self._reader.stream(_DEFINITIONS), _ROWS_PER_READ):
-            chosen = [(concept, row, text) for concept, row, tag, text in part if wanted(tag, self._filter)]
-            if chosen:
-                concepts, rows, texts = map(list, zip(*chosen, strict=True))
-                add(concepts, rows, texts)
-        for added in chunked(more, _ROWS_PER_READ):
-            texts, first = [definition.text for definition in added], len(self._added_texts)
-            add((definition.concept_id for definition in added), -1 - np.arange(first, first + len(texts)), texts)
-            self._added_texts += texts
-        owner, row, form = (np.concatenate(column) for column in columns)
+            columns.append((self._numbers(concept for concept, _, _ in part), rows, _hash_forms(normalise_all(texts))))
+            self._added_texts += [text for _, row, text in part if row < 0]
+        owner, row, form = (np.concatenate(column) for column in zip(*columns, strict=True))
         usable = np.flatnonzero(self._usable(owner) & (form != _hash_forms([""])[0]))
         usable = usable[np.argsort(owner[usable], kind="stable")]
         self.definitions = Ragged.group(owner[usable], row[usable], self.concepts)
@@ -203,13 +189,6 @@ class TrainingView:
         self.relations = Ragged.group(head[chosen], tail[chosen], self.concepts)
         self.relation_types = kind[chosen]
 
-    def _read_semantic_types(self) -> None:
-        texts = _Vocabulary()
-        owner, kind = self._columns(_TYPES, self._numbers, texts.encode)
-        self.semantic_type_texts = tuple(texts)
-        usable = self._usable(owner)
-        self.semantic_types = Ragged.group(owner[usable], kind[usable], self.concepts)
-
     def _usable(self, owners: Int32Array) -> BoolArray:
         known: BoolArray = owners >= 0
         known[known] = self.included[owners[known]]
@@ -221,6 +200,14 @@ class _Vocabulary(dict[str, int]):
 
     def encode(self, texts: Iterable[str]) -> Int32Array:
         return _int32([self.setdefault(text, len(self)) for text in texts])
+
+
+def _find(known: NDArray[Any], values: NDArray[Any]) -> Int32Array:
+    """Positions of values in a sorted array, -1 for a value that it lacks."""
+    if not len(known):
+        return np.full(len(values), -1, dtype=np.int32)
+    positions = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[positions] == values, positions, -1).astype(np.int32)
 
 
 def _int32(numbers: Any) -> Int32Array:

@@ -1,8 +1,7 @@
 """The static student: a transformer distilled into the small encoder that runs on NumPy alone.
 
 This is not in the papers. As in BioLORD-2023, section "Self-distillation phase", the student learns the teacher's
-embeddings of names. The embeddings of a wider teacher are reduced to the dimension of the student, along the axes that
-best preserve inner products. The loss of accuracy is measured on names held out from the user's knowledge base.
+embeddings of names, reduced to its own dimension along the axes that best preserve inner products.
 """
 
 from __future__ import annotations
@@ -59,16 +58,14 @@ class StudentAccuracy(NamedTuple):
 
 
 class StaticStudent(Trainer):
-    """Distil an encoder into a static encoder, and measure the lost accuracy; afterwards ``accuracy`` holds the
-    figures.
+    """Distil an encoder into a static encoder, and measure the lost ``accuracy`` on held-out names.
 
     Memory grows by 24 bytes for each name; the names and their embeddings by the teacher are on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
         start: the static encoder to train (``"builtin"`` or a folder), or the shape of a new encoder with random
-            weights. The default is a new encoder with the usual dimension, or with the dimension of the teacher if that
-            is smaller.
+            weights. The default is a new encoder, which is not wider than the teacher.
         teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
@@ -128,10 +125,8 @@ class StaticStudent(Trainer):
                 raise ConfigError("the student does not begin with a static encoder", path=start, remedy=remedy)
             module, fingerprint = TrainedEmbedding.of(encoder, dropout), encoder.fingerprint
         if module.shape.dimension > width:
-            raise ConfigError(
-                f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}",
-                remedy="begin with a student that is not wider than the teacher",
-            )
+            problem = f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}"
+            raise ConfigError(problem, remedy="begin with a student that is not wider than the teacher")
         return module, fingerprint
 
     def _targets(self, run: Run, store: TextStore, split: HeldOutSplit, dimension: int, start: str) -> dict[str, Any]:
@@ -145,33 +140,40 @@ class StaticStudent(Trainer):
             queries = teacher.encode(split.texts)
             projection = principal_components(rows, dimension, centre=False)
             reduced = write_projection(rows, projection, path, unit=True)
-            facts = {
+            full.unlink()
+            return {
                 "fingerprint": teacher.fingerprint,
                 "width": teacher.dimension,
                 "teacher": accuracy_at_1(queries, split.gold, _in_parts(rows, split.owners)),
                 "reduced": accuracy_at_1(to_unit(projection(queries)), split.gold, _in_parts(reduced, split.owners)),
             }
-            del rows
-            full.unlink()
-            return facts
 
         return store_targets(run, make)
 
 
 class HeldOutSplit:
-    """Names to train on, and the texts that :func:`hold_out` drew.
+    """Names to train on, and up to ``count`` held-out ``texts``, at most one of each concept with several names.
 
-    After a pass over :meth:`entries`, ``owners (n,)`` holds the concept of each training name, and ``gold (q,)`` the
-    concept of each held-out name, as numbers.
+    They are drawn by algorithm R of Vitter 1985: memory grows only with ``count``. After a pass over :meth:`entries`,
+    ``owners (n,)`` and ``gold (q,)`` hold the numbers of their concepts. Raises ConfigError if no concept has two
+    names.
     """
 
     def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
-        self._names = names
-        self._held_out = hold_out(names, count, seed)
-        self.texts = [synonym.text for synonym in self._held_out]
+        rng, drawn = np.random.default_rng(seed), list[Synonym]()
+        for seen, synonyms in enumerate(group for group in iter_synonyms(names()) if len(group) > 1):
+            synonym = synonyms[int(rng.integers(len(synonyms)))]
+            position = int(rng.integers(seen + 1))
+            if len(drawn) < count:
+                drawn.append(synonym)
+            elif position < count:
+                drawn[position] = synonym
+        if not drawn:
+            remedy = "train on a source that has synonyms or translations"
+            raise ConfigError("no concept has two names", remedy=remedy)
+        self._names, self._held_out, self.texts = names, drawn, [synonym.text for synonym in drawn]
         self.concepts = 0
-        self.owners = np.empty(0, dtype=np.int32)
-        self.gold = np.empty(0, dtype=np.int64)
+        self.owners, self.gold = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
 
     def entries(self) -> Iterator[TextEntry]:
         """Yield the names to train on, each with its own row."""
@@ -191,7 +193,7 @@ class HeldOutSplit:
 
 
 class Synonym(NamedTuple):
-    """A name of a concept, which stands for all its names with the same exact form
+    """A name of a concept, in the first of its spellings with one exact form
     (:func:`medlink.language.text.normalise`).
     """
 
@@ -200,34 +202,11 @@ class Synonym(NamedTuple):
 
 
 def iter_synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
-    """Yield the distinct names of each concept, with the first spelling of each."""
     for concept_id, group in groupby(names, key=lambda name: name.concept_id):
         forms: dict[str, str] = {}
         for name in group:
             forms.setdefault(normalise(name.text), name.text)
         yield [Synonym(concept_id, text) for form, text in forms.items() if form]
-
-
-def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
-    """Draw up to ``count`` names, at most one of each concept with several names.
-
-    One pass over the concepts (Vitter 1985, algorithm R): memory grows only with ``count``.
-
-    Raises:
-        ConfigError: no concept has two names.
-    """
-    rng = np.random.default_rng(seed)
-    drawn: list[Synonym] = []
-    for seen, synonyms in enumerate(group for group in iter_synonyms(names()) if len(group) > 1):
-        synonym = synonyms[int(rng.integers(len(synonyms)))]
-        position = int(rng.integers(seen + 1))
-        if len(drawn) < count:
-            drawn.append(synonym)
-        elif position < count:
-            drawn[position] = synonym
-    if not drawn:
-        raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
-    return drawn
 
 
 def accuracy_at_1(
@@ -236,8 +215,8 @@ def accuracy_at_1(
     """Compute the share of queries whose nearest name, the first of several, belongs to their concept.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
-    ``queries (q, d)`` are unit vectors, and ``gold (q,)`` is the concept of each query. The ``dictionary`` is read
-    once, in parts of ``(n, d)`` unit vectors with their concepts ``(n,)``.
+    ``queries (q, d)`` are unit vectors of concepts ``gold (q,)``. The ``dictionary`` is read once, in parts of unit
+    vectors ``(n, d)`` with their concepts ``(n,)``.
     """
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
     predicted = np.full(len(queries), -1, dtype=np.int64)

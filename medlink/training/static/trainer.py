@@ -1,11 +1,9 @@
 """Training of the static encoder from random weights, on names of one concept against names of others.
 
-The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 4; in both directions, as BioLORD 2022,
-section 3.2 uses it on names and definitions): in a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
-``b_i`` among all ``b_j``. Names that share a concept are not negatives of each other, as in CODER++ (Zeng et al. 2022);
-nor are names whose exact forms (:func:`medlink.language.text.normalise`) share a concept.
-
-A batch uses few rows of the table. Gradients and steps are restricted to these rows, so that two cores suffice.
+The loss is :func:`~medlink.training.common.losses.info_nce` in both directions, on pairs of names. Names that share a
+concept are not negatives of each other, as in CODER++ (Zeng et al. 2022); nor are names whose exact forms
+(:func:`medlink.language.text.normalise`) share a concept. A batch uses few rows of the table. Gradients and steps are
+restricted to these rows, so that two cores suffice.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import torch
@@ -33,23 +30,27 @@ from medlink.models.static.encoder import Features, StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
 from medlink.training.common.card import write_card
+from medlink.training.common.inputs import Bags
 from medlink.training.common.losses import info_nce
 from medlink.training.recipes import StaticRecipe
-from medlink.training.static.bags import Bags
+
+CARD = {
+    "title": "Static encoder trained from names",
+    "summary": "names of one concept against names of others, InfoNCE with in-batch negatives (van den Oord et al. "
+    "2018)",
+    "command": "medlink train static",
+}
 
 
 class RowAdam:
-    """The steps of torch's ``SparseAdam``: moments change only in rows that have a gradient.
+    """The steps of torch's ``SparseAdam`` on the rows of a table that have a gradient.
 
-    The rows are gathered, updated by torch's dense kernel, and copied back. On one core, this takes a third of the time
-    of ``SparseAdam``, which searches a sparse gradient row by row.
-
-    Args:
-        table: ``(rows, d)`` weights, updated in place.
+    Torch's dense kernel updates the gathered rows of the ``table`` ``(rows, d)``. On one core, this takes a third of
+    the time of ``SparseAdam``, which searches a sparse gradient row by row.
     """
 
     def __init__(self, table: Tensor) -> None:
-        self._full = [table.detach(), torch.zeros_like(table), torch.zeros_like(table)]
+        self._full = [table.detach(), torch.zeros_like(table), torch.zeros_like(table)]  # weights and moments
         # allocated once: fresh memory for each batch would cost as much as filling it
         self._buffers = [torch.empty_like(table) for _ in self._full]
         self._index = torch.zeros(0, dtype=torch.int64)
@@ -77,19 +78,22 @@ class RowAdam:
 class _NameData:
     """Features of names, ordered by concept and language."""
 
-    def __init__(self, names: Sequence[Name], config: StaticConfig, forms: LexiconForms | None) -> None:
+    def __init__(
+        self, names: Sequence[Name], config: StaticConfig, forms: LexiconForms | None, what: str, remedy: str
+    ) -> None:
         from scipy.sparse import csr_matrix
 
         ordered = sorted({(n.concept_id, n.language, n.text) for n in names})
         ids = [concept for concept, _, _ in ordered]
         self.concept = np.unique(ids, return_inverse=True)[1]
         self.text = [text for _, _, text in ordered]
-        # without region
         self.language = np.unique([base(tag) for _, tag, _ in ordered], return_inverse=True)[1]
         self.bags = Bags.of(self.text, config, forms)
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # the name of a concept with one name has no positive: it only serves as a negative
         self.sizes = np.diff(self.starts)
+        if int((self.sizes > 1).sum()) < 2:
+            raise ConfigError(f"fewer than two {what} have two names", remedy=remedy)
         # a run is all names of one concept in one language
         is_first = (np.diff(self.concept, prepend=-1) != 0) | (np.diff(self.language, prepend=-1) != 0)
         self.run = np.cumsum(is_first) - 1
@@ -106,16 +110,10 @@ class _NameData:
             "SHA-256 of the names with their concepts and languages": f"`{digest}`",
         }
 
-    def check(self, what: str, remedy: str) -> Self:
-        if int((self.sizes > 1).sum()) < 2:
-            raise ConfigError(f"fewer than two {what} have two names", remedy=remedy)
-        return self
-
     def draw_positives(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw another name of its concept for each anchor, with probability ``foreign`` in another language.
+        """Draw another name of its concept for each anchor, with probability ``foreign`` in another language, if any.
 
-        A uniform draw chooses that language, so that large languages do not crowd out small languages. Without another
-        language, any other name is drawn.
+        A uniform draw chooses the language, so that large languages do not crowd out small languages.
         """
         concept = self.concept[anchors]
         positives = self.starts[concept] + rng.integers(0, self.sizes[concept] - 1)
@@ -139,8 +137,7 @@ class StaticTrainer:
     Args:
         names: names of at least two concepts with two different names each.
         coarse: names of similar meaning, such as all terms under one code, with the code as their concept. They attract
-            each other less than synonyms do. They are not negatives of each other: many are synonyms, and ``names``
-            distinguish the rest.
+            each other less than synonyms do, and are not negatives of each other.
         forms: lexicon forms, for a shape with word families; by default those of the shipped lexicon.
 
     Raises:
@@ -162,9 +159,9 @@ class StaticTrainer:
         if config.families:
             forms = with_own_words(forms or shipped_forms(), sorted({name.text for name in (*names, *coarse)}))
         remedy = "train on a source that has synonyms or translations"
-        self.data = _NameData(names, config, forms).check("concepts", remedy)
+        self.data = _NameData(names, config, forms, "concepts", remedy)
         remedy = "give each name the code that it shares with others as its concept, or leave coarse out"
-        self.coarse = _NameData(coarse, config, forms).check("coarse concepts", remedy) if coarse else None
+        self.coarse = _NameData(coarse, config, forms, "coarse concepts", remedy) if coarse else None
         generator = torch.Generator().manual_seed(self.recipe.seed)
         self.module = module = StaticEmbedding(config, forms=forms)
         with torch.no_grad():
@@ -182,18 +179,10 @@ class StaticTrainer:
         used = np.flatnonzero(position)
         position[used] = np.arange(len(used))
         vectors = table.rows(torch.from_numpy(used))
-        dropout = self.recipe.feature_dropout
-        # a name has only one or two markers: they drop out half as often
-        shares = zip(features, (dropout, dropout / 2, dropout), strict=True)
-        weights = [self._dropout_weights(len(bags.values), share, rng) for bags, share in shares]
         inputs = as_tensors(Features(*(bags._replace(values=position[bags.values]) for bags in features)))
+        dropout = self.recipe.feature_dropout
+        weights = self.module.dropout_weights(inputs, dropout, lambda count: torch.from_numpy(rng.random(count)))
         return self.module.compose(vectors, inputs, weights), vectors
-
-    def _dropout_weights(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
-        if not dropout:
-            return torch.ones(count)
-        remains = rng.random(count // self.config.probes) >= dropout
-        return torch.from_numpy(np.repeat(remains, self.config.probes) / np.float32(1 - dropout))
 
     def _anchors(self) -> NDArray[np.int64]:
         """Names of concepts with several names; names in small languages repeat."""
@@ -209,13 +198,10 @@ class StaticTrainer:
     def _epoch(
         self, epoch: int, rng: np.random.Generator
     ) -> Iterator[tuple[_NameData, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield batches of anchors and positives: each of :meth:`_anchors` once, and a share of coarse batches."""
         size = self.recipe.batch_size
         anchors = self._anchors()
-        if epoch >= self.recipe.epochs - self.recipe.hard_epochs:
-            order = self._neighbour_order(anchors, rng)
-        else:
-            order = rng.permutation(anchors)
+        is_hard = epoch >= self.recipe.epochs - self.recipe.hard_epochs
+        order = self._neighbour_order(anchors, rng) if is_hard else rng.permutation(anchors)
         positives = self.data.draw_positives(order, self.recipe.foreign, rng)
         batches = [(self.data, order[i : i + size], positives[i : i + size]) for i in range(0, len(order) - 1, size)]
         if self.coarse:
@@ -226,10 +212,8 @@ class StaticTrainer:
             yield batches[i]
 
     def _neighbour_order(self, anchors: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Order anchors so that a batch holds near neighbours as hard negatives (ANCE, Xiong et al. 2021).
-
-        Anchors are in random order, each followed by its nearest names of other concepts in the current embeddings (by
-        Faiss).
+        """Order anchors at random, each followed by its nearest names of other concepts in the current embeddings: the
+        hard negatives of its batch (ANCE, Xiong et al. 2021).
         """
         faiss = library()
         vectors = self.data.bags.embed(self.module)[anchors]
@@ -257,10 +241,9 @@ class StaticTrainer:
         return np.asarray(anchors[np.array(order)])
 
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
-        """Run the recipe and write the encoder with its card into the folder ``out``.
+        """Run the recipe and write the encoder with its card into the folder ``out``; report lines to ``progress``.
 
-        The same names, recipe and number of threads give the same weights. ``progress`` is called with lines of
-        progress.
+        The same names, recipe and number of threads give the same weights.
 
         Raises:
             ConfigError: the folder cannot be written, or holds something else.
@@ -270,20 +253,11 @@ class StaticTrainer:
         check_folder(out)
         figures = self._run(progress or (lambda _: None))
         encoder = self.module.encoder()
-        coarse = self.coarse.facts if self.coarse else {}
+        coarse = {f"coarse {name}": fact for name, fact in self.coarse.facts.items()} if self.coarse else {}
         with atomic_folder(out, "the encoder") as draft:
             encoder.save(draft)
-            write_card(
-                draft,
-                encoder,
-                title="Static encoder trained from names",
-                summary="names of one concept against names of others, InfoNCE with in-batch negatives (van den Oord "
-                "et al. 2018)",
-                command="medlink train static",
-                data={**self.data.facts, **{f"coarse {name}": fact for name, fact in coarse.items()}},
-                recipe=self.recipe,
-                figures=figures,
-            )
+            data = {**self.data.facts, **coarse}
+            write_card(draft, encoder, **CARD, data=data, recipe=self.recipe, figures=figures)
         return StaticEncoder.load(out)
 
     def _run(self, log: Callable[[str], None]) -> dict[str, object]:

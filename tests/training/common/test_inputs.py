@@ -11,7 +11,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import BoW, Pooling, Transformer
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from medlink.errors import EncoderError
@@ -34,19 +34,22 @@ def read(model: SentenceTransformer, folder: Path, texts: list[str] = TEXTS, dig
 
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
     """A small tokenizer of a kind, which merges the letters of the texts above."""
-    special = ["<pad>", "<unk>", "<s>", "</s>"]
+    special: dict[str, Any] = {"special_tokens": ["<pad>", "<unk>", "<s>", "</s>"]}
     if kind == "byte-level":
-        made = Tokenizer(models.BPE(unk_token="<unk>"))
-        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-        trainer: Any = trainers.BpeTrainer(vocab_size=120, special_tokens=special)
+        made, trainer = Tokenizer(models.BPE(unk_token="<unk>")), trainers.BpeTrainer(vocab_size=120, **special)
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     elif kind == "unigram":
-        made = Tokenizer(models.Unigram())
+        made, trainer = (
+            Tokenizer(models.Unigram()),
+            trainers.UnigramTrainer(vocab_size=60, unk_token="<unk>", **special),
+        )
         made.normalizer, made.pre_tokenizer = normalizers.NFKC(), pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="<unk>")
     else:
-        made = Tokenizer(models.WordPiece(unk_token="<unk>"))
+        made, trainer = (
+            Tokenizer(models.WordPiece(unk_token="<unk>")),
+            trainers.WordPieceTrainer(vocab_size=80, **special),
+        )
         made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=special)
     made.train_from_iterator([*TEXTS, *WHOLE], trainer)
     pair = [(token, made.token_to_id(token)) for token in ("<s>", "</s>")]
     made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=pair)
@@ -135,7 +138,5 @@ def test_long_readings_are_reported(bert: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_model_without_tokens(tmp_path: Path) -> None:
-    with pytest.raises(
-        EncoderError, match=r"the encoder reads no tokens\. Remedy: start from a transformer or a static"
-    ):
+    with pytest.raises(EncoderError, match=r"the encoder reads no tokens\. Remedy: start from a transformer or a"):
         read(SentenceTransformer(modules=[BoW(["a"])], device="cpu"), tmp_path)

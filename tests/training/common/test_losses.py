@@ -40,9 +40,8 @@ def test_by_hand() -> None:
     assert float(unit_info_nce(names, texts, mask, 0.5)) == pytest.approx(expected / 2)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_against_the_definition(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_against_the_definition() -> None:
+    rng = np.random.default_rng(0)
     names, texts = rng.normal(size=(2, 9, 4))
     same = rng.random((9, 9)) < 0.3
     given = (torch.tensor(x) for x in (names, texts, same))

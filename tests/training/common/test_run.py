@@ -18,13 +18,15 @@ from tests.training.small_bert import Killed
 OPTIONS, RESUME = RunOptions(), RunOptions(resume=True)
 
 
+def refuse(message: str, folder: Path, options: RunOptions = OPTIONS, seed: int = 1, **facts: str) -> None:
+    """The run cannot be opened, or its inputs are others."""
+    with pytest.raises((ConfigError, EncoderError), match=message), open_run_folder(folder, options) as run:
+        run.bind(PhaseRecipe(seed=seed), **facts)
+
+
 def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
-    with (
-        open_run_folder(tmp_path / "work", OPTIONS),
-        pytest.raises(ConfigError, match=r"work: another process is writing the checkpoints\. Remedy: wait"),
-        open_run_folder(tmp_path / "work", OPTIONS),
-    ):
-        pass
+    with open_run_folder(tmp_path / "work", OPTIONS):
+        refuse(r"work: another process is writing the checkpoints\. Remedy: wait", tmp_path / "work")
     with open_run_folder(tmp_path / "work", OPTIONS):
         pass
 
@@ -47,24 +49,13 @@ def test_an_unfinished_run_rejects_other_inputs(tmp_path: Path) -> None:
     with open_run_folder(tmp_path, OPTIONS) as run:
         run.bind(PhaseRecipe(), data="a", teacher="b")
         (tmp_path / "targets").mkdir()
-    with (
-        pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with resume="),
-        open_run_folder(tmp_path, OPTIONS),
-    ):
-        pass
-    with (
-        pytest.raises(ConfigError, match=r"has other data, another teacher, seed 1 \(now 2\)\. Remedy: resume with"),
-        open_run_folder(tmp_path, RESUME) as run,
-    ):
-        run.bind(PhaseRecipe(seed=2), data="x", teacher="y")
+    refuse(r"holds an unfinished run\. Remedy: resume it with resume=", tmp_path)
+    other = r"has other data, another teacher, seed 1 \(now 2\)\. Remedy: resume with"
+    refuse(other, tmp_path, RESUME, seed=2, data="x", teacher="y")
     with open_run_folder(tmp_path, RESUME) as run:
         run.bind(PhaseRecipe(), data="a", teacher="b")
     (tmp_path / "run.json").write_text("{}")
-    with (
-        pytest.raises(EncoderError, match=r"run\.json: the checkpoint cannot be read: no 'data'"),
-        open_run_folder(tmp_path, RESUME) as run,
-    ):
-        run.bind(PhaseRecipe(), data="a")
+    refuse(r"run\.json: the checkpoint cannot be read: no 'data'", tmp_path, RESUME, data="a")
 
 
 def test_folders_that_may_not_be_overwritten(tmp_path: Path) -> None:
@@ -73,14 +64,11 @@ def test_folders_that_may_not_be_overwritten(tmp_path: Path) -> None:
     with open_run_folder(tmp_path, OPTIONS):
         pass
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="there is a file of that name"), open_run_folder(tmp_path / "file", OPTIONS):
-        pass
-    with pytest.raises(ConfigError, match="cannot be written: "), open_run_folder(tmp_path / "file" / "a", OPTIONS):
-        pass
+    refuse("there is a file of that name", tmp_path / "file")
+    refuse("cannot be written: ", tmp_path / "file" / "a")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.doc").touch()
-    with pytest.raises(ConfigError, match="not empty and holds no run"), open_run_folder(tmp_path / "other", OPTIONS):
-        pass
+    refuse("not empty and holds no run", tmp_path / "other")
 
 
 def test_the_encoder_is_written_with_its_card_and_the_run_folder_removed(static_encoder: Path, tmp_path: Path) -> None:

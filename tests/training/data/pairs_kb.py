@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +20,9 @@ def build(
     folder: Path,
     *,
     names: list[tuple[str, str, str]],
-    relations: list[tuple[str, str, str]] = (),  # type: ignore[assignment]  # an empty list that nobody can change
-    definitions: list[tuple[str, str]] = (),  # type: ignore[assignment]  # as above
-    types: list[tuple[str, str]] = (),  # type: ignore[assignment]  # as above
+    relations: Sequence[tuple[str, str, str]] = (),
+    definitions: Sequence[tuple[str, str]] = (),
+    types: Sequence[tuple[str, str]] = (),
 ) -> KnowledgeBase:
     """A knowledge base of names (id, text, LAT), relations (head, type, tail), definitions and semantic types."""
     write_lines(folder / "MRCONSO.RRF", [conso(cui, text, LAT=language) for cui, text, language in names])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,29 +59,26 @@ def test_three_columns_without_a_header(tmp_path: Path) -> None:
 
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
-    rows = (
-        "fever\tcough\t1\n\tcough\t1\nfever\tcough\tmuch\nfever\tcough\tnan\nfever\tcough\n" + "fever\tcough\t1\n" * 3
-    )
+    good = "fever\tcough\t1\n"
+    rows = f"{good}\tcough\t1\nfever\tcough\tmuch\nfever\tcough\tnan\nfever\tcough\n{good * 3}"
     assert len(read_pairs(write(tmp_path, "text_1\ttext_2\tscore\n" + rows), problems)) == 4
     assert problems.bad == {"empty text": 1, "rating that is not a number": 2, "column count": 1}
     assert str(problems.examples[0]).endswith("pairs.tsv:3: empty text")
 
 
-def test_refusals_of_pairs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"pairs\.tsv:1: looked for the columns of rated pairs; found 2 columns"):
-        pairs(tmp_path, "Erika Mustermann\tfever\n1\t2\n")
-    with pytest.raises(
-        InputError, match=r"Remedy: name the columns in the first line as docs/reference/evaluation\.md lists"
-    ):
-        pairs(tmp_path, "a\tb\tc\n1\t2\t3\n")
-    with pytest.raises(InputError, match=r"pairs\.tsv:1: the column score occurs twice"):
-        pairs(tmp_path, "text_1\ttext_2\tscore\tscore\na\tb\t1\t2\n")
-    with pytest.raises(InputError, match=r"pairs\.tsv: there is no pair or triplet in it\. Remedy: give a file with"):
-        pairs(tmp_path, "text_1\ttext_2\tscore\n")
-    with pytest.raises(InputError, match=r"pairs\.tsv:2: 1 of 1 rows cannot be used \(empty text: 1\)"):
-        pairs(tmp_path, "text_1\ttext_2\tscore\n\tb\t1\n")
-    with pytest.raises(InputError, match="no such file"):
-        read_pairs(tmp_path / "missing.tsv", Problems())
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Erika Mustermann\tfever\n1\t2\n", r":1: looked for the columns of rated pairs; found 2 columns"),
+        ("a\tb\tc\n1\t2\t3\n", r"Remedy: name the columns in the first line as docs/reference/evaluation\.md lists"),
+        ("text_1\ttext_2\tscore\tscore\na\tb\t1\t2\n", r":1: the column score occurs twice"),
+        ("text_1\ttext_2\tscore\n", r": there is no pair or triplet in it\. Remedy: give a file with"),
+        ("text_1\ttext_2\tscore\n\tb\t1\n", r":2: 1 of 1 rows cannot be used \(empty text: 1\)"),
+    ],
+)
+def test_refusals_of_pairs(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        pairs(tmp_path, text)
 
 
 LABELLED = [
@@ -100,13 +98,10 @@ def test_triplets_from_labelled_pairs(tmp_path: Path) -> None:
     path = write(tmp_path, "".join(json.dumps(row) + "\n" for row in LABELLED), "mli.jsonl")
     assert has_triplets(path)
     assert read_triplets(path, Problems()) == TRIPLETS
-    head = "gold_label\tsentence1\tsentence2\n"
-    rows = "".join(f"{row['gold_label']}\t{row['sentence1']}\t{row['sentence2']}\n" for row in LABELLED)
-    path = write(tmp_path, head + rows)
+    rows = ["\t".join(reversed(row.values())) for row in LABELLED]
+    path = write(tmp_path, "\n".join(["gold_label\tsentence2\tsentence1", *rows, ""]))
     assert has_triplets(path)
-    assert read_triplets(path, Problems()) == [
-        Triplet(one.premise, one.entailed, one.contradicted, one.row + 1) for one in TRIPLETS
-    ]
+    assert read_triplets(path, Problems()) == [replace(triplet, row=2) for triplet in TRIPLETS]
 
 
 def test_triplets_from_a_table(tmp_path: Path) -> None:

@@ -32,14 +32,8 @@ def test_languages_by_hand(kb: KnowledgeBase) -> None:
     german = Selection(kb, languages=["GER"])
     assert german.languages == {"de"}
     # a region belongs to its language; a name without one is always in
-    assert [name.text for name in german.names()] == [
-        "Krankheit",
-        "Krampfanfälle",
-        "Fraisen",
-        "Fieberkrampf",
-        "Gefäßverschluß",
-        "alfa",
-    ]
+    expected = ["Krankheit", "Krampfanfälle", "Fraisen", "Fieberkrampf", "Gefäßverschluß", "alfa"]
+    assert [name.text for name in german.names()] == expected
     assert [one.text for one in german.definitions()] == ["Ein Zustand, der schadet."]
 
 
@@ -56,8 +50,8 @@ def test_fully_specified_names_are_not_trained_on(kb: KnowledgeBase, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("languages", [None, ["en"], ["de", "es"], ["de-at"]])
-@pytest.mark.parametrize("without", [[], ["H:2"], ["H:1", "H:6", "no such id"]])
+@pytest.mark.parametrize("languages", [None, ["de", "es"], ["de-at"]])
+@pytest.mark.parametrize("without", [[], ["H:1", "H:6", "no such id"]])
 def test_selection_against_a_full_scan(kb: KnowledgeBase, languages: list[str] | None, without: list[str]) -> None:
     chosen = Selection(kb, languages=languages, without=without)
     tags = None if languages is None else frozenset(languages)
@@ -127,10 +121,8 @@ def test_language(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
-    path = write_lines(
-        tmp_path / "t.tsv",
-        ["id\ttext\tlanguage", "1\tgood\t", "2\t \t", "\tno id\t", "3\tbad\txx", "4\tshort", *["1\tgood\t"] * 3],
-    )
+    rows = ["1\tgood\t", "2\t \t", "\tno id\t", "3\tbad\txx", "4\tshort", *["1\tgood\t"] * 3]
+    path = write_lines(tmp_path / "t.tsv", ["id\ttext\tlanguage", *rows])
     problems = Problems()
     assert [record.text for record in read_definitions(path, problems=problems)] == ["good"] * 4
     assert problems.bad == {"empty id or definition": 2, "unknown language": 1, "column count": 1}

@@ -7,21 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from medlink.language.lexicon import Lexicon
-from medlink.language.lexicon.forms import LexiconForms, shipped_forms
+from medlink.language.lexicon.forms import shipped_forms
 from medlink.training.data.synthesis import Synthesiser
 
 Make = Callable[[str, str], set[str | None]]
 
 
 @pytest.fixture(scope="module")
-def forms() -> LexiconForms:
-    return shipped_forms()
-
-
-@pytest.fixture(scope="module")
-def make(lexicon: Lexicon, forms: LexiconForms) -> Make:
+def make(lexicon: Lexicon) -> Make:
     """The results of sixty attempts at a name in a language."""
-    makers = {language: Synthesiser(lexicon, language, forms=forms) for language in ("de", "es")}
+    makers = {language: Synthesiser(lexicon, language, forms=shipped_forms()) for language in ("de", "es")}
     return lambda text, language: {makers[language].make(text) for _ in range(60)}
 
 
@@ -48,7 +43,7 @@ def test_word_forms(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_names(lexicon: Lexicon, forms: LexiconForms) -> None:
-    makers = [Synthesiser(lexicon, "de", 7, forms) for _ in range(2)]
+def test_the_same_seed_gives_the_same_names(lexicon: Lexicon) -> None:
+    makers = [Synthesiser(lexicon, "de", 7, shipped_forms()) for _ in range(2)]
     first, second = ([maker.make("bilateral kidney cysts") for _ in range(5)] for maker in makers)
     assert first == second

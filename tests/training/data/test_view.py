@@ -32,24 +32,14 @@ def facts(view: TrainingView) -> dict[str, tuple[list[str], list[str], list[str]
     return found
 
 
-def expected(kb: KnowledgeBase, concept: str) -> tuple[set[str], list[str], list[str], list[str]]:
-    found = kb.get(concept)
-    assert found is not None
-    return (
-        {name.text for name in found.names},
-        sorted(definition.text for definition in found.definitions),
-        kb.parents(concept),
-        sorted(kind.semantic_type for kind in found.semantic_types),
-    )
-
-
 def assert_same(view: TrainingView, kb: KnowledgeBase) -> None:
     found = facts(view)
     assert list(found) == [concept.concept_id for concept in kb.iter_concepts()]
-    for concept, (names, *rest) in found.items():
-        wanted, *other = expected(kb, concept)
-        assert set(names) == wanted
-        assert rest == other
+    for concept, (names, definitions, parents, types) in found.items():
+        assert set(names) == {name.text for name in kb.names(concept)}
+        assert definitions == sorted(definition.text for definition in kb.definitions(concept))
+        assert parents == kb.parents(concept)
+        assert types == sorted(kind.semantic_type for kind in kb.semantic_types(concept))
 
 
 def test_view_against_the_knowledge_base(kb: KnowledgeBase) -> None:
@@ -75,20 +65,13 @@ def test_an_extended_knowledge_base(house: Path, tmp_path: Path) -> None:
 
 
 def test_each_form_of_a_language_occurs_once(tmp_path: Path) -> None:
-    rows = [
-        "1\tSeizure\ten",
-        "1\t--\ten",
-        "1\tseizure\ten",
-        "1\tSeizure\tde",
-        "1\tfit\ten",
-        "2\tother\ten",
-        "2\tfit\ten",
-    ]
-    build_kb(tmp_path / "kb.sqlite", [Input("table", write_lines(tmp_path / "t.tsv", ["id\tname\tlanguage", *rows]))])
+    names = ["1 Seizure en", "1 -- en", "1 seizure en", "1 Seizure de", "1 fit en", "2 other en", "2 fit en"]
+    rows = [name.replace(" ", "\t") for name in ("id name language", *names)]
+    build_kb(tmp_path / "kb.sqlite", [Input("table", write_lines(tmp_path / "t.tsv", rows))])
     view = TrainingView(KnowledgeBase(tmp_path / "kb.sqlite"))
     texts = view.name_texts(view.names[1])
-    names = [(texts[row], view.languages[tag]) for row, tag in zip(view.names[1], view.name_languages, strict=True)]
-    assert sorted(names) == [("Seizure", "de"), ("Seizure", "en"), ("fit", "en"), ("fit", "en"), ("other", "en")]
+    found = [(texts[row], view.languages[tag]) for row, tag in zip(view.names[1], view.name_languages, strict=True)]
+    assert sorted(found) == [("Seizure", "de"), ("Seizure", "en"), ("fit", "en"), ("fit", "en"), ("other", "en")]
     # names of one form have one number, whatever their language and concept
     by_form = {normalise(texts[row]): form for row, form in zip(view.names[1], view.name_forms, strict=True)}
     assert len(set(by_form.values())) == len(by_form) == len(set(view.name_forms.tolist())) == 3
@@ -122,17 +105,9 @@ def test_one_concept(kb: KnowledgeBase) -> None:
         TrainingView(kb, without=["H:1", "H:2", "H:3", "H:4", "H:5"])
 
 
-@pytest.fixture
-def more() -> list[Definition]:
-    return [
-        Definition("H:3", "A seizure with fever.", "en"),
-        Definition("H:9", "Nothing known.", "en"),
-        Definition("H:3", "Ein Krampf bei Fieber.", "de"),
-        Definition("H:1", "Another one.", "en"),
-    ]
-
-
-def test_added_definitions(kb: KnowledgeBase, more: list[Definition]) -> None:
+def test_added_definitions(kb: KnowledgeBase) -> None:
+    texts = ("A seizure with fever.", "Nothing known.", "Ein Krampf bei Fieber.", "Another one.")
+    more = [Definition(*row) for row in zip(("H:3", "H:9", "H:3", "H:1"), texts, ("en", "en", "de", "en"), strict=True)]
     view = TrainingView(kb, definitions=more)
     found = facts(view)
     assert found["H:3"][1] == ["A seizure with fever.", "Ein Krampf bei Fieber."]

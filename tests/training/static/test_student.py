@@ -17,6 +17,7 @@ from medlink.training.recipes import StaticStudentRecipe
 from medlink.training.static.student import HeldOutSplit, StaticStudent, Synonym, accuracy_at_1, iter_synonyms
 from tests.training.small_bert import Killed, kill_at
 
+Result = tuple[Path, StaticStudent]
 NAMES = [
     Name(f"C{i:02}", text)
     for i, a in enumerate("abcdefghijkl")
@@ -42,9 +43,6 @@ def distil(
     return StaticStudent(lambda: names, start, recipe, teacher=teacher).train(out, **options)
 
 
-# held-out names
-
-
 def test_spellings_of_a_name_are_one_name() -> None:
     names = [Name("A", "Cold"), Name("A", "cold", "en"), Name("A", "-"), Name("B", "Cold")]
     assert list(iter_synonyms(names)) == [[Synonym("A", "Cold")], [Synonym("B", "Cold")]]
@@ -63,9 +61,6 @@ def test_the_split_has_every_name(tmp_path: Path) -> None:
     assert split.concepts == 12
 
 
-# what is measured
-
-
 def test_accuracy_by_hand() -> None:
     queries = np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)
     dictionary = [(np.array([[1, 0], [0, 1]]), np.array([5, 6])), (np.array([[0.8, 0.6]]), np.array([7]))]
@@ -80,23 +75,14 @@ def test_accuracy_against_a_loop() -> None:
     rng = np.random.default_rng(0)
     queries, names = (rng.standard_normal((n, 4)).astype(np.float32) for n in (20, 50))
     gold, owners = rng.integers(0, 10, 20), rng.integers(0, 10, 50)
-    hits = sum(
-        owners[max(range(50), key=lambda j: float(q @ names[j]))] == g for q, g in zip(queries, gold, strict=True)
-    )
-    for size in (1, 7, 50):
-        parts = [(names[i : i + size], owners[i : i + size]) for i in range(0, 50, size)]
-        assert accuracy_at_1(queries, gold, parts) == hits / 20
-
-
-# the student
+    nearest = [max(range(50), key=lambda j: float(query @ names[j])) for query in queries]
+    parts = [(names[i : i + 7], owners[i : i + 7]) for i in range(0, 50, 7)]
+    assert accuracy_at_1(queries, gold, parts) == (owners[nearest] == gold).mean()
 
 
 @pytest.mark.slow
-def test_the_folder_is_a_static_encoder_with_a_card(
-    other_bert: Path, uninterrupted: tuple[Path, StaticStudent]
-) -> None:
+def test_the_folder_is_a_static_encoder_with_a_card(other_bert: Path, uninterrupted: Result) -> None:
     out, student = uninterrupted
-    assert [path.name for path in out.parent.iterdir()] == ["out"]
     encoder = load_encoder(out)
     assert isinstance(encoder, StaticEncoder)
     assert encoder.config == CONFIG
@@ -106,13 +92,12 @@ def test_the_folder_is_a_static_encoder_with_a_card(
     assert found.queries == 5
     facts = [encoder.fingerprint, load_encoder(other_bert).fingerprint, "names: 31", "concepts: 12", "steps: 16"]
     facts += [f"Acc@1 on them of the teacher: {found.teacher:.4f}", f"of this encoder: {found.student:.4f}"]
-    facts += ["names kept from training, one of a concept, looked up among the others: 5"]
     for fact in (*facts, f"of the teacher, reduced to 8 dimensions: {found.reduced:.4f}"):
         assert fact in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
 
-def test_the_figures_are_those_of_the_encoders(other_bert: Path, uninterrupted: tuple[Path, StaticStudent]) -> None:
+def test_the_figures_are_those_of_the_encoders(other_bert: Path, uninterrupted: Result) -> None:
     out, student = uninterrupted
     split = HeldOutSplit(lambda: NAMES, RECIPE.held_out, RECIPE.seed)
     texts = [entry.text for entry in split.entries()]
@@ -125,9 +110,7 @@ def test_the_figures_are_those_of_the_encoders(other_bert: Path, uninterrupted: 
 
 
 @pytest.mark.slow
-def test_the_start_is_an_encoder_or_a_shape(
-    other_bert: Path, uninterrupted: tuple[Path, StaticStudent], tmp_path: Path
-) -> None:
+def test_the_start_is_an_encoder_or_a_shape(other_bert: Path, uninterrupted: Result, tmp_path: Path) -> None:
     found = distil(other_bert, tmp_path / "out", RECIPE.replace(learning_rate=1e-6, epochs=1), start=uninterrupted[0])
     before = load_encoder(uninterrupted[0])
     assert found.fingerprint != before.fingerprint
@@ -141,7 +124,7 @@ def test_the_start_is_an_encoder_or_a_shape(
 
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights_and_figures(
-    other_bert: Path, uninterrupted: tuple[Path, StaticStudent], tmp_path: Path
+    other_bert: Path, uninterrupted: Result, tmp_path: Path
 ) -> None:
     with pytest.raises(Killed):
         distil(other_bert, tmp_path / "out", progress=kill_at("step 3/"), checkpoint_steps=2)
@@ -152,10 +135,8 @@ def test_a_killed_run_resumes_to_the_same_weights_and_figures(
     assert resumed.fingerprint == load_encoder(uninterrupted[0]).fingerprint
     assert lines[-1].startswith("Acc@1 on 5 names: teacher ")
     assert not any(name.text in line for line in lines for name in NAMES)
-    cards = [
-        (folder / "README.md").read_text("utf-8").split("- hours")[0] for folder in (tmp_path / "out", uninterrupted[0])
-    ]
-    assert cards[0] == cards[1]
+    cards = [(folder / "README.md").read_text("utf-8") for folder in (tmp_path / "out", uninterrupted[0])]
+    assert cards[0].split("- hours")[0] == cards[1].split("- hours")[0]
 
 
 @pytest.mark.slow
@@ -169,6 +150,3 @@ def test_refusals(other_bert: Path, tmp_path: Path) -> None:
     for option in ("mini_batch", "max_tokens"):
         with pytest.raises(ConfigError, match=f"{option} is 1, at least 0 and at most 0 expected"):
             RECIPE.replace(**{option: 1})
-    for option, value in (("held_out", 0), ("feature_dropout", 1.0)):
-        with pytest.raises(ConfigError, match=f"{option} is {value}"):
-            RECIPE.replace(**{option: value})

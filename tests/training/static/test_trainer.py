@@ -18,14 +18,15 @@ CONFIG = StaticConfig(families=False, rows=512, dimension=32, hidden=16)
 
 
 def names() -> list[Name]:
-    pairs = {
-        "C1": [("kidney stone", "en"), ("renal calculus", "en"), ("Nierenstein", "de")],
-        "C2": [("heart attack", "en"), ("myocardial infarction", "en"), ("Herzinfarkt", "de")],
-        "C3": [("stroke", "en"), ("apoplexy", "en"), ("Schlaganfall", "de")],
-        "C4": [("hay fever", "en"), ("pollinosis", "en"), ("Heuschnupfen", "de")],
-        "C5": [("single name", "en")],
-    }
-    return [Name(concept, text, language) for concept, found in pairs.items() for text, language in found]
+    texts = [
+        ("kidney stone", "renal calculus", "Nierenstein"),
+        ("heart attack", "myocardial infarction", "Herzinfarkt"),
+        ("stroke", "apoplexy", "Schlaganfall"),
+        ("hay fever", "pollinosis", "Heuschnupfen"),
+        ("single name",),
+    ]
+    tags = ("en", "en", "de")
+    return [Name(f"C{i}", *pair) for i, row in enumerate(texts, 1) for pair in zip(row, tags, strict=False)]
 
 
 RECIPE = StaticRecipe(epochs=20, batch_size=4, hard_epochs=5, learning_rate=0.01, seed=3)
@@ -96,16 +97,13 @@ def test_names_of_one_form_share_their_concepts() -> None:
     ]
 
 
-COARSE = [
-    Name(code, text, "de")
-    for code, texts in {
-        "K35": ["Appendizitis", "Blinddarmreizung", "Perityphlitis"],
-        "J45": ["Asthma", "Bronchospasmus", "Luftnot im Anfall"],
-        "G43": ["Flimmerskotom", "Hemikranie", "Kopfweh mit Aura"],
-        "L40": ["Psoriasis", "Schuppenflechte"],
-    }.items()
-    for text in texts
-]
+CODES = {
+    "K35": ["Appendizitis", "Blinddarmreizung", "Perityphlitis"],
+    "J45": ["Asthma", "Bronchospasmus", "Luftnot im Anfall"],
+    "G43": ["Flimmerskotom", "Hemikranie", "Kopfweh mit Aura"],
+    "L40": ["Psoriasis", "Schuppenflechte"],
+}
+COARSE = [Name(code, text, "de") for code, texts in CODES.items() for text in texts]
 
 
 @pytest.mark.slow
