@@ -1,12 +1,12 @@
 """Compute the exact forms of many names at once, and the markers of a name.
 
-:func:`normalise_all` gives the results of :func:`~medlink.language.text.normalise`, but handles all names as one text.
-It transliterates letter by letter (``ü`` to ``u``, ``ß`` to ``ss``, a dash to a blank). If the result is not ASCII, or
-the form of a letter depends on the letters next to it, the name is normalised separately.
+:func:`normalise_all` handles all names as one text. It transliterates letter by letter (``ü`` to ``u``, ``ß`` to
+``ss``, a dash to a blank). A name is normalised separately if the result is not ASCII, or if the form of a letter
+depends on the letters next to it.
 
-Markers are numbers, roman numerals and single letters, which distinguish similar names. "Type 1 diabetes" and "type 2
-diabetes" share nearly all n-grams. Therefore the static encoder has a separate component for markers, whose weight does
-not shrink with the length of the name.
+Markers are numbers, roman numerals and single letters. "Type 1 diabetes" and "type 2 diabetes" share nearly all
+n-grams; the static encoder therefore has a component for markers, whose weight does not shrink with the length of a
+name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def normalise_all(texts: Sequence[str]) -> list[str]:
     """Compute ``[normalise(text) for text in texts]``, several times as fast for lists of thousands."""
     lines = [text.replace("\n", " ") for text in texts]
     non_ascii = [at for at, line in enumerate(lines) if not line.isascii()]
-    transliterated = "\n".join([lines[at] for at in non_ascii]).translate(_transliterations()).split("\n")
+    transliterated = "\n".join([lines[at] for at in non_ascii]).translate(_transliterations).split("\n")
     alone = []
     for at, line in zip(non_ascii, transliterated, strict=False):
         depends = not line.isascii() or "`" in lines[at] or _MARKED_S.search(lines[at])
@@ -55,9 +55,7 @@ class _Transliterations(dict[int, str]):
         return form
 
 
-@cache
-def _transliterations() -> _Transliterations:
-    return _Transliterations()
+_transliterations = _Transliterations()
 
 
 def _transliterate(letter: str) -> str:

@@ -2,9 +2,8 @@
 
 :func:`normalise` gives the *exact* form, which ignores typography (case, accents, ß, hyphens, apostrophes, Greek
 letters, possessives). :meth:`Inflector.form` gives the *inflected* form, which also ignores number and case of words,
-and the difference between roman numerals and digits. Both forms keep numbers: ``type 1`` never equals ``type 2``. Only
-the inflected form depends on the language, by its ``forms.json`` and ``articles.json``. Only an :class:`Inflector`
-caches text.
+and whether a numeral is roman. Both forms keep numbers: ``type 1`` never equals ``type 2``. Only the inflected form
+depends on the language (``forms.json``, ``articles.json``), and only an :class:`Inflector` caches text.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def strip_accents(text: str) -> str:
 def normalise(text: str) -> str:
     """Return the exact form of a name: NFKC, case folded, without accents, hyphens, apostrophes and possessives.
 
-    Greek letters become their names, ß becomes ss, a decimal comma becomes a point.
+    Greek letters become names, ß becomes ss, a decimal comma becomes a point.
     """
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
@@ -112,7 +111,7 @@ def without_marks(text: str) -> str:
 
 
 def is_short(text: str) -> bool:
-    """Return whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
+    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
     return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
 
 
@@ -124,9 +123,8 @@ def spelling(text: str) -> str:
 @lru_cache(maxsize=64)
 def elision(data: Language) -> re.Pattern[str] | None:
     """Return the pattern of an elided word and its apostrophe; ``None`` for a language without elision."""
-    if not data.articles.elision:
-        return None
-    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
+    words = "|".join(map(re.escape, data.articles.elision))
+    return re.compile(f"(?:{words})[{APOSTROPHE}]", re.IGNORECASE) if words else None
 
 
 def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
@@ -165,9 +163,7 @@ def _all_parts(text: str, data: Language) -> list[str]:
 
 
 def exact_words(text: str, language: str) -> list[Token]:
-    """Return the words of a running text in exact form, without elided words; :func:`normalise` splits words in the
-    same way.
-    """
+    """Return the words of a running text in exact form, split as :func:`normalise` does, without elided words."""
     words = _words(text, elision(language_data(language)))
     return [Token(start, end, part) for start, end, word in words for part in normalise(word).split()]
 
@@ -209,8 +205,8 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 class Inflector:
     """Compute inflected forms in one language (BCP 47); a language without a folder has the common rules.
 
-    An inflector caches words only during its lifetime, because they may come from notes. ``formed`` gives for each part
-    of a word the exact form, the inflected form, and the inflected form after a numeral cue if that differs.
+    Words are cached during the lifetime of the inflector only, because they may come from notes. ``formed`` gives for
+    each part of a word the exact form, the inflected form, and that after a numeral cue if it differs.
     """
 
     def __init__(self, language: str) -> None:
@@ -270,9 +266,7 @@ class Inflector:
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """Return the exact forms of a name and of its other spellings (``transcriptions`` of the language, or of all
-    languages).
-    """
+    """Return the exact forms of a name and of its other spellings in the language, or in all languages."""
     plain = normalise(text)
     spellings = [_spelling(language_data(tag)) for tag in (languages() if language is None else (language,))]
     others = (" ".join(map(spelling.plain, plain.split())) for spelling in spellings)
@@ -282,9 +276,8 @@ def variants(text: str, language: str | None = None) -> list[str]:
 def is_inflection(first: str, second: str, language: str) -> bool:
     """Return whether two strings with the same inflected form differ only by inflection.
 
-    A stemmer gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). This function
-    therefore demands more: each pair of words must differ only by an ending in ``inflections`` of the language (without
-    accents), or be the same number.
+    A stemmer gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). Here, each pair of
+    words must differ only by an ending in ``inflections`` of the language (without accents), or be the same number.
     """
     data = language_data(language)
     endings, spelling = data.forms.inflections, _spelling(data)
@@ -303,13 +296,13 @@ def is_inflection(first: str, second: str, language: str) -> bool:
 
 
 def same_letters(first: str, second: str, language: str) -> bool:
-    """Return whether two strings agree in the ``letters`` of a language, which the exact form folds."""
+    """Whether two strings agree in the ``letters`` of a language, which the exact form folds."""
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (first, second)]
     return all(folded[0].count(letter) == folded[1].count(letter) for letter in language_data(language).forms.letters)
 
 
 def has_number(norm: str) -> bool:
-    """Return whether an exact form has a digit, or seems to have a roman numeral; faster than :func:`numerals`."""
+    """Whether an exact form has a digit, or seems to have a roman numeral; faster than :func:`numerals`."""
     return _MAYBE_NUMBER.search(norm) is not None
 
 
