@@ -130,74 +130,59 @@ def test_own_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_lexicon")
-@pytest.mark.parametrize(
-    ("table", "content", "message"),
-    [
-        ("families", "family ; de\nx ; Wort {q}\n", r"families\.tsv:2: unknown tag 'q' of 'Wort'"),
-        ("families", "family ; de\nx ; {f}\n", r"families\.tsv:2: a member cannot be read: '{f}'"),
-        ("families", "family ; de\nx ; ~\n", r"families\.tsv:2: no member in any language\. Remedy: write a word into"),
-        ("families", "family ; de\n~ ; Wort\n", r"families\.tsv:2: no name"),
-        (
-            "families",
-            "de ; family\nWort ; x\n",
-            r"families\.tsv:1: the first column is 'de'.*begin with the column family",
-        ),
-        ("families", "family ; klingon\nx ; a\n", r"families\.tsv:1: 'klingon' is not a language"),
-        ("families", "family ; de\nx\n", r"families\.tsv:2: .*1 of 1 rows cannot be used|families\.tsv:2: .*column"),
-        ("terms", "term ; de ; kind\nx ; Wort ; thing\n", r"terms\.tsv:2: unknown kind 'thing'"),
-        ("families", "family ; de ; kind\nx ; Wort ; thing\n", r"families\.tsv:2: unknown kind 'thing'"),
-        ("terms", "term ; de\nx ; Wort\n", r"terms\.tsv:1: looked for the columns term, kind"),
-        (
-            "opposites",
-            "kind ; one ; other\nside ; liver ; nowhere\n",
-            r"opposites\.tsv:2: no family, term or affix 'nowhere'",
-        ),
-        (
-            "abbreviations_de",
-            "A ; B ; ~ ; text ; 2 ; any ; no\n",
-            r"_de\.tsv:2: the weight is '2', above 0 and at most 1 expected",
-        ),
-        ("abbreviations_de", "A ; B ; ~ ; text ; x ; any ; no\n", r"_de\.tsv:2: the weight is 'x'"),
-        ("abbreviations_de", "A ; B ; ~ ; joke ; 1 ; any ; no\n", r"_de\.tsv:2: unknown kind 'joke'"),
-        ("abbreviations_de", "A ; B ; ~ ; text ; 1 ; moon ; no\n", r"_de\.tsv:2: unknown field 'moon'"),
-        (
-            "abbreviations_de",
-            "A ; B ; ~ ; text ; 1 ; any ; maybe\n",
-            r"_de\.tsv:2: safe is 'maybe', yes or no expected",
-        ),
-        ("abbreviations_de", "A ; ~ ; ~ ; text ; 1 ; any ; no\n", r"_de\.tsv:2: no abbreviation or no long form"),
-        ("families", "family ; de\nx ; Wort\ny ; Sache\nx ; Ding\n", r"families\.tsv:4: 'x' is in line 2 already"),
-        ("terms", "term ; de ; kind\nx ; a ; test\nx ; b ; drug\n", r"terms\.tsv:3: 'x' is in line 2 already"),
-        ("families", "family ; de\nx ; Wort {f,pl=}\n", r"families\.tsv:2: empty plural of 'Wort'"),
-        ("families", "family ; de\nx ; Wort {f,pl=Worte/ }\n", r"families\.tsv:2: empty plural of 'Wort'"),
-        (
-            "abbreviations_de",
-            "A.B. ; C ; ~ ; text ; .7 ; any ; no\nAB | X ; D ; ~ ; text ; .32 ; any ; no\n",
-            r"_de\.tsv:3: the weights of 'AB' add up to 1\.02, at most 1 expected",
-        ),
-        (
-            "abbreviations_de",
-            "AB ; C ; ~ ; text ; .5 ; any ; yes\nAB ; D ; ~ ; text ; .51 ; any ; yes\n",
-            r"_de\.tsv:3: 'AB' is safe in line 2 already: one .*",
-        ),
-        ("abbreviations_xx1", "A ; B ; ~ ; text ; 1 ; any ; no\n", "'xx1' is not a language"),
-        (
-            "senses",
-            "word ; language ; family ; beside\nx ; de ; nowhere ; ~\n",
-            r"senses\.tsv:2: no family.* 'nowhere'",
-        ),
-        (
-            "senses",
-            "word ; language ; family ; beside\nx ; klingon ; - ; ~\n",
-            r"senses\.tsv:2: 'klingon' is not a language",
-        ),
-        ("senses", "word ; language ; family ; beside\n~ ; de ; - ; ~\n", r"senses\.tsv:2: no word"),
-        ("senses", "word ; language ; family\nx ; de ; -\n", r"senses\.tsv:1: looked for the columns .*beside"),
-        ("same", "one ; other\nliver ; nowhere\n", r"same\.tsv:2: no family.* 'nowhere'"),
-        ("inflected", "form ; language ; lemma\nx ; klingon ; y\n", r"inflected\.tsv:2: 'klingon' is not a language"),
-        ("words", "a ; b\n", r"looked for families\.tsv, .*abbreviations_de\.tsv; found none of them"),
-    ],
-)
+@pytest.mark.parametrize(("table", "content", "message"), [
+    ("families", "family ; de\nx ; Wort {q}\n", r"families\.tsv:2: unknown tag 'q' of 'Wort'"),
+    ("families", "family ; de\nx ; {f}\n", r"families\.tsv:2: a member cannot be read: '{f}'"),
+    ("families", "family ; de\nx ; ~\n", r"families\.tsv:2: no member in any language\. Remedy: write a word into"),
+    ("families", "family ; de\n~ ; Wort\n", r"families\.tsv:2: no name"),
+    ("families", "de ; family\nWort ; x\n", r"families\.tsv:1: the first column is 'de'.*begin with the column family"),
+    ("families", "family ; klingon\nx ; a\n", r"families\.tsv:1: 'klingon' is not a language"),
+    ("families", "family ; de\nx\n", r"families\.tsv:2: .*1 of 1 rows cannot be used|families\.tsv:2: .*column"),
+    ("terms", "term ; de ; kind\nx ; Wort ; thing\n", r"terms\.tsv:2: unknown kind 'thing'"),
+    ("families", "family ; de ; kind\nx ; Wort ; thing\n", r"families\.tsv:2: unknown kind 'thing'"),
+    ("terms", "term ; de\nx ; Wort\n", r"terms\.tsv:1: looked for the columns term, kind"),
+    (
+        "opposites",
+        "kind ; one ; other\nside ; liver ; nowhere\n",
+        r"opposites\.tsv:2: no family, term or affix 'nowhere'",
+    ),
+    (
+        "abbreviations_de",
+        "A ; B ; ~ ; text ; 2 ; any ; no\n",
+        r"_de\.tsv:2: the weight is '2', above 0 and at most 1 expected",
+    ),
+    ("abbreviations_de", "A ; B ; ~ ; text ; x ; any ; no\n", r"_de\.tsv:2: the weight is 'x'"),
+    ("abbreviations_de", "A ; B ; ~ ; joke ; 1 ; any ; no\n", r"_de\.tsv:2: unknown kind 'joke'"),
+    ("abbreviations_de", "A ; B ; ~ ; text ; 1 ; moon ; no\n", r"_de\.tsv:2: unknown field 'moon'"),
+    ("abbreviations_de", "A ; B ; ~ ; text ; 1 ; any ; maybe\n", r"_de\.tsv:2: safe is 'maybe', yes or no expected"),
+    ("abbreviations_de", "A ; ~ ; ~ ; text ; 1 ; any ; no\n", r"_de\.tsv:2: no abbreviation or no long form"),
+    ("families", "family ; de\nx ; Wort\ny ; Sache\nx ; Ding\n", r"families\.tsv:4: 'x' is in line 2 already"),
+    ("terms", "term ; de ; kind\nx ; a ; test\nx ; b ; drug\n", r"terms\.tsv:3: 'x' is in line 2 already"),
+    ("families", "family ; de\nx ; Wort {f,pl=}\n", r"families\.tsv:2: empty plural of 'Wort'"),
+    ("families", "family ; de\nx ; Wort {f,pl=Worte/ }\n", r"families\.tsv:2: empty plural of 'Wort'"),
+    (
+        "abbreviations_de",
+        "A.B. ; C ; ~ ; text ; .7 ; any ; no\nAB | X ; D ; ~ ; text ; .32 ; any ; no\n",
+        r"_de\.tsv:3: the weights of 'AB' add up to 1\.02, at most 1 expected",
+    ),
+    (
+        "abbreviations_de",
+        "AB ; C ; ~ ; text ; .5 ; any ; yes\nAB ; D ; ~ ; text ; .51 ; any ; yes\n",
+        r"_de\.tsv:3: 'AB' is safe in line 2 already: one .*",
+    ),
+    ("abbreviations_xx1", "A ; B ; ~ ; text ; 1 ; any ; no\n", "'xx1' is not a language"),
+    ("senses", "word ; language ; family ; beside\nx ; de ; nowhere ; ~\n", r"senses\.tsv:2: no family.* 'nowhere'"),
+    (
+        "senses",
+        "word ; language ; family ; beside\nx ; klingon ; - ; ~\n",
+        r"senses\.tsv:2: 'klingon' is not a language",
+    ),
+    ("senses", "word ; language ; family ; beside\n~ ; de ; - ; ~\n", r"senses\.tsv:2: no word"),
+    ("senses", "word ; language ; family\nx ; de ; -\n", r"senses\.tsv:1: looked for the columns .*beside"),
+    ("same", "one ; other\nliver ; nowhere\n", r"same\.tsv:2: no family.* 'nowhere'"),
+    ("inflected", "form ; language ; lemma\nx ; klingon ; y\n", r"inflected\.tsv:2: 'klingon' is not a language"),
+    ("words", "a ; b\n", r"looked for families\.tsv, .*abbreviations_de\.tsv; found none of them"),
+])  # fmt: skip
 def test_a_wrong_row_is_one_error(table: str, content: str, message: str, tmp_path: Path) -> None:
     head = _ABBREVIATIONS if table.startswith("abb") else ""
     folder = write(tmp_path / "own", **{table: head + content})
