@@ -182,8 +182,16 @@ class GuardReader:
             behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
             rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
         own = zip(languages, forms, strict=True)
+        values = frozenset(
+            (kind, value)
+            for rules in (data.guards for data in languages)
+            if rules.some.fullmatch(word) and (len(languages) == 1 or word not in rules.only_here)
+            for kind, patterns in rules.kinds.items()
+            for value, pattern in patterns.items()
+            if pattern.fullmatch(word)
+        )
         return Word(
-            _values_of_word(word, languages),
+            values,
             frozenset(kind for kind, pattern in _company(languages) if pattern.fullmatch(word)),
             _MAY_HAVE_NUMBER.search(word) is not None,
             tuple([(*form, word) for form in forms]),
@@ -204,17 +212,6 @@ def by_kind(values: Values) -> dict[str, frozenset[str]]:
 def _unread(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # text that any language cuts: most terms have none
     return any_of(data.guards.unread for data in languages), any_of(data.acts.unread for data in languages)
-
-
-def _values_of_word(word: str, languages: Sequence[Language]) -> Values:
-    return frozenset(
-        (kind, value)
-        for rules in (data.guards for data in languages)
-        if rules.some.fullmatch(word) and (len(languages) == 1 or word not in rules.only_here)
-        for kind, patterns in rules.kinds.items()
-        for value, pattern in patterns.items()
-        if pattern.fullmatch(word)
-    )
 
 
 def values_of_words(words: Sequence[Word], languages: Sequence[Language]) -> Values:

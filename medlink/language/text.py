@@ -34,7 +34,6 @@ _MEANT = (
 _MARKS = re.compile(r"[^\w\s]|_")
 _ASCII_MARKS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 _SPELT = 5  # letters of the shortest word with another spelling
-_LATIN_END = 0x250  # behind Latin Extended-B
 _STEMMED = 4  # letters of the shortest word that is stemmed
 _CACHED = 262_144  # words of an inflector
 # combining marks (decomposed text) and invisible characters may follow a letter
@@ -139,17 +138,37 @@ def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, st
     return words
 
 
-@cache
-def _latin() -> dict[int, str]:
-    """Exact forms of the Latin letters beyond ASCII, except those that combine a letter and a mark (Ŀ, ŉ)."""
-    letters = (chr(code) for code in range(0xAA, _LATIN_END))
-    whole = (c for c in letters if all(d.isalpha() and ord(d) < _LATIN_END for d in unicodedata.normalize("NFKC", c)))
-    return {ord(letter): normalise(letter) for letter in whole}
+class _Transliterations(dict[int, str]):
+    """ASCII spellings by code point; possessives, numbers and marks are handled later."""
+
+    def __missing__(self, code: int) -> str:
+        form = self[code] = _transliterate(chr(code))
+        return form
+
+
+transliterations = _Transliterations()
+
+
+def _transliterate(letter: str) -> str:
+    """The ASCII spelling of a character, or itself where the spelling depends on its neighbours."""
+    if letter.isascii():
+        return letter
+    if letter in INVISIBLE:
+        return ""
+    form = unicodedata.normalize("NFKC", letter)
+    if letter in APOSTROPHE and form in APOSTROPHE:
+        return "'"
+    folded = "".join(greek_names().get(ord(part), part) for part in form).casefold()
+    bare = strip_accents(folded)
+    # a grave accent is an apostrophe in a text beyond ASCII; a mark that remains alone is not the end of a word
+    parts = letter + form + folded + bare
+    joins = "`" in form or any(unicodedata.category(part)[0] == "M" or unicodedata.combining(part) for part in parts)
+    return letter if joins or not bare.isascii() else bare
 
 
 def _parts(word: str) -> list[str]:
     # for most words the exact form is that of each letter
-    plain = word if word.isascii() else word.translate(_latin())
+    plain = word if word.isascii() else word.translate(transliterations)
     if plain.isascii() and plain.isalpha() and word.isalpha():
         return [plain.lower()]
     parts: list[str] = []

@@ -82,9 +82,10 @@ class SharedNamePolicy:
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
         grouped = self.group_concepts(ranked)
         features = self.prior_features(mentions, [concepts for concepts, _ in grouped], ranked)
-        shares: list[Shares] = []
+        shares = list[Shares]()
         for (concepts, groups), own, candidates in zip(grouped, features, ranked, strict=True):
-            shares.append(self._share(concepts, own, groups, candidates) if groups else ())
+            weights = self._weights(own, candidates) if own else dict.fromkeys(concepts, 1.0)
+            shares.append(self._share(weights, groups, candidates) if groups else ())
         tied = [i for i, own in enumerate(shares) if len(own) > 1 and own[1].has_best_name]
         if contexts is not None and tied:
             self._weigh_by_context(shares, tied, mentions, contexts)
@@ -103,37 +104,27 @@ class SharedNamePolicy:
         groups = self.equivalence.groups({keys for keys in competing if len(keys) > 1})
         return [(concepts, groups.get(keys, ())) for concepts, keys in zip(named, competing, strict=True)]
 
-    def _share(
-        self,
-        concepts: Mapping[float, bool],
-        features: Mapping[float, PriorFeatures],
-        groups: Sequence[ConceptGroup],
-        candidates: Ranked,
-    ) -> Shares:
-        weights = self._weights(features, candidates) if features else dict.fromkeys(concepts, 1.0)
+    def _share(self, weights: Mapping[float, float], groups: Sequence[ConceptGroup], candidates: Ranked) -> Shares:
         learned = candidates[0].concept if candidates[0].route == LEARNED else None
-        tied: list[tuple[float, ConceptShare]] = []
-        others: list[ConceptShare] = []
+        tied, others = list[ConceptShare](), list[ConceptShare]()
         for members, presumed in groups:
             representative = learned if learned in members else members[0]
             weight = max((weights[key] for key in members if key in weights), default=0.0)
             if weight:
-                tied.append((weight, ConceptShare(representative, weight, members, presumed)))
+                tied.append(ConceptShare(representative, weight, members, presumed))
             elif len(members) > 1:
                 others.append(ConceptShare(representative, 1.0, members, presumed, has_best_name=False))
-        total = sum(weight for weight, _ in tied)
-        profiles = self.profiles.get([concept.representative for _, concept in tied]) if len(tied) > 1 else {}
+        total = sum(own.share for own in tied)
+        profiles = self.profiles.get([own.representative for own in tied]) if len(tied) > 1 else {}
 
-        def order(pair: tuple[float, ConceptShare]) -> tuple[float, int, float]:
-            key = pair[1].representative
-            return -pair[0], -len(profiles[key].forms) if profiles else 0, key
+        def order(own: ConceptShare) -> tuple[float, int, float]:
+            return -own.share, -len(profiles[own.representative].forms) if profiles else 0, own.representative
 
-        tied.sort(key=order)
-        return (*(concept._replace(share=weight / total) for weight, concept in tied), *others)
+        return (*(own._replace(share=own.share / total) for own in sorted(tied, key=order)), *others)
 
     def _weights(self, features: Mapping[float, PriorFeatures], candidates: Ranked) -> dict[float, float]:
         ranked: dict[float, float] = {candidate.concept: candidate.weight for candidate in candidates}
-        log_odds: dict[float, float] = {}
+        log_odds = dict[float, float]()
         for concept, own in features.items():
             log_odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))
             if self._has_preferences:

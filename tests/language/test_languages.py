@@ -16,14 +16,10 @@ from medlink.language.exact import markers
 from medlink.language.guard_words import GuardReader, Reading
 from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
 from medlink.language.text import Inflector, is_inflection, normalise, numerals, variants
+from tests.language.test_text import match_form
 
 FRENCH = Path(__file__).parent / "fr_folder"
 WORDS = "Nierenzysten links Typ II; riñones izquierdos, left kidney: no fever, liver biopsy, la vitamina a, l'infarctus"
-
-
-def match_form(text: str, language: str) -> str:
-    """The inflected form of one text."""
-    return Inflector(language).form(text)
 
 
 @pytest.fixture

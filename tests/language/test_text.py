@@ -11,7 +11,6 @@ from medlink.language.text import Inflector, is_inflection, normalise, numerals,
 
 
 def match_form(text: str, language: str) -> str:
-    """The inflected form of one text."""
     return Inflector(language).form(text)
 
 
