@@ -205,10 +205,11 @@ def collect_groups(
                 continue
             right = np.array([text.concept_id in example.concept_ids for text in texts])
             fields = ("rank", "name", "concept", "route")
-            columns = [np.array([getattr(concept, field) for concept in ranked]) for field in fields]
+            columns = (np.array([getattr(concept, field) for concept in ranked]) for field in fields)
+            ranks, names, concepts, routes = columns
             query = mention_text(example.text, example.context if context else "")
             read, missing = tuple(text.text for text in texts), "" if right.any() else _missing(linker, example)
-            groups.append(Group(query, example.language, read, *columns, right, missing))
+            groups.append(Group(query, example.language, read, ranks, names, concepts, routes, right, missing))
     return groups
 
 

@@ -102,4 +102,6 @@ class LinkOptions(Settings):
         """The names that may be candidates."""
         from medlink.index import Filter  # heavy; options must load without it
 
-        return Filter(*(tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)))
+        names = self.languages, self.sources, self.semantic_types
+        languages, sources, types = (tuple(sorted(values)) for values in names)
+        return Filter(languages, sources, types)

@@ -125,12 +125,9 @@ def test_round_trip_and_invalid_data() -> None:
     curves = fitted.to_dict()["calibration"]
     for wrong in (
         {"slope": 1.0, "offset": 0.0, "named_slope": 1.0, "named_offset": 0.0, "named_least": 0.0},  # an earlier format
-        {**curves, "alike": {"slope": "steep", "margin": 1.0, "offset": 0.0}},
-        {**curves, "named": {"slope": 1.0}},
-        {**curves, "languages": ["de"]},
-        {key: value for key, value in curves.items() if key != "rival"},
-        None,
-    ):
+        {**curves, "alike": {"slope": "steep", "margin": 1.0, "offset": 0.0}}, {**curves, "named": {"slope": 1.0}},
+        {**curves, "languages": ["de"]}, {key: value for key, value in curves.items() if key != "rival"}, None,
+    ):  # fmt: skip
         with pytest.raises(BundleError, match=r"another version of medlink. Remedy: build the index again"):
             FittedRanker.from_dict({**fitted.to_dict(), "calibration": wrong})
 
