@@ -15,16 +15,8 @@ from functools import cache, cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from medlink.files.json import read_json
-from medlink.language.languages import (
-    ROW_REMEDY,
-    SHIPPED,
-    Language,
-    Row,
-    alternatives,
-    language_data,
-    per_language,
-    rows,
-)
+from medlink.language import languages
+from medlink.language.languages import Language, Row, alternatives, per_language, rows
 from medlink.language.text import APOSTROPHE, INVISIBLE
 
 RULE = 8
@@ -159,8 +151,8 @@ class PhraseMatch(NamedTuple, Generic[_V]):
 class Phrases(Generic[_V]):
     """A prefix tree of phrases with values.
 
-    A word of a phrase with a capital letter matches only the same spelling; any other word matches in any case. ``#``
-    matches any number.
+    A word with a capital letter matches only the same spelling; any other word matches in any case. ``#`` matches any
+    number.
     """
 
     def __init__(self) -> None:
@@ -257,7 +249,7 @@ class Cues(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Qualifiers that a kind of section gives to mentions without a cue; empty for no effect."""
+    """Qualifiers that a kind of section gives to mentions without a cue, or empty texts."""
 
     temporality: str
     experiencer: str
@@ -284,23 +276,20 @@ class Absences(Phrases[Absent]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._endings: tuple[str, ...] = ()
-
-    def add_ending(self, ending: str) -> None:
-        self._endings += tuple(variants(ending))
+        self.endings: tuple[str, ...] = ()
 
     def found(self, text: Text) -> list[PhraseMatch[Absent]]:
         matches = super().found(text)
         known = {match.start for match in matches}
-        for low in [low for low in text.places if low.endswith(self._endings)] if self._endings else ():
-            front = max((low.removesuffix(ending) for ending in self._endings if low.endswith(ending)), key=len)
+        for low in [low for low in text.places if low.endswith(self.endings)] if self.endings else ():
+            front = max((low.removesuffix(ending) for ending in self.endings if low.endswith(ending)), key=len)
             value = Absent((front.removesuffix("s"),), of_place=False)  # anfalls-frei
             if len(front) >= _LEAST_FRONT:
                 matches += [PhraseMatch(at, at + 1, [value]) for at in text.places[low] if at not in known]
         return sorted(matches, key=lambda match: match[:2])
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
-        """Yield start and end, in characters, of each such word in a text, with the finding that the word negates."""
+        """Return start and end, in characters, of each such word in a text, and the finding that it negates."""
         matches = self.found(text)
         longest = {start: end for start, end, _ in matches}  # the last match of a start is the longest
         return [
@@ -311,13 +300,13 @@ class Absences(Phrases[Absent]):
         ]
 
     def is_derived(self, word: str) -> bool:
-        """Return whether a word is known only by its ending, so that it may not concern a finding: *gebührenfrei*."""
+        """Whether a word is known only by its ending, so that it may not concern a finding: *gebührenfrei*."""
         low = word.casefold()
-        return low.endswith(self._endings) and low not in self._root
+        return low.endswith(self.endings) and low not in self._root
 
 
 def has_cues(language: str) -> bool:
-    return language_data(language).table("cues") is not None
+    return languages.language_data(language).table("cues") is not None
 
 
 @per_language
@@ -341,15 +330,11 @@ def _check_cue(row: Row) -> None:
     inert = row["reads"] in _INERT
     _one_of(row, "reads", get_args(Reads))
     _one_of(row, "side", ("",) if inert else [side for side in get_args(Side) if side])
-    if (
-        not row["cue"]
-        or halves > 1
-        or (halves and inert and row["reads"] != "pseudo")
-        or (row["side"] == "around" and not halves)
-    ):
-        raise row.error(f"{row['cue']!r} is not a cue of that side", ROW_REMEDY)
+    is_half = (halves and inert and row["reads"] != "pseudo") or (row["side"] == "around" and not halves)
+    if not row["cue"] or halves > 1 or is_half:
+        raise row.error(f"{row['cue']!r} is not a cue of that side", languages.ROW_REMEDY)
     if row["reach"] and not row["reach"].isdecimal():
-        raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", ROW_REMEDY)
+        raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", languages.ROW_REMEDY)
 
 
 @per_language
@@ -365,7 +350,6 @@ def headings(data: Language) -> Phrases[str]:
 
 @per_language
 def absences(data: Language) -> Absences:
-    """Return the words of a language that negate a finding."""
     table = Absences()
     for row in rows(data.table("absences"), "word", "finding", "before", "source"):
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
@@ -373,7 +357,7 @@ def absences(data: Language) -> Absences:
             raise row.error("a word and a finding expected", "fill both cells")
         for word in words:
             if word.startswith(_FRONT):
-                table.add_ending(word.removeprefix(_FRONT))
+                table.endings += tuple(variants(word.removeprefix(_FRONT)))
             else:
                 table.add(word, Absent(tuple(terms), row["before"] == "place"))
     return table
@@ -384,11 +368,11 @@ def effects() -> dict[str, Effect]:
     """Return the effect on qualifiers of each kind of section."""
     return {
         kind: Effect(*(entry.get(field, "") for field in Effect._fields))
-        for kind, entry in read_json(SHIPPED / "sections.json").items()
+        for kind, entry in read_json(languages.SHIPPED / "sections.json").items()
     }
 
 
 def _one_of(row: Row, column: str, known: Collection[str]) -> None:
     if row[column] not in known:
         expected = f"is {row[column]!r}, one of {', '.join(known) or 'nothing'} expected"
-        raise row.error(f"{column} {expected if row[column] else 'is empty'}", ROW_REMEDY)
+        raise row.error(f"{column} {expected if row[column] else 'is empty'}", languages.ROW_REMEDY)

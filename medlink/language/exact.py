@@ -1,23 +1,22 @@
 """Compute the exact forms of many names at once, and the markers of a name.
 
-:func:`normalise_all` gives the results of :func:`~medlink.language.text.normalise`, but handles all names as one text.
-It transliterates letter by letter (``ü`` to ``u``, ``ß`` to ``ss``, a dash to a blank). If the result is not ASCII, or
-the form of a letter depends on the letters next to it, the name is normalised separately.
+:func:`normalise_all` handles all names as one text. It transliterates letter by letter (``ü`` to ``u``, ``ß`` to
+``ss``, a dash to a blank). A name is normalised separately if the result is not ASCII, or if the form of a letter
+depends on the letters next to it.
 
-Markers are numbers, roman numerals and single letters, which distinguish similar names. "Type 1 diabetes" and "type 2
-diabetes" share nearly all n-grams. Therefore the static encoder has a separate component for markers, whose weight does
-not shrink with the length of the name.
+Markers are numbers, roman numerals and single letters. "Type 1 diabetes" and "type 2 diabetes" share nearly all
+n-grams; the static encoder therefore has a component for markers, whose weight does not shrink with the length of a
+name.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
 from medlink.language.languages import shipped_languages
-from medlink.language.text import APOSTROPHE, INVISIBLE, ROMAN, greek_names, normalise, strip_accents, without_marks
+from medlink.language.text import APOSTROPHE, INVISIBLE, ROMAN, normalise, transliterations, without_marks
 
 # an s with an accent makes no possessive, although it is an s in the exact form
 _MARKED_S = re.compile(f"[{APOSTROPHE}][{INVISIBLE}]*[ŚśŜŝŞşŠšȘșṠṡṢṣṤṥṦṧṨṩẛ]")
@@ -34,7 +33,7 @@ def normalise_all(texts: Sequence[str]) -> list[str]:
     """Compute ``[normalise(text) for text in texts]``, several times as fast for lists of thousands."""
     lines = [text.replace("\n", " ") for text in texts]
     non_ascii = [at for at, line in enumerate(lines) if not line.isascii()]
-    transliterated = "\n".join([lines[at] for at in non_ascii]).translate(_transliterations()).split("\n")
+    transliterated = "\n".join([lines[at] for at in non_ascii]).translate(transliterations).split("\n")
     alone = []
     for at, line in zip(non_ascii, transliterated, strict=False):
         depends = not line.isascii() or "`" in lines[at] or _MARKED_S.search(lines[at])
@@ -45,36 +44,6 @@ def normalise_all(texts: Sequence[str]) -> list[str]:
     for at in alone:
         forms[at] = normalise(texts[at])
     return forms
-
-
-class _Transliterations(dict[int, str]):
-    """ASCII spellings by code point; possessives, numbers and marks are handled later."""
-
-    def __missing__(self, code: int) -> str:
-        form = self[code] = _transliterate(chr(code))
-        return form
-
-
-@cache
-def _transliterations() -> _Transliterations:
-    return _Transliterations()
-
-
-def _transliterate(letter: str) -> str:
-    """The ASCII spelling of a character, or itself where the spelling depends on its neighbours."""
-    if letter.isascii():
-        return letter
-    if letter in INVISIBLE:
-        return ""
-    form = unicodedata.normalize("NFKC", letter)
-    if letter in APOSTROPHE and form in APOSTROPHE:
-        return "'"
-    folded = "".join(greek_names().get(ord(part), part) for part in form).casefold()
-    bare = strip_accents(folded)
-    # a grave accent is an apostrophe in a text beyond ASCII; a mark that remains alone is not the end of a word
-    parts = letter + form + folded + bare
-    joins = "`" in form or any(unicodedata.category(part)[0] == "M" or unicodedata.combining(part) for part in parts)
-    return letter if joins or not bare.isascii() else bare
 
 
 @cache

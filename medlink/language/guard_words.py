@@ -34,22 +34,14 @@ Values = frozenset[tuple[str, str]]
 
 
 class Acts(NamedTuple):
-    """The acts of a term.
+    """The acts of a term."""
 
-    Attributes:
-        named: its acts, except general acts (*surgery*, *test*), which may stand for any act.
-        any: whether it has acts, including general acts.
-        rests: for each language, the sorted stems of its other words.
-    """
-
-    named: frozenset[str]
-    any: bool
-    rests: frozenset[str]
+    named: frozenset[str]  # without general acts (*surgery*, *test*), which may stand for any act
+    any: bool  # whether it has acts, including general acts
+    rests: frozenset[str]  # for each language, the sorted stems of its other words
 
     def differ(self, other: Acts) -> bool:
-        """Return whether two terms differ by acts: both have named acts but share none, or only one has acts and their
-        other words are equal.
-        """
+        """Whether both terms have named acts but share none, or only one has acts and their other words are equal."""
         if self.any != other.any:
             return bool(self.rests & other.rests)
         return bool(self.named and other.named and not self.named & other.named)
@@ -66,39 +58,28 @@ class Reading:
 
 
 class Word(NamedTuple):
-    """A word in its exact form, by the rules of one or more languages.
-
-    Attributes:
-        values: guard values of the word.
-        accompanies: kinds that need another word, and count beside this one.
-        may_be_number: whether it may have a number or a letter.
-        asserted: its forms in each language.
-        negated: for each language, the forms of the rest after a negating prefix.
-        stems: its stems in each language, for comparing the objects of acts; none for a small word.
-        is_negator: whether it negates the next word.
-        may_be_act: whether it may be part of an act.
-    """
+    """A word in its exact form, by the rules of one or more languages."""
 
     values: Values
-    accompanies: frozenset[str]
-    may_be_number: bool
-    asserted: tuple[tuple[str, ...], ...]
-    negated: tuple[tuple[str, ...], ...]
-    stems: tuple[tuple[str, ...], ...]
-    is_negator: bool
-    may_be_act: bool
+    accompanies: frozenset[str]  # kinds that need another word, and count beside this one
+    may_be_number: bool  # or a letter
+    asserted: tuple[tuple[str, ...], ...]  # its forms in each language
+    negated: tuple[tuple[str, ...], ...]  # for each language, the forms of the rest after a negating prefix
+    stems: tuple[tuple[str, ...], ...]  # in each language, for comparing the objects of acts; none for a small word
+    is_negator: bool  # negates the next word
+    may_be_act: bool  # or a part of one
 
 
 class GuardReader:
     """Find the guard words of terms; caches words and terms.
 
-    A ``language`` is BCP 47. Without a language the rules of all languages apply, except those for words that mean
-    something else in another language.
+    Without a ``language`` (BCP 47) the rules of all languages apply, except those for words that mean something else
+    in another language.
     """
 
     def __init__(self) -> None:
         self.languages, self._inflector = lru_cache(guarded), lru_cache(Inflector)
-        self._unread = lru_cache(_unread_by_any)
+        self._unread = lru_cache(_unread)
         self._exact = lru_cache(16)(normalise)  # of the term that is being read
         self._word = lru_cache(_CACHED_WORDS)(self._find_word)
         self.read = lru_cache(_CACHED_TERMS)(self._read)
@@ -107,11 +88,10 @@ class GuardReader:
         return Reading(by_kind(self.values(term, language)), *self.negated(term, language), self.acts(term, language))
 
     def word(self, word: str, language: str = "") -> Word:
-        """Return the features of a word of an exact form."""
         return self._word(word, self.languages(language))
 
     def is_read_otherwise(self, term: str, language: str = "") -> bool:
-        """Return whether a term means less or more than the words of its exact form."""
+        """Whether a term means less or more than the words of its exact form."""
         return any(pattern.search(term) for pattern in (*self._unread(self.languages(language)), _SUBTYPE))
 
     def values(self, term: str, language: str = "") -> Values:
@@ -134,8 +114,7 @@ class GuardReader:
 
         The exact form lets "sin hematuria" match English "hematuria", which has another stem. A negator applies to the
         next word, skipping words such as "evidence of" and "akuter" unless one of them ends the term. A word with a
-        negating prefix is asserted, and its rest is negated, because only the other term shows whether the prefix
-        negates.
+        negating prefix is asserted, and its rest is negated: only the other term shows whether the prefix negates.
         """
         negated, asserted, plain = set[str](), set[str](), self._exact(term).split()
         languages = self.languages(language)
@@ -159,12 +138,12 @@ class GuardReader:
         return frozenset(negated), frozenset(asserted - negated)
 
     def denies(self, term: str) -> bool:
-        """Return whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
-        return self._exact(term).partition(" ")[0] in _deniers()
+        """Whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
+        return self._exact(term).partition(" ")[0] in _negators()[2]
 
     def negates_a_part(self, term: str) -> bool:
-        """Return whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
-        words, prefixes = _negators()
+        """Whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
+        words, prefixes, _ = _negators()
         parts = self._exact(term).split()
         return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)
 
@@ -194,8 +173,7 @@ class GuardReader:
     def _find_word(self, word: str, languages: tuple[Language, ...]) -> Word:
         inflectors = [self._inflector(data.tag) for data in languages]
         forms = [tuple(inflector.word(word).split()) for inflector in inflectors]
-        # ADCA2 is a code, and its A no prefix
-        is_code = any(letter.isdigit() for letter in word)
+        is_code = any(map(str.isdigit, word))  # ADCA2 is a code, and its A no prefix
         negates = not is_code and not any(data.guards.negation.exceptions.fullmatch(word) for data in languages)
         rests: list[tuple[str, ...]] = []
         for data, inflector in zip(languages, inflectors, strict=True):
@@ -203,14 +181,22 @@ class GuardReader:
             cut = [len(prefix) for prefix in prefixes if word.startswith(prefix)]
             behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
             rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
-        small = [word in data.articles.small_words for data in languages]
+        own = zip(languages, forms, strict=True)
+        values = frozenset(
+            (kind, value)
+            for rules in (data.guards for data in languages)
+            if rules.some.fullmatch(word) and (len(languages) == 1 or word not in rules.only_here)
+            for kind, patterns in rules.kinds.items()
+            for value, pattern in patterns.items()
+            if pattern.fullmatch(word)
+        )
         return Word(
-            _values_of_word(word, languages),
+            values,
             frozenset(kind for kind, pattern in _company(languages) if pattern.fullmatch(word)),
             _MAY_HAVE_NUMBER.search(word) is not None,
             tuple([(*form, word) for form in forms]),
             tuple(rests),
-            tuple([() if is_small else form for is_small, form in zip(small, forms, strict=True)]),
+            tuple([() if word in data.articles.small_words else form for data, form in own]),
             any(word in data.guards.negation.before for data in languages),
             any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
@@ -223,20 +209,9 @@ def by_kind(values: Values) -> dict[str, frozenset[str]]:
     return found
 
 
-def _unread_by_any(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    # most terms have neither
+def _unread(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    # text that any language cuts: most terms have none
     return any_of(data.guards.unread for data in languages), any_of(data.acts.unread for data in languages)
-
-
-def _values_of_word(word: str, languages: Sequence[Language]) -> Values:
-    return frozenset(
-        (kind, value)
-        for rules in (data.guards for data in languages)
-        if rules.some.fullmatch(word) and (len(languages) == 1 or word not in rules.only_here)
-        for kind, patterns in rules.kinds.items()
-        for value, pattern in patterns.items()
-        if pattern.fullmatch(word)
-    )
 
 
 def values_of_words(words: Sequence[Word], languages: Sequence[Language]) -> Values:
@@ -269,15 +244,10 @@ def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[La
 
 
 @cache
-def _negators() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Words that negate, in all languages, and those of them that are also prefixes; *no* begins too many words."""
+def _negators() -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
+    """Words of all languages that negate; those that are also prefixes; those that are none in their language."""
     rules = [language_data(tag).guards.negation for tag in languages()]
     words = frozenset(word for rule in rules for word in rule.before)
     prefixes = words.intersection(word for rule in rules for word in rule.prefixes)
-    return words, tuple(word for word in prefixes if len(word) >= SHORTEST_REST)
-
-
-@cache
-def _deniers() -> frozenset[str]:
-    rules = [language_data(tag).guards.negation for tag in languages()]
-    return frozenset(word for rule in rules for word in rule.before if word not in rule.prefixes)
+    deniers = frozenset(word for rule in rules for word in rule.before if word not in rule.prefixes)
+    return words, tuple(word for word in prefixes if len(word) >= SHORTEST_REST), deniers  # *no* begins too many words

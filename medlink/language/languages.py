@@ -1,4 +1,4 @@
-"""The data of languages: each language has a folder, named by its tag, with one small JSON file per subject.
+"""The data of languages: each language has a folder, named by its tag, with a JSON file for each subject.
 
 ``resources/language`` holds the shipped folders. The environment variable ``MEDLINK_LANGUAGES`` (a list such as
 ``PATH``, which worker processes inherit) or :func:`add_folder` names folders of further languages. All files are
@@ -47,9 +47,11 @@ def any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern.pattern})" for pattern in patterns) or "(?!)")
 
 
-_Any = Annotated[re.Pattern[str], BeforeValidator(lambda patterns: any_of(map(re.compile, patterns)))]
+AnyPattern = Annotated[re.Pattern[str], BeforeValidator(lambda patterns: any_of(map(re.compile, patterns)))]
 """A list of patterns in a file, joined to one pattern."""
-_NOTHING = any_of(())
+NOTHING = any_of(())
+_Words = frozenset[str]
+_NONE: _Words = frozenset()
 
 
 class Rules(BaseModel):
@@ -59,29 +61,17 @@ class Rules(BaseModel):
 
 
 class InflectionRules(Rules):
-    """``forms.json``: inflection and spelling of the words of a language, in their exact form.
+    """``forms.json``: inflection and spelling of the words of a language, in their exact form."""
 
-    Attributes:
-        stemmer: a Snowball algorithm.
-        numeral_cues: words before a roman numeral of one letter.
-        endings: pairs of a pattern and its replacement, applied before a word is stemmed.
-        inflections: endings by which two forms of one word may differ.
-        transcriptions: other spellings of letters; pairs of a pattern and its replacement.
-        letters: letters that differ in this language although the exact form folds them.
-        links: letters between a noun and the next part of a compound; empty for a language without noun compounds.
-        reactions: last parts of compounds whose first part is an allergen ("Penicillinallergie").
-        bare_predicates: whether predicative adjectives have no ending.
-    """
-
-    stemmer: str = ""
-    numeral_cues: frozenset[str] = frozenset()
-    endings: tuple[tuple[re.Pattern[str], str], ...] = ()
-    inflections: frozenset[str] = frozenset({""})
-    transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()
-    letters: frozenset[str] = frozenset()
-    links: tuple[str, ...] = ()
-    reactions: tuple[str, ...] = ()
-    bare_predicates: bool = False
+    stemmer: str = ""  # a Snowball algorithm
+    numeral_cues: _Words = _NONE  # words before a roman numeral of one letter
+    endings: tuple[tuple[re.Pattern[str], str], ...] = ()  # patterns and replacements, applied before stemming
+    inflections: _Words = frozenset({""})  # endings by which two forms of one word may differ
+    transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()  # other spellings of letters, likewise
+    letters: _Words = _NONE  # letters that differ in this language although the exact form folds them
+    links: tuple[str, ...] = ()  # letters between a noun and the next part of a compound; empty without compounds
+    reactions: tuple[str, ...] = ()  # last parts of compounds whose first part is an allergen: "Penicillinallergie"
+    bare_predicates: bool = False  # whether predicative adjectives have no ending
 
     @field_validator("stemmer")
     @classmethod
@@ -92,17 +82,16 @@ class InflectionRules(Rules):
 
 
 class ArticleRules(Rules):
-    """``articles.json``: words that abbreviations skip (``small_words``, in the exact form), and words elided before an
-    apostrophe, such as French *l* and *qu*."""
+    """``articles.json``, in the exact form."""
 
-    small_words: frozenset[str] = frozenset()
-    elision: frozenset[str] = frozenset()
+    small_words: _Words = _NONE  # words that abbreviations skip
+    elision: _Words = _NONE  # words elided before an apostrophe, such as French *l* and *qu*
 
 
 class WordList(Rules):
     """A file with only ``words``: letters that are words (``markers.json``), or stop words (``stop_words.json``)."""
 
-    words: frozenset[str] = frozenset()
+    words: _Words = _NONE
 
 
 class Persons(WordList):
@@ -112,39 +101,23 @@ class Persons(WordList):
 
 
 class NegationRules(Rules):
-    """Negation in ``guards.json``.
+    """Negation in ``guards.json``."""
 
-    Attributes:
-        before: words that negate the next word.
-        between: words to skip between the two.
-        prefixes: negating prefixes.
-        exceptions: patterns of words that only seem to have such a prefix.
-    """
-
-    before: frozenset[str] = frozenset()
-    between: frozenset[str] = frozenset()
-    prefixes: tuple[str, ...] = ()
-    exceptions: _Any = _NOTHING
+    before: _Words = _NONE  # words that negate the next word
+    between: _Words = _NONE  # words to skip between the two
+    prefixes: tuple[str, ...] = ()  # negating prefixes
+    exceptions: AnyPattern = NOTHING  # words that only seem to have such a prefix
 
 
 class GuardRules(Rules):
-    """``guards.json``: words that distinguish terms, as patterns in the exact form.
+    """``guards.json``: words that distinguish terms, as patterns in the exact form."""
 
-    Attributes:
-        kinds: patterns by kind and value; in the file each kind is a field.
-        company: pattern of a word that a term needs for a kind to count.
-        negation: words and prefixes that negate.
-        unread: pattern of text to cut from the written term.
-        only_here: words that count only in terms of a stated language.
-        letter_words: single letters that are words unless they end a term or are capitals.
-    """
-
-    kinds: dict[str, _Patterns] = {}
-    company: _Patterns = {}
+    kinds: dict[str, _Patterns] = {}  # patterns by kind and value; in the file each kind is a field
+    company: _Patterns = {}  # pattern of a word that a term needs for a kind to count
     negation: NegationRules = NegationRules()
-    unread: _Any = _NOTHING
-    only_here: frozenset[str] = frozenset()
-    letter_words: frozenset[str] = frozenset()
+    unread: AnyPattern = NOTHING  # text to cut from the written term
+    only_here: _Words = _NONE  # words that count only in terms of a stated language
+    letter_words: _Words = _NONE  # single letters that are words unless they end a term or are capitals
 
     @cached_property
     def some(self) -> re.Pattern[str]:
@@ -153,19 +126,12 @@ class GuardRules(Rules):
 
 
 class ActRules(Rules):
-    """``acts.json``: examinations, operations and functions, as patterns in the exact form.
-
-    Attributes:
-        acts: the pattern of each act.
-        general: acts that may stand for any act.
-        unread: pattern of text to cut from the written term.
-        halves: words that are an act only together with the word beside them.
-    """
+    """``acts.json``: examinations, operations and functions, as patterns in the exact form."""
 
     acts: _Patterns = {}
-    general: frozenset[str] = frozenset()
-    unread: _Any = _NOTHING
-    halves: frozenset[str] = frozenset()
+    general: _Words = _NONE  # acts that may stand for any act
+    unread: AnyPattern = NOTHING  # text to cut from the written term
+    halves: _Words = _NONE  # words that are an act only together with the word beside them
 
     @cached_property
     def some(self) -> re.Pattern[str]:
@@ -181,15 +147,13 @@ class Row(dict[str, str]):
         self.path, self.line = path, line
 
     def error(self, message: str, remedy: str) -> InputError:
-        """Make the error for an invalid cell of this row."""
         return InputError(message, path=self.path, line=self.line, remedy=remedy)
 
 
 def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[Row]:
-    """Read the rows of a table that must have these columns; returns no rows without a path.
+    """Read the rows of a table, none without a path.
 
-    Raises:
-        InputError: a column is missing, the first column is not ``in_front``, or a row has too many or too few cells.
+    Raises InputError if one of ``columns`` is missing or its first is not ``in_front``, or a row has other cells.
     """
     if path is None:
         return
@@ -223,17 +187,13 @@ class Language:
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder
 
-    def file(self, name: str) -> Path | None:
-        """Return the path of a JSON file, named without its ending; ``None`` if the folder lacks it."""
-        return self._path(f"{name}.json")
+    def file(self, name: str, ending: str = "json") -> Path | None:
+        """Return the path of a file, named without its ending; ``None`` if the folder lacks it."""
+        path = self._folder and self._folder / f"{name}.{ending}"
+        return path if path and path.is_file() else None
 
     def table(self, name: str) -> Path | None:
-        """Return the path of a table, named without ``.tsv``; ``None`` if the folder lacks it."""
-        return self._path(f"{name}.tsv")
-
-    def _path(self, name: str) -> Path | None:
-        path = self._folder and self._folder / name
-        return path if path and path.is_file() else None
+        return self.file(name, "tsv")
 
     def read(self, name: str, model: type[_R]) -> _R:
         """Read a file of the folder, or return the defaults of ``model`` if the folder lacks the file.
@@ -252,11 +212,12 @@ class Language:
             return model.model_validate(fields)
         except ValidationError as error:
             first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]).removeprefix("kinds.")
+            field = ".".join(map(str, first["loc"])).removeprefix("kinds.")
             message = f"{field}: {first['msg'].removeprefix('Value error, ')}"
             remedy = f"write {field} as in {SHIPPED / REFERENCE / path.name}"
             if first["type"] == "extra_forbidden":
-                message, remedy = f"unknown field {field!r}", f"one of {', '.join(model.model_fields)}"
+                known = (entry.alias or name for name, entry in model.model_fields.items())
+                message, remedy = f"unknown field {field!r}", f"one of {', '.join(known)}"
             raise ConfigError(message, path=path, remedy=remedy) from None
 
     @staticmethod
@@ -290,7 +251,7 @@ class Language:
 
     @cached_property
     def guards(self) -> GuardRules:
-        """Words that distinguish terms; their values must also occur in English, so that languages can be compared."""
+        """Words that distinguish terms; their values must occur in English, so that languages can be compared."""
         rules = self.read("guards", GuardRules)
         if self.tag != REFERENCE:
             known = language_data(REFERENCE).guards.kinds

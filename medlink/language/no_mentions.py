@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 
 from medlink.language.cues import Phrases, Text
@@ -18,31 +18,25 @@ class NoMentions:
 
     In a phrase, ``<>`` stands for the mention to exclude: ``screening for <>``, ``<> prophylaxis``. If letters follow
     directly, the phrase excludes every word with this ending: ``<>sprechstunde``. A phrase without ``<>`` excludes all
-    mentions inside it.
+    mentions inside it. Phrases may have alternatives in brackets (:func:`medlink.language.cues.variants`).
     """
 
-    def __init__(self) -> None:
-        self._whole = Phrases[None]()
-        self._before, self._behind = Phrases[int](), Phrases[int]()
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self._whole, self._before, self._behind = Phrases[None](), Phrases[int](), Phrases[int]()
         self._both = set[int]()
         self._endings: tuple[str, ...] = ()
-        self._count = 0
-
-    def add(self, phrase: str) -> None:
-        """Add a phrase; it may have alternatives in brackets, see :func:`medlink.language.cues.variants`."""
-        before, sign, behind = phrase.partition(_MENTION)
-        if not sign:
-            self._whole.add(phrase, None)
-        elif behind[:1].isalpha():
-            self._endings += (behind,)
-        else:
-            self._count += 1
-            if before.strip() and behind.strip():
-                self._both.add(self._count)
-            if before.strip():
-                self._before.add(before.strip(), self._count)
-            if behind.strip():
-                self._behind.add(behind.strip(), self._count)
+        for number, phrase in enumerate(phrases):
+            before, sign, behind = phrase.partition(_MENTION)
+            if not sign:
+                self._whole.add(phrase, None)
+            elif behind[:1].isalpha():
+                self._endings += (behind,)
+            else:
+                for table, text in ((self._before, before.strip()), (self._behind, behind.strip())):
+                    if text:
+                        table.add(text, number)
+                if before.strip() and behind.strip():
+                    self._both.add(number)
 
     def inside(self, text: Text) -> Callable[[int, int], bool]:
         """Return a function of start and end, in characters, that tells whether a mention there is excluded."""
@@ -56,8 +50,12 @@ class NoMentions:
         for first, _, numbers in self._behind.found(text):
             if first:
                 behind[text.words[first - 1].end].update(numbers)
-
-        compounds = self._compounds(text) if self._endings else {}
+        # words with one of the endings, together with hyphenated parts: end and start, in characters
+        compounds, first, last = dict[int, int](), 0, -1
+        for word in text.words if self._endings else ():
+            first, last = first if word.start == last else word.start, word.end
+            if word.low.endswith(self._endings):
+                compounds[last] = first
 
         def is_excluded(start: int, end: int) -> bool:
             known = bisect_right(starts, start)
@@ -69,24 +67,14 @@ class NoMentions:
 
         return is_excluded
 
-    def _compounds(self, text: Text) -> dict[int, int]:
-        """Words with one of the endings, together with hyphenated parts: end and start, in characters."""
-        found, start = dict[int, int](), 0
-        for at, word in enumerate(text.words):
-            start = start if at and text.words[at - 1].end == word.start else word.start
-            if word.low.endswith(self._endings):
-                found[word.end] = start
-        return found
-
 
 @per_language
 def no_mentions(data: Language) -> NoMentions:
     """Return the phrases of a language, none without a table; raises InputError if a row cannot be read."""
-    found = NoMentions()
+    found = list[str]()
     for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
         phrases = alternatives(row["phrase"])
         if not all(phrases) or not row["source"]:
             raise row.error("a phrase and its source expected", "fill both cells")
-        for phrase in phrases:
-            found.add(phrase)
-    return found
+        found += phrases
+    return NoMentions(found)

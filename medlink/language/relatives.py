@@ -24,10 +24,7 @@ _CODES = frozenset(get_args(FamilyMember))
 
 @per_language
 def relatives(data: Language) -> Phrases[str]:
-    """Return the phrases of a language for relatives and ages, with their codes; none without a table.
-
-    Raises InputError if a row cannot be read.
-    """
+    """Return the phrases of a language with their codes; raises InputError if a row cannot be read."""
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):
         if row["code"] not in _CODES and row["code"] != AGE:

@@ -1,9 +1,8 @@
 """Scan texts into tokens, analysed words, clauses and phrases; each distinct word is analysed once.
 
-All running text is tokenised here. A token is a word or a mark. Words are split as
-:func:`medlink.language.text.normalise` splits names: hyphens, slashes and punctuation separate them, but an apostrophe
-inside a word does not. A decimal number is one word, and a plus belongs to a formula (*CD4+*). A run of eight or more
-equal marks is one token.
+A token is a word or a mark. Words are split as :func:`medlink.language.text.normalise` splits names: hyphens, slashes
+and punctuation separate them, but an apostrophe inside a word does not. A decimal number is one word, and a plus
+belongs to a formula (*CD4+*). A run of eight or more equal marks is one token.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ Place = tuple[int, int]
 """A span of words: the first word, and the word after the last."""
 
 
+@dataclass(slots=True, eq=False)
 class WordEntry:
     """A distinct word: its number in a :class:`WordTable`, its spelling, its exact form and its analysis.
 
@@ -52,21 +52,20 @@ class WordEntry:
     the word. ``memo`` caches results of other modules, under their own keys.
     """
 
-    __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
-
-    def __init__(
-        self, number: int, written: str, exact: str, word: AnalysedWord, kinds: frozenset[str], opens: tuple[str, ...]
-    ) -> None:
-        self.number, self.written, self.exact, self.word = number, written, exact, word
-        self.kinds, self.opens = kinds, opens
-        self.memo: dict[Any, Any] = {}
+    number: int
+    written: str
+    exact: str
+    word: AnalysedWord
+    kinds: frozenset[str]
+    opens: tuple[str, ...]
+    memo: dict[Any, Any] = field(default_factory=dict)
 
 
 class WordTable:
     """The distinct words that a scanner has seen, by number, with columns of values for each word.
 
-    When a column is used, its values are computed for the words that are new since its last use. ``pairs`` caches
-    whether a phrase begins with two words. ``memo`` caches results of other modules, under their own keys.
+    A column computes the values of new words when it is used. ``pairs`` caches whether a phrase begins with two words.
+    ``memo`` caches results of other modules, under their own keys.
     """
 
     def __init__(self, inflector: Inflector) -> None:
@@ -118,17 +117,14 @@ _Columns = tuple[WordEntry, bool, frozenset[str], tuple[int, ...], bool]
 
 @dataclass(frozen=True)
 class ScannedText:
-    """A text with its tokens, its words by clause, and the phrases of the lexicon with their meanings.
-
-    ``table`` numbers its words. ``memo`` caches results of other modules, under their own keys.
-    """
+    """A text with its tokens, its words by clause, and the phrases of the lexicon with their meanings."""
 
     text: str
     tokens: list[Token]
     words: list[ScannedWord]
     phrases: dict[Place, tuple[int, ...]]
-    table: WordTable
-    memo: dict[Any, Any] = field(default_factory=dict)
+    table: WordTable  # numbers the words
+    memo: dict[Any, Any] = field(default_factory=dict)  # results of other modules, under their own keys
 
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
@@ -165,7 +161,6 @@ class ScannedText:
         return self.words[place[0]].start, self.words[place[1] - 1].end
 
     def written(self, place: Place) -> str:
-        """Return the text of a span of words."""
         return self.text[self.words[place[0]].start : self.words[place[1] - 1].end]
 
     def meanings(self, place: Place) -> tuple[int, ...]:
@@ -197,15 +192,15 @@ class Scanner:
         self._elided = elision(language_data(language))
         self._compounds = bool(language_data(language).forms.links)
         reactions = "|".join(language_data(language).forms.reactions)
-        # fullmatch for a word: in a text the letters before a reaction would be read from each place on
         self._reaction = re.compile(reactions, re.IGNORECASE) if reactions else None
+        # only for single words: in a text, each position would read all letters before a reaction
         self._allergy = re.compile(rf"(\w{{3,}})({reactions})", re.IGNORECASE)
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
         self._table = WordTable(analyser.inflector(language))
         self._tags = (self._base,) if self._base in analyser.languages else None
 
     def scan(self, text: str) -> ScannedText:
-        """Scan a text; time and memory are linear in its length."""
+        """Scan a text in linear time and memory."""
         return self.scan_all([text])[0]
 
     def scan_all(self, texts: Sequence[str]) -> list[ScannedText]:
@@ -290,15 +285,12 @@ class Scanner:
         return stop
 
     def _analyse(self, token: str, tags: tuple[str, ...]) -> _Analysed:
-        plain = spelling(token)
-        low = plain.lower()
-        if not token[0].isalnum():
-            words: tuple[_Columns, ...] = ()
-        else:
-            cut = None if self._elided is None else self._elided.match(token)
-            written = token[cut.end() :] if cut else token
-            words = tuple([self._columns(exact, written, tags) for exact in normalise(written).split()])
-        analysed = _Analysed(plain, low, not token[0].isalnum(), words)
+        plain, is_mark = spelling(token), not token[0].isalnum()
+        cut = None if self._elided is None else self._elided.match(token)
+        written = token[cut.end() :] if cut else token
+        exact_forms = () if is_mark else normalise(written).split()
+        words = tuple([self._columns(exact, written, tags) for exact in exact_forms])
+        analysed = _Analysed(plain, plain.lower(), is_mark, words)
         if len(token) <= _LONGEST:
             self._known[tags][token] = analysed
         return analysed
@@ -316,7 +308,7 @@ class Scanner:
         return entry, word.function, kinds, word.meanings, not FINDING_KINDS.isdisjoint(kinds)
 
     def opens_phrase(self, first: WordEntry, second: WordEntry) -> bool:
-        """Return whether phrases of the lexicon begin with two words."""
+        """Whether phrases of the lexicon begin with two words."""
         pair = first.number, second.number
         opens = self._table.pairs.get(pair)
         if opens is None:
@@ -325,8 +317,7 @@ class Scanner:
         return opens
 
     def _phrases(self, words: Sequence[ScannedWord], tags: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
-        phrases: dict[Place, tuple[int, ...]] = {}
-        behind = 0
+        phrases, behind = dict[Place, tuple[int, ...]](), 0
         for at in [at for at, word in enumerate(words[:-1]) if word[3].opens]:
             clause, following = words[at].clause, words[at + 1]
             if at < behind or following.clause != clause or not self.opens_phrase(words[at].entry, following.entry):

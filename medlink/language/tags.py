@@ -19,7 +19,7 @@ _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*")
 def language_tag(code: str) -> str | None:
     """Convert a language code of a release to a BCP 47 tag in lower case; ``None`` for an unknown language.
 
-    Releases have BCP 47 in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
+    A code is a tag in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
     """
     tag = code.strip().lower().replace("_", "-")
     if not _TAG.fullmatch(tag):
@@ -32,11 +32,7 @@ def language_tag(code: str) -> str | None:
 
 
 def named_tag(code: str) -> str:
-    """Convert a language code that a user typed to a BCP 47 tag.
-
-    Raises:
-        ConfigError: the language is unknown; for the name of a language the remedy has its tag.
-    """
+    """Convert a language code that a user typed to a BCP 47 tag; raises ConfigError for an unknown language."""
     tag = language_tag(code)
     if tag is None:
         # the name of a language, in English or its own, mostly begins with its code of ISO 639-2
@@ -47,11 +43,7 @@ def named_tag(code: str) -> str:
 
 
 def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
-    """Return the tags of a language filter; ``None`` passes every language.
-
-    Raises:
-        ConfigError: a language is unknown, or the filter is empty.
-    """
+    """Return the tags of a filter, ``None`` for all; raises ConfigError if one is unknown or the filter is empty."""
     if languages is None:
         return None
     if isinstance(languages, str):

@@ -2,9 +2,8 @@
 
 :func:`normalise` gives the *exact* form, which ignores typography (case, accents, ß, hyphens, apostrophes, Greek
 letters, possessives). :meth:`Inflector.form` gives the *inflected* form, which also ignores number and case of words,
-and the difference between roman numerals and digits. Both forms keep numbers: ``type 1`` never equals ``type 2``. Only
-the inflected form depends on the language, by its ``forms.json`` and ``articles.json``. Only an :class:`Inflector`
-caches text.
+and whether a numeral is roman. Both forms keep numbers: ``type 1`` never equals ``type 2``. Only the inflected form
+depends on the language (``forms.json``, ``articles.json``), and only an :class:`Inflector` caches text.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ _MEANT = (
 _MARKS = re.compile(r"[^\w\s]|_")
 _ASCII_MARKS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 _SPELT = 5  # letters of the shortest word with another spelling
-_LATIN_END = 0x250  # behind Latin Extended-B
 _STEMMED = 4  # letters of the shortest word that is stemmed
 _CACHED = 262_144  # words of an inflector
 # combining marks (decomposed text) and invisible characters may follow a letter
@@ -92,7 +90,7 @@ def strip_accents(text: str) -> str:
 def normalise(text: str) -> str:
     """Return the exact form of a name: NFKC, case folded, without accents, hyphens, apostrophes and possessives.
 
-    Greek letters become their names, ß becomes ss, a decimal comma becomes a point.
+    Greek letters become names, ß becomes ss, a decimal comma becomes a point.
     """
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
@@ -112,7 +110,7 @@ def without_marks(text: str) -> str:
 
 
 def is_short(text: str) -> bool:
-    """Return whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
+    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more."""
     return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
 
 
@@ -124,9 +122,8 @@ def spelling(text: str) -> str:
 @lru_cache(maxsize=64)
 def elision(data: Language) -> re.Pattern[str] | None:
     """Return the pattern of an elided word and its apostrophe; ``None`` for a language without elision."""
-    if not data.articles.elision:
-        return None
-    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
+    words = "|".join(map(re.escape, data.articles.elision))
+    return re.compile(f"(?:{words})[{APOSTROPHE}]", re.IGNORECASE) if words else None
 
 
 def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
@@ -141,17 +138,37 @@ def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, st
     return words
 
 
-@cache
-def _latin() -> dict[int, str]:
-    """Exact forms of the Latin letters beyond ASCII, except those that combine a letter and a mark (Ŀ, ŉ)."""
-    letters = (chr(code) for code in range(0xAA, _LATIN_END))
-    whole = (c for c in letters if all(d.isalpha() and ord(d) < _LATIN_END for d in unicodedata.normalize("NFKC", c)))
-    return {ord(letter): normalise(letter) for letter in whole}
+class _Transliterations(dict[int, str]):
+    """ASCII spellings by code point; possessives, numbers and marks are handled later."""
+
+    def __missing__(self, code: int) -> str:
+        form = self[code] = _transliterate(chr(code))
+        return form
+
+
+transliterations = _Transliterations()
+
+
+def _transliterate(letter: str) -> str:
+    """The ASCII spelling of a character, or itself where the spelling depends on its neighbours."""
+    if letter.isascii():
+        return letter
+    if letter in INVISIBLE:
+        return ""
+    form = unicodedata.normalize("NFKC", letter)
+    if letter in APOSTROPHE and form in APOSTROPHE:
+        return "'"
+    folded = "".join(greek_names().get(ord(part), part) for part in form).casefold()
+    bare = strip_accents(folded)
+    # a grave accent is an apostrophe in a text beyond ASCII; a mark that remains alone is not the end of a word
+    parts = letter + form + folded + bare
+    joins = "`" in form or any(unicodedata.category(part)[0] == "M" or unicodedata.combining(part) for part in parts)
+    return letter if joins or not bare.isascii() else bare
 
 
 def _parts(word: str) -> list[str]:
     # for most words the exact form is that of each letter
-    plain = word if word.isascii() else word.translate(_latin())
+    plain = word if word.isascii() else word.translate(transliterations)
     if plain.isascii() and plain.isalpha() and word.isalpha():
         return [plain.lower()]
     parts: list[str] = []
@@ -165,9 +182,7 @@ def _all_parts(text: str, data: Language) -> list[str]:
 
 
 def exact_words(text: str, language: str) -> list[Token]:
-    """Return the words of a running text in exact form, without elided words; :func:`normalise` splits words in the
-    same way.
-    """
+    """Return the words of a running text in exact form, split as :func:`normalise` does, without elided words."""
     words = _words(text, elision(language_data(language)))
     return [Token(start, end, part) for start, end, word in words for part in normalise(word).split()]
 
@@ -209,8 +224,8 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 class Inflector:
     """Compute inflected forms in one language (BCP 47); a language without a folder has the common rules.
 
-    An inflector caches words only during its lifetime, because they may come from notes. ``formed`` gives for each part
-    of a word the exact form, the inflected form, and the inflected form after a numeral cue if that differs.
+    Words are cached during the lifetime of the inflector only, because they may come from notes. ``formed`` gives for
+    each part of a word the exact form, the inflected form, and that after a numeral cue if it differs.
     """
 
     def __init__(self, language: str) -> None:
@@ -270,9 +285,7 @@ class Inflector:
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """Return the exact forms of a name and of its other spellings (``transcriptions`` of the language, or of all
-    languages).
-    """
+    """Return the exact forms of a name and of its other spellings in the language, or in all languages."""
     plain = normalise(text)
     spellings = [_spelling(language_data(tag)) for tag in (languages() if language is None else (language,))]
     others = (" ".join(map(spelling.plain, plain.split())) for spelling in spellings)
@@ -282,9 +295,8 @@ def variants(text: str, language: str | None = None) -> list[str]:
 def is_inflection(first: str, second: str, language: str) -> bool:
     """Return whether two strings with the same inflected form differ only by inflection.
 
-    A stemmer gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). This function
-    therefore demands more: each pair of words must differ only by an ending in ``inflections`` of the language (without
-    accents), or be the same number.
+    A stemmer gives a noun and its derived adjectives and verbs the same stem (*pain*, *painful*). Here, each pair of
+    words must differ only by an ending in ``inflections`` of the language (without accents), or be the same number.
     """
     data = language_data(language)
     endings, spelling = data.forms.inflections, _spelling(data)
@@ -303,13 +315,13 @@ def is_inflection(first: str, second: str, language: str) -> bool:
 
 
 def same_letters(first: str, second: str, language: str) -> bool:
-    """Return whether two strings agree in the ``letters`` of a language, which the exact form folds."""
+    """Whether two strings agree in the ``letters`` of a language, which the exact form folds."""
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (first, second)]
     return all(folded[0].count(letter) == folded[1].count(letter) for letter in language_data(language).forms.letters)
 
 
 def has_number(norm: str) -> bool:
-    """Return whether an exact form has a digit, or seems to have a roman numeral; faster than :func:`numerals`."""
+    """Whether an exact form has a digit, or seems to have a roman numeral; faster than :func:`numerals`."""
     return _MAYBE_NUMBER.search(norm) is not None
 
 

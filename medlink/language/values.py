@@ -61,26 +61,17 @@ class Limit(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A measure, such as body temperature, with its units and the range of plausible values.
-
-    Attributes:
-        of_blood: whether it is measured in blood.
-        units: units, the first being that of the limits.
-        bare: possible units of a number without a unit.
-        lowest: lowest possible value in a human being, in the first unit.
-        highest: highest possible value, in the first unit.
-        unit: pattern of a unit that follows a number.
-    """
+    """A measure, such as body temperature, with its units and the range of plausible values."""
 
     name: str
-    of_blood: bool
+    of_blood: bool  # whether it is measured in blood
     form: Form
-    units: dict[str, Conversion]
-    bare: tuple[str, ...]
-    lowest: float
+    units: dict[str, Conversion]  # the first is that of the limits
+    bare: tuple[str, ...]  # possible units of a number without a unit
+    lowest: float  # lowest possible value in a human being, in the first unit
     highest: float
     limits: tuple[Limit, ...]
-    unit: re.Pattern[str]
+    unit: re.Pattern[str]  # a unit that follows a number
 
     @property
     def first_unit(self) -> str:
@@ -123,23 +114,19 @@ class ValueWords:
         self.thousands = frozenset(self._phrases["thousands"])
         """Marks between thousands: ``.`` in German and Spanish, ``,`` in English."""
         phrases, number = self.phrases, r"\d+(?:[.,]\d+)?"
-        self.either = _whole(phrases("target", "change"))
-        """Words before a number that was not measured: a target or a change."""
-        self.target = _whole(phrases("target"))
-        """Words after a target value."""
+        self.either = _whole(phrases("target", "change"))  # words before a number that was not measured
+        self.target = _whole(phrases("target"))  # words after a target value
+        # words for the examined material; only blood has a group of the pattern
         self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
-        """Words for the examined material; only blood has a group of the pattern."""
+        # words after a dose, a time or a length
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
-        """Words after a dose, a time or a length."""
         period = phrases("period")  # words around a number of years that is not an age: "hace 5 años"
-        years = (
-            rf"(?:{period}){BLANK}\d{{1,3}}|(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})(?! (?:{period}))"
-        )
+        after = rf"[ \t-]{{0,2}}(?:{phrases('years')})(?! (?:{period}))"
+        years = rf"(?:{period}){BLANK}\d{{1,3}}|(?P<years>\d{{1,3}}){after}"
         young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
-        groups = (f"(?P<{kind}>{phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
-        self.person = _whole("|".join((years, young, *groups)))
+        self.person = _whole(f"{years}|{young}|{self._groups('pregnant', 'child', 'woman', 'man')}")
         """Words about the patient: groups ``years`` (a number), ``young``, ``child``, ``pregnant`` and a sex."""
-        flags = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in ("low", "high", "normal"))
+        flags = self._groups("low", "high", "normal")
         self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{flags})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
         """Flag of the laboratory after a value: groups ``low``, ``high`` and ``normal``."""
         to, printed = r"(?:-|–|bis|to|a)", rf"(?:{phrases('reference')})"
@@ -152,6 +139,9 @@ class ValueWords:
         for word in words:
             written = word if sum(map(str.isalpha, word)) <= _SAME_CASE else None
             self.names.setdefault(key(word), []).append(Called(measure, symbol, written))
+
+    def _groups(self, *kinds: str) -> str:
+        return "|".join(f"(?P<{kind}>{self.phrases(kind)})" for kind in kinds)
 
     def finding(self, limit: Limit) -> tuple[str, ...]:
         """Return the names of the finding beyond a limit, in the language and in English."""
@@ -185,15 +175,14 @@ def any_phrase(words: Iterable[str]) -> str:
 def value_words(data: Language) -> ValueWords | None:
     """Return the words of a language, ``None`` without ``values.tsv``; raises InputError if a row cannot be read."""
     path = data.table("values")
-    return None if path is None else ValueWords(path)
+    return ValueWords(path) if path else None
 
 
 @cache
 def measures() -> dict[str, Measure]:
     """Return all measures with their limits, by name."""
-    spellings = {
-        row["unit"]: alternatives(row["spellings"]) for row in rows(SHIPPED / "units.tsv", "unit", "spellings")
-    }
+    units_table = rows(SHIPPED / "units.tsv", "unit", "spellings")
+    spellings = {row["unit"]: alternatives(row["spellings"]) for row in units_table}
     limits = dict[str, list[Limit]]()
     for row in rows(SHIPPED / "limits.tsv", "measure", "side", "limit", "who", "finding", "source"):
         number = float(row["limit"]) if row["limit"] else None
@@ -202,22 +191,11 @@ def measures() -> dict[str, Measure]:
         limits.setdefault(row["measure"], []).append(limit)
     by_name = dict[str, Measure]()
     for row in rows(SHIPPED / "measures.tsv", "measure", "of", "form", "units", "bare", "lowest", "highest"):
-        name, units = row["measure"], dict(map(_conversion, alternatives(row["units"])))
+        name, cells = row["measure"], (cell.split() for cell in alternatives(row["units"]))
+        units = {unit: Conversion(*map(float, numbers)) for unit, *numbers in cells}
         groups = "|".join(f"(?P<u{at}>{any_phrase(spellings.get(unit, []))})" for at, unit in enumerate(units))
-        by_name[name] = Measure(
-            name=name,
-            of_blood=row["of"] == "blood",
-            form=cast(Form, row["form"]),
-            units=units,
-            bare=tuple(filter(None, alternatives(row["bare"]))),
-            lowest=float(row["lowest"]),
-            highest=float(row["highest"]),
-            limits=tuple(limits.get(name, ())),
-            unit=re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE),
-        )
+        pattern = re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE)
+        bare, form = tuple(filter(None, alternatives(row["bare"]))), cast(Form, row["form"])
+        lowest, highest, known = float(row["lowest"]), float(row["highest"]), tuple(limits.get(name, ()))
+        by_name[name] = Measure(name, row["of"] == "blood", form, units, bare, lowest, highest, known, pattern)
     return by_name
-
-
-def _conversion(cell: str) -> tuple[str, Conversion]:
-    unit, *numbers = cell.split()
-    return unit, Conversion(*map(float, numbers))

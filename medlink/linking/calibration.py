@@ -19,8 +19,7 @@ class Calibration(Protocol):
     """Maps rank scores to link scores: the share of comparable links that are right."""
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
-        """Compute scores ``(p,)`` in [0, 1]; among names of a mention with equal ``named``, they never fall with the
-        rank.
+        """Compute scores ``(p,)`` in [0, 1], monotonous in the rank for names with equal ``named``.
 
         Args:
             rank: rank scores ``(p,)``.
@@ -41,22 +40,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Two logistic curves, fitted by :mod:`medlink.linking.fit`.
+    """Two logistic curves, fitted by :mod:`medlink.linking.fit`."""
 
-    Args:
-        alike: curve for mentions that only resemble the name.
-        named: curve for mentions that equal the name; at the same rank score, they are right far more often.
-        named_least: lowest rank score of such names in training; lower rank scores are raised to it.
-        rival: lowest rank score of the best competing name in training. It bounds the margin of ``alike`` names,
-            because in a small terminology they may have no close competitor.
-        languages: offsets added to ``alike`` for mentions of a language.
-    """
-
-    alike: Curve
-    named: Curve
-    named_least: float
+    alike: Curve  # for mentions that only resemble the name
+    named: Curve  # for mentions that equal the name, which at the same rank score are right far more often
+    named_least: float  # lowest rank score of such names in training; lower rank scores are raised to it
+    # lowest rank score of the best competing name in training; bounds the margin of names that are ``alike``, because
+    # in a small terminology they may have no close competitor
     rival: float
-    languages: dict[str, float] = field(default_factory=dict)
+    languages: dict[str, float] = field(default_factory=dict)  # offsets added to ``alike`` by language
 
     def score(self, rank: Floats, margin: Floats, named: Bools, languages: Sequence[str | None]) -> Floats:
         slope, margin_weight, offset = (

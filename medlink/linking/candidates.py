@@ -61,26 +61,18 @@ class CandidatePairs(NamedTuple):
 
 @dataclass(eq=False)
 class QueryBatch:
-    """A batch of n distinct mentions.
-
-    Attributes:
-        languages: ``None`` where unknown.
-        selection: names that may be candidates.
-        k: names that word overlap and dense search each return.
-        matches: for each mention the names equal to it and their routes, ``None`` to look them up.
-    """
+    """A batch of n distinct mentions."""
 
     index: ConceptIndex
     encoder: Encoder
     texts: Sequence[str]
     languages: Sequence[str | None]
-    selection: Selections | None = None
-    k: int = MIN_K
-    matches: Sequence[Mapping[int, str] | None] | None = None
+    selection: Selections | None = None  # names that may be candidates
+    k: int = MIN_K  # names that word overlap and dense search each return
+    matches: Sequence[Mapping[int, str] | None] | None = None  # names equal to each mention, ``None`` to look them up
 
     @cached_property
     def norms(self) -> list[str]:
-        """Exact forms of the mentions."""
         return normalise_all(self.texts)
 
     @cached_property

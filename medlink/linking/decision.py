@@ -14,7 +14,7 @@ from medlink.language.text import is_short, spelling
 from medlink.linking.candidates import LEARNED, Contexts, Mention
 from medlink.linking.concept_equivalence import ConceptEquivalence, ConceptGroup
 from medlink.linking.profiles import ConceptProfiles, PriorFeatures, default_prior
-from medlink.linking.ranking import RankedConcept, Rankings
+from medlink.linking.ranking import Ranked, Rankings
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
 # divides cosines of context and concept; those of the senses of an abbreviation usually differ by 0.1 to 0.3
@@ -25,21 +25,13 @@ _MAX_LOG_ODDS = 40.0  # keeps every share above 0
 
 
 class ConceptShare(NamedTuple):
-    """A concept, or a group of equivalent concepts, with its share of the score of the best name.
+    """A concept, or a group of equivalent concepts, with its share of the score of the best name."""
 
-    Attributes:
-        representative: key of the concept to show.
-        share: its share; 1 if it does not have the best name, or no other concept has that name.
-        members: keys of all concepts of the group, including ``representative``.
-        presumed: members that are equivalent only by their names, without a mapping.
-        has_best_name: whether it has the best name of the mention.
-    """
-
-    representative: float
-    share: float
-    members: tuple[float, ...]
-    presumed: frozenset[float] = frozenset()
-    has_best_name: bool = True
+    representative: float  # key of the concept to show
+    share: float  # 1 if it does not have the best name, or no other concept has that name
+    members: tuple[float, ...]  # keys of all concepts of the group, including the representative
+    presumed: frozenset[float] = frozenset()  # members that are equivalent only by their names, without a mapping
+    has_best_name: bool = True  # whether it has the best name of the mention
 
 
 Shares = tuple[ConceptShare, ...]
@@ -71,9 +63,6 @@ class SharedNamePolicy:
     below. Otherwise it is NIL.
 
     ``prefer`` and ``presume`` are those of :class:`~medlink.linking.concept_equivalence.ConceptEquivalence`.
-
-    Raises:
-        ConfigError: the bundle has no source, type or kind named in ``prefer``.
     """
 
     def __init__(self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
@@ -93,17 +82,18 @@ class SharedNamePolicy:
     def shares(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Shares]:
         grouped = self.group_concepts(ranked)
         features = self.prior_features(mentions, [concepts for concepts, _ in grouped], ranked)
-        shares: list[Shares] = []
+        shares = list[Shares]()
         for (concepts, groups), own, candidates in zip(grouped, features, ranked, strict=True):
-            shares.append(self._share(concepts, own, groups, candidates) if groups else ())
+            weights = self._weights(own, candidates) if own else dict.fromkeys(concepts, 1.0)
+            shares.append(self._share(weights, groups, candidates) if groups else ())
         tied = [i for i, own in enumerate(shares) if len(own) > 1 and own[1].has_best_name]
         if contexts is not None and tied:
             self._weigh_by_context(shares, tied, mentions, contexts)
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """Return two values for each mention: for each concept with its best name, whether this is the preferred name;
-        and the groups of equivalent concepts. A single concept has no group.
+        """Return for each mention the concepts with its best name, and whether it is their preferred name; and the
+        groups of equivalent concepts. A single concept has no group.
         """
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
@@ -114,40 +104,27 @@ class SharedNamePolicy:
         groups = self.equivalence.groups({keys for keys in competing if len(keys) > 1})
         return [(concepts, groups.get(keys, ())) for concepts, keys in zip(named, competing, strict=True)]
 
-    def _share(
-        self,
-        concepts: Mapping[float, bool],
-        features: Mapping[float, PriorFeatures],
-        groups: Sequence[ConceptGroup],
-        candidates: Sequence[RankedConcept],
-    ) -> Shares:
-        weights = self._weights(features, candidates) if features else dict.fromkeys(concepts, 1.0)
+    def _share(self, weights: Mapping[float, float], groups: Sequence[ConceptGroup], candidates: Ranked) -> Shares:
         learned = candidates[0].concept if candidates[0].route == LEARNED else None
-        tied: list[tuple[float, ConceptShare]] = []
-        others: list[ConceptShare] = []
+        tied, others = list[ConceptShare](), list[ConceptShare]()
         for members, presumed in groups:
             representative = learned if learned in members else members[0]
             weight = max((weights[key] for key in members if key in weights), default=0.0)
             if weight:
-                tied.append((weight, ConceptShare(representative, weight, members, presumed)))
+                tied.append(ConceptShare(representative, weight, members, presumed))
             elif len(members) > 1:
                 others.append(ConceptShare(representative, 1.0, members, presumed, has_best_name=False))
-        total = sum(weight for weight, _ in tied)
-        profiles = self.profiles.get([concept.representative for _, concept in tied]) if len(tied) > 1 else {}
-        tied.sort(
-            key=lambda pair: (
-                -pair[0],
-                -len(profiles[pair[1].representative].forms) if profiles else 0,
-                pair[1].representative,
-            )
-        )
-        return (*(concept._replace(share=weight / total) for weight, concept in tied), *others)
+        total = sum(own.share for own in tied)
+        profiles = self.profiles.get([own.representative for own in tied]) if len(tied) > 1 else {}
 
-    def _weights(
-        self, features: Mapping[float, PriorFeatures], candidates: Sequence[RankedConcept]
-    ) -> dict[float, float]:
+        def order(own: ConceptShare) -> tuple[float, int, float]:
+            return -own.share, -len(profiles[own.representative].forms) if profiles else 0, own.representative
+
+        return (*(own._replace(share=own.share / total) for own in sorted(tied, key=order)), *others)
+
+    def _weights(self, features: Mapping[float, PriorFeatures], candidates: Ranked) -> dict[float, float]:
         ranked: dict[float, float] = {candidate.concept: candidate.weight for candidate in candidates}
-        log_odds: dict[float, float] = {}
+        log_odds = dict[float, float]()
         for concept, own in features.items():
             log_odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))
             if self._has_preferences:
@@ -158,9 +135,7 @@ class SharedNamePolicy:
     def prior_features(
         self, mentions: Sequence[Mention], named: Sequence[Mapping[float, bool]], ranked: Rankings
     ) -> list[dict[float, PriorFeatures]]:
-        """Return the prior features of the concepts ``named`` by the best name of each mention; empty for a single
-        concept.
-        """
+        """Return the prior features of the concepts ``named`` by the best name of each mention if they are several."""
         features_of: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, concepts in enumerate(named) if len(concepts) > 1]
         if not tied:
@@ -208,10 +183,8 @@ class SharedNamePolicy:
         keys = [(language, concept) for language in languages for concept in concepts]
         vectors = dict(zip(keys, encoder.encode(labels), strict=True))
         for vector, i in zip(around, tied, strict=True):
-            own = [concept for concept in shares[i] if concept.has_best_name]
-            logits = np.array(
-                [float(vectors[mentions[i].language or "", concept.representative] @ vector) for concept in own]
-            )
+            own, language = [concept for concept in shares[i] if concept.has_best_name], mentions[i].language or ""
+            logits = np.array([float(vectors[language, concept.representative] @ vector) for concept in own])
             logits /= _CONTEXT_TEMPERATURE
             weight = np.exp(logits - logits.max()) * np.array([concept.share for concept in own])
             parts = (weight / weight.sum()).tolist()
@@ -220,7 +193,7 @@ class SharedNamePolicy:
             shares[i] = (*weighed, *shares[i][len(own) :])
 
 
-def _concepts_of_best_name(candidates: Sequence[RankedConcept]) -> dict[float, bool]:
+def _concepts_of_best_name(candidates: Ranked) -> dict[float, bool]:
     # concepts of one name have one rank, and most best names are alone at their rank
     first = candidates[:2]
     if len(first) < 2 or first[1].rank != first[0].rank:

@@ -31,26 +31,16 @@ _numerals_of_name = lru_cache(maxsize=65_536)(numerals)  # for names only: no te
 
 @dataclass(eq=False)
 class CandidateFeatures:
-    """Features of p pairs of mention and candidate name.
-
-    Attributes:
-        mention: number of the mention, ascending ``(p,)``.
-        name: key of the name ``(p,)``.
-        route: first route that found the name ``(p,)``.
-        distinct_names: the names, each once ``(d,)``.
-        name_index: position of each name among ``distinct_names`` ``(p,)``.
-        overlap: word overlap of each pair.
-        features: columns :data:`FEATURES` ``(p, f)``.
-    """
+    """Features of p pairs of mention and candidate name."""
 
     batch: QueryBatch
-    mention: Ints
-    name: Keys
-    route: Ints
-    distinct_names: Keys
-    name_index: Ints
-    overlap: Overlap
-    features: NDArray[np.float32]
+    mention: Ints  # number of the mention, ascending (p,)
+    name: Keys  # key of the name (p,)
+    route: Ints  # first route that found the name (p,)
+    distinct_names: Keys  # the names, each once (d,)
+    name_index: Ints  # position of each name among distinct_names (p,)
+    overlap: Overlap  # word overlap of each pair
+    features: NDArray[np.float32]  # columns FEATURES (p, f)
 
     @cached_property
     def is_equal(self) -> Bools:
@@ -113,10 +103,8 @@ def _forms(pairs: CandidateFeatures) -> Sequence[Column]:
 
 
 def _embeddings(pairs: CandidateFeatures) -> Sequence[Column]:
-    """Cosines of the embeddings.
-
-    ``cosine``: of the name; ``cosine_gap``: its difference from the best name of the mention; ``concept_cosine``: of
-    the mean of all names of the concept, the highest if a name has several concepts.
+    """Cosines: ``cosine`` of the name; ``cosine_gap``, its difference from the best name of the mention;
+    ``concept_cosine`` of the mean of all names of the concept, the highest if a name has several concepts.
     """
     # Faiss rounds differently for another number of queries; products by pair do not depend on the batch
     batch, index = pairs.batch, pairs.batch.index
@@ -168,11 +156,9 @@ def _lengths(pairs: CandidateFeatures) -> Sequence[Column]:
 
 
 def _words(pairs: CandidateFeatures) -> Sequence[Column]:
-    """Overlap of word families (:class:`medlink.index.word_overlap.Overlap`).
-
-    ``mention_covered``, ``name_covered``: covered share of each; ``same_words``: both are covered completely;
-    ``more``, ``fewer``: weight of the rarest uncovered word of name and mention; ``lacks``: only the mention is about
-    a finding.
+    """Overlap of word families: ``mention_covered`` and ``name_covered``, covered share of each; ``same_words``, both
+    are covered completely; ``more`` and ``fewer``, weight of the rarest uncovered word of name and mention; ``lacks``,
+    only the mention is about a finding.
     """
     overlap, equal = pairs.overlap, pairs.is_equal
     mention, name = (np.where(equal, np.float32(1), share) for share in (overlap.mention, overlap.name))

@@ -45,22 +45,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Pairs of example and name, grouped by example, all ``(p,)`` except ``features (p, f)``.
+    """Pairs of example and name, grouped by example, all ``(p,)`` except ``features (p, f)``."""
 
-    Attributes:
-        example: number of the example.
-        concept: key of a concept of the name: the right concept if it has the name.
-        gold: whether the name has a right concept.
-        weight: weight of the example.
-        language: language of the example.
-    """
-
-    example: Ints
-    concept: Keys
+    example: Ints  # number of the example
+    concept: Keys  # a concept of the name: the right concept if it has the name
     features: NDArray[np.float32]
-    gold: Bools
-    weight: Floats
-    language: NDArray[np.str_]
+    gold: Bools  # whether the name has a right concept
+    weight: Floats  # of the example
+    language: NDArray[np.str_]  # of the example
 
 
 def ranking_weights(
@@ -76,8 +68,7 @@ def ranking_weights(
     starts = np.flatnonzero(np.diff(table.example, prepend=-1))
     group = table.example - table.example[0]
     has_gold = np.logical_or.reduceat(table.gold, starts)
-    used = has_gold[group]
-    share_of = table.weight[starts] * has_gold
+    used, share_of = has_gold[group], table.weight[starts] * has_gold
     share_of = share_of / max(share_of.sum(), 1e-12)
     x = table.features.astype(np.float64)
 
@@ -148,7 +139,7 @@ def _low_quantile(rank: Floats) -> float:
 
 
 def _curve(has: CurveData, lacks: CurveData) -> list[float]:
-    """Weights of rank, margin and languages, and the offset; the weights of rank and margin are not negative.
+    """Weights of rank and margin (not negative) and of languages, and the offset.
 
     The first fit uses the examples ``has``, whose concepts are in the dictionary, and, with a third of the weight, the
     examples ``lacks``, whose concepts are not. The second fit changes only languages and offset, and uses only ``has``,
@@ -179,27 +170,17 @@ def _logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """A mention and its first n candidates, for a re-ranker.
-
-    Attributes:
-        text: the mention, as the re-ranker reads it.
-        texts: the candidates, as the re-ranker reads them.
-        ranks: rank scores before re-ranking ``(n,)``.
-        names, concepts: keys of the index ``(n,)``.
-        routes: how the names were found ``(n,)``.
-        right: which candidates are right ``(n,)``.
-        missing: text of a right concept if no candidate is right.
-    """
+    """A mention and its first n candidates, with texts as the re-ranker reads them."""
 
     text: str
     language: str
     texts: tuple[str, ...]
-    ranks: Floats
-    names: Keys
-    concepts: Keys
-    routes: Ints
-    right: Bools
-    missing: str = ""
+    ranks: Floats  # rank scores before re-ranking (n,)
+    names: Keys  # (n,)
+    concepts: Keys  # (n,)
+    routes: Ints  # by which the names were found (n,)
+    right: Bools  # which candidates are right (n,)
+    missing: str = ""  # text of a right concept if no candidate is right
 
 
 def collect_groups(
@@ -223,10 +204,9 @@ def collect_groups(
             if not ranked:
                 continue
             right = np.array([text.concept_id in example.concept_ids for text in texts])
-            ranks, names, concepts, routes = (
-                np.array([getattr(concept, kind) for concept in ranked])
-                for kind in ("rank", "name", "concept", "route")
-            )
+            fields = ("rank", "name", "concept", "route")
+            columns = (np.array([getattr(concept, field) for concept in ranked]) for field in fields)
+            ranks, names, concepts, routes = columns
             query = mention_text(example.text, example.context if context else "")
             read, missing = tuple(text.text for text in texts), "" if right.any() else _missing(linker, example)
             groups.append(Group(query, example.language, read, ranks, names, concepts, routes, right, missing))
@@ -248,8 +228,7 @@ class RerankerFit(NamedTuple):
 
 
 def weigh(groups: Sequence[Group], read: Sequence[Floats]) -> RerankerFit:
-    """Fit both weights, with 0 as lower bound, and then the calibration, on groups that were not used to train the
-    model.
+    """Fit both weights, at least 0, and then the calibration, on groups that the model was not trained on.
 
     ``read`` has the scores of the cross-encoder for the candidates of each group. If fewer than 20 mentions equal a
     name, the shipped curve of names is used.
@@ -274,8 +253,7 @@ def weigh(groups: Sequence[Group], read: Sequence[Floats]) -> RerankerFit:
     # each name once, with a right concept if it has one
     order = np.lexsort((-rank, ~gold, names, example))
     starts = np.flatnonzero((np.diff(example[order], prepend=-1) != 0) | (np.diff(names[order], prepend=-1) != 0))
-    best = np.maximum.reduceat(rank[order], starts)
-    at = order[starts]
+    best, at = np.maximum.reduceat(rank[order], starts), order[starts]
     table = Table(example[at], concept[at], features[at].astype(np.float32), gold[at], ones[at], language[at])
     exact, named = route[at] == EXACT, np.isin(route[at], (EXACT, INFLECTED))
     curves = fit_curves(table, best, exact, named)

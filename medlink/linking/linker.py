@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,19 +27,20 @@ from medlink.linking.candidates import INFLECTED, LEARNED, MIN_K, ROUTES, Contex
 from medlink.linking.decision import ConceptShare, DecisionPolicy, SharedNamePolicy, Shares
 from medlink.linking.features import compute_features
 from medlink.linking.lru import BatchCache
-from medlink.linking.negation import NegatedNames
 from medlink.linking.options import LinkOptions, parse_language
 from medlink.linking.rankers.common import RankerCache, Reranker
 from medlink.linking.ranking import (
     FittedRanker,
     LearnedConcepts,
+    NegatedNames,
     PriorRanker,
+    Ranked,
     RankedConcept,
     Ranker,
     Rankings,
     default_ranker,
     rank_concepts,
-)
+)  # fmt: skip
 from medlink.processes import gc_disabled
 from medlink.records import AMBIGUOUS, LINKED, Candidate, Link, Status
 
@@ -53,7 +54,7 @@ pairs in notes and development sets, 2 were right (*ECG* was linked to an abnorm
 
 
 class BestConcept(NamedTuple):
-    """The first concept of a mention, its score and its id."""
+    """First concept of a mention."""
 
     ranked: RankedConcept
     score: float
@@ -65,11 +66,8 @@ class _Place(NamedTuple):
     share: ConceptShare
 
 
-class _Key(NamedTuple):
-    text: str
-    language: str | None
-    context: bytes | None
-    k: int
+_Key = tuple[str, str | None, bytes | None, int]
+"""Text, language, hash of the context, and k."""
 
 
 class _Query(NamedTuple):
@@ -81,10 +79,8 @@ class _Query(NamedTuple):
     confidence: float | None
 
 
-class _ConceptLabel(NamedTuple):
-    concept_id: str
-    preferred_name: str | None
-    semantic_types: tuple[str, ...]
+_ConceptLabel = tuple[str, str | None, tuple[str, ...]]
+"""Id, preferred name and semantic types."""
 
 
 class Linker:
@@ -131,11 +127,9 @@ class Linker:
             concepts = frozenset(among) if concepts is None else concepts.intersection(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._learned, self._negated = LearnedConcepts(self.bundle, self.selection), NegatedNames(self.index)
-        self._rankings = BatchCache[_Key, Sequence[RankedConcept]](_CACHED_RANKINGS)
-        self._reranked = BatchCache[tuple[_Key, bool], Sequence[RankedConcept]](_CACHED_RANKINGS)
-        self._labels: defaultdict[str | None, BatchCache[float, _ConceptLabel]] = defaultdict(
-            lambda: BatchCache(_CACHED_CONCEPTS)
-        )
+        self._rankings = BatchCache[_Key, Ranked](_CACHED_RANKINGS)
+        self._reranked = BatchCache[tuple[_Key, bool], Ranked](_CACHED_RANKINGS)
+        self._labels = defaultdict[str | None, BatchCache[float, _ConceptLabel]](lambda: BatchCache(_CACHED_CONCEPTS))
         self._names = BatchCache[int, tuple[str, str, str]](_CACHED_CONCEPTS)
         raw = self.bundle.manifest["calibration"]
         fitted = FittedRanker.from_dict(raw) if raw else default_ranker()
@@ -194,17 +188,15 @@ class Linker:
         ]
         places = {query: _order(ranked[query.ranking], query.shares, options.k) for query in queries}
         candidates = self._candidates(places)
-        links = []
-        for mention, query in zip(mentions, queries, strict=True):
-            text, expanded = (mention.text, mention.expanded) if isinstance(mention, Mention) else (mention, None)
-            links.append(Link(text, *candidates[query], expanded))
-        return links
+        texts = [(own.text, own.expanded) if isinstance(own, Mention) else (own, None) for own in mentions]
+        pairs = zip(texts, queries, strict=True)
+        return [Link(text, *candidates[query], expanded) for (text, expanded), query in pairs]
 
     @gc_disabled()
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:
         """Return the first concept of each mention or ``None``, before concepts with the same name share the score.
 
-        This is cheaper than :meth:`link`, and meant for the many spans of a note that may not be mentions.
+        Cheaper than :meth:`link`, for the many spans of a note that may not be mentions.
         """
         queries = [self._normalise(mention) for mention in mentions]
         rankings = self._with_learned(queries, self._rank(queries, None, self.options.k))
@@ -217,27 +209,20 @@ class Linker:
         return [best_of.get(id(ranking)) for ranking in rankings]
 
     @gc_disabled()
-    def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[RankedConcept]]:
-        """Rank the concepts of each of n mentions, best first, without context, re-ranker and learned concepts.
-
-        Distinct mentions are ranked together, each once, and cached.
-        """
+    def rank(self, mentions: Sequence[str | Mention]) -> list[Ranked]:
+        """Rank the concepts of each mention, best first, without context, re-ranker and learned concepts."""
         return self._rank([self._normalise(mention) for mention in mentions], None, self.options.k)
 
     def ranker_warnings(self) -> list[str]:
         """Return messages about failures of the re-ranker."""
         return [] if self.reranker is None else self.reranker.warnings()
 
-    def _scores(
-        self, ranked: Sequence[RankedConcept], languages: Sequence[str | None], calibration: Calibration
-    ) -> list[float]:
+    def _scores(self, ranked: Ranked, languages: Sequence[str | None], calibration: Calibration) -> list[float]:
         columns = np.array([(c.rank, c.margin, c.route, c.adds) for c in ranked], dtype=float).reshape(-1, 4)
         rank, margin, route, adds = columns.T
         ceiling = np.where(adds > 0, MAX_SCORE_OF_OTHER_KIND, 1.0)
-        scores: list[float] = np.minimum(
-            calibration.score(rank, margin, route <= INFLECTED, languages), ceiling
-        ).tolist()
-        return scores
+        scores = np.minimum(calibration.score(rank, margin, route <= INFLECTED, languages), ceiling)
+        return cast(list[float], scores.tolist())
 
     def _normalise(self, mention: str | Mention) -> Mention:
         if isinstance(mention, str):
@@ -248,32 +233,26 @@ class Linker:
         match = mention.match if text == mention.text else None
         return Mention(text, language, match=match, learned_id=mention.learned_id)
 
-    def _rank(self, queries: Sequence[Mention], contexts: Contexts, k: int) -> list[Sequence[RankedConcept]]:
-        keys = _keys(queries, contexts, max(self._pool, 2 * k))
+    def _rank(self, queries: Sequence[Mention], contexts: Contexts, k: int) -> list[Ranked]:
+        width = max(self._pool, 2 * k)
+        keys = _keys(queries, contexts, width)
         position = {key: at for at, key in enumerate(keys)}
 
-        def rank(new: list[_Key]) -> Iterator[Sequence[RankedConcept]]:
+        def rank(new: list[_Key]) -> Iterator[Ranked]:
             for start in range(0, len(new), _BATCH):
-                batch = new[start : start + _BATCH]
-                mentions = [queries[position[key]] for key in batch]
-                candidates = compute_features(
-                    QueryBatch(
-                        self.index,
-                        self.bundle.encoder,
-                        [key.text for key in batch],
-                        [key.language for key in batch],
-                        self.selection,
-                        batch[0].k,
-                        [None if mention.match is None else mention.match.rows for mention in mentions],
-                    )
-                )
-                around = None if contexts is None else [contexts[position[key]] for key in batch]
+                rows = [position[key] for key in new[start : start + _BATCH]]
+                mentions = [queries[at] for at in rows]
+                texts, languages = [mention.text for mention in mentions], [mention.language for mention in mentions]
+                matches = [None if mention.match is None else mention.match.rows for mention in mentions]
+                batch = self.index, self.bundle.encoder, texts, languages, self.selection, width, matches
+                candidates = compute_features(QueryBatch(*batch))
+                around = None if contexts is None else [contexts[at] for at in rows]
                 yield from rank_concepts(candidates, self.ranker.rank(mentions, around, candidates))
 
         rankings = self._rankings.get(position, rank)
         return [rankings[key] for key in keys]
 
-    def _final_rankings(self, queries: Sequence[Mention], contexts: Contexts, k: int) -> list[Sequence[RankedConcept]]:
+    def _final_rankings(self, queries: Sequence[Mention], contexts: Contexts, k: int) -> list[Ranked]:
         rankings = self._rank(queries, contexts if self.ranker.uses_context else None, k)
         if self.reranker is not None:
             rankings = self._rerank(self.reranker, queries, contexts, rankings, k)
@@ -281,13 +260,11 @@ class Linker:
 
     def _rerank(
         self, reranker: Reranker, queries: Sequence[Mention], contexts: Contexts, rankings: Rankings, k: int
-    ) -> list[Sequence[RankedConcept]]:
+    ) -> list[Ranked]:
         around = contexts if reranker.uses_context or self.ranker.uses_context else None
+        plain = _keys(queries, around, max(self._pool, 2 * k))
         # learned mentions are cached apart, as a re-ranker may leave them unchanged
-        keys = [
-            (key, query.learned_id is not None)
-            for key, query in zip(_keys(queries, around, max(self._pool, 2 * k)), queries, strict=True)
-        ]
+        keys = [(key, query.learned_id is not None) for key, query in zip(plain, queries, strict=True)]
         position = {key: at for at, key in enumerate(keys)}
 
         def rerank(new: list[tuple[_Key, bool]]) -> Rankings:
@@ -298,17 +275,17 @@ class Linker:
         reranked = self._reranked.get(position, rerank)
         return [reranked[key] for key in keys]
 
-    def _with_learned(self, queries: Sequence[Mention], rankings: Rankings) -> list[Sequence[RankedConcept]]:
+    def _with_learned(self, queries: Sequence[Mention], rankings: Rankings) -> list[Ranked]:
         return [
             ranking if query.learned_id is None else self._learned.move_first(ranking, query.learned_id, query.language)
             for query, ranking in zip(queries, rankings, strict=True)
         ]
 
-    def _confidence(self, mention: str | Mention, query: Mention, ranked: Sequence[RankedConcept]) -> float | None:
+    def _confidence(self, mention: str | Mention, query: Mention, ranked: Ranked) -> float | None:
         """The confidence of a mention as the score of its first candidate, ``None`` if it does not apply.
 
-        It belongs to the name that ranked first without a re-ranker: another name that a re-ranker puts first has its
-        own score, up to the confidence. It does not apply to a learned concept that the options exclude.
+        It belongs to the name that ranked first without a re-ranker: another name has its own score, up to the
+        confidence. It does not apply to a learned concept that the options exclude.
         """
         if isinstance(mention, str) or (mention.learned_id and not (ranked and ranked[0].route == LEARNED)):
             return None
@@ -321,7 +298,7 @@ class Linker:
         languages = [query.language for query, own in places.items() for _ in own]
         scores = iter(self._scores(flat, languages, self._final_calibration))
         names = self._names.get(sorted({ranked.entry for ranked in flat}), self._describe)
-        members: defaultdict[str | None, set[float]] = defaultdict(set)
+        members = defaultdict[str | None, set[float]](set)
         for query, own in places.items():
             members[query.language].update(concept for place in own for concept in place.share.members)
         labels = {
@@ -330,9 +307,8 @@ class Linker:
         }
         out: dict[_Query, tuple[tuple[Candidate, ...], Status]] = {}
         for query, own in places.items():
-            candidates, best = _score_candidates(
-                own, list(islice(scores, len(own))), query.confidence, names, labels[query.language]
-            )
+            plain = list(islice(scores, len(own)))
+            candidates, best = _score_candidates(own, plain, query.confidence, names, labels[query.language])
             status = self.decision.status(candidates, round(best, 6), query.shares, self.options.threshold)
             if status == AMBIGUOUS and self.options.resolve == "first":
                 status = LINKED
@@ -345,7 +321,7 @@ class Linker:
     def _label(self, concepts: list[float], language: str | None) -> Iterator[_ConceptLabel]:
         ids, types = self.index.concept_ids(np.array(concepts)), self.index.concept_types(np.array(concepts))
         preferred = self.kb.preferred_names(ids, language)
-        return (_ConceptLabel(id_, preferred.get(id_), kinds) for id_, kinds in zip(ids, types, strict=True))
+        return ((id_, preferred.get(id_), kinds) for id_, kinds in zip(ids, types, strict=True))
 
 
 def _score_candidates(
@@ -369,9 +345,8 @@ def _score_candidates(
             factor = 1.0 - score  # the probability that is left for the others
         # a lower rank never has a higher score, however many concepts share the best name
         ceiling = min(score * share.share, ceiling)
-        others = [concept for concept in share.members if concept != share.representative]
-        same_as = tuple(labels[concept].concept_id for concept in others)
-        presumed = tuple(id_ for id_, concept in zip(same_as, others, strict=True) if concept in share.presumed)
+        others = {labels[concept][0]: concept for concept in share.members if concept != share.representative}
+        same_as, presumed = tuple(others), tuple(id_ for id_, other in others.items() if other in share.presumed)
         label, route = text if preferred is None else preferred, ROUTES[ranked.route]
         candidates.append(
             Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types, same_as, presumed)
@@ -381,29 +356,25 @@ def _score_candidates(
 
 def _keys(queries: Sequence[Mention], contexts: Contexts, k: int) -> list[_Key]:
     if contexts is None:
-        return [_Key(query.text, query.language, None, k) for query in queries]
+        return [(query.text, query.language, None, k) for query in queries]
     # hashes: the cache must not hold text of a note
     hashes = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in contexts]
-    return [_Key(query.text, query.language, context, k) for query, context in zip(queries, hashes, strict=True)]
+    return [(query.text, query.language, context, k) for query, context in zip(queries, hashes, strict=True)]
 
 
-def _order(ranked: Sequence[RankedConcept], shares: Shares, k: int) -> list[_Place]:
-    """The best k: concepts that share the best name by descending share, then all others by rank.
-
-    Equivalent concepts take the place of the first of them.
-    """
+def _order(ranked: Ranked, shares: Shares, k: int) -> list[_Place]:
+    """The best k: concepts that share the best name, then all others by rank; equivalent concepts have one place."""
     if not shares:
         return [_Place(concept, ConceptShare(concept.concept, 1.0, (concept.concept,))) for concept in ranked[:k]]
     share_of = {concept: share for share in shares for concept in share.members}
     unseen, first = set(share_of), dict[float, _Place]()
     for concept in ranked:
-        share = share_of.get(concept.concept) or ConceptShare(
-            concept.concept, 1.0, (concept.concept,), has_best_name=False
-        )
+        key = concept.concept
+        share = share_of.get(key) or ConceptShare(key, 1.0, (key,), has_best_name=False)
         place = first.setdefault(share.representative, _Place(concept, share))
-        if concept.concept == share.representative and concept.name == place.ranked.name:
-            first[share.representative] = _Place(concept, share)  # prefer the entry of the representative
-        unseen.discard(concept.concept)
+        if key == share.representative and concept.name == place.ranked.name:
+            first[key] = _Place(concept, share)  # prefer the entry of the representative
+        unseen.discard(key)
         if len(first) >= k and not unseen:
             break
     tied = [first.pop(share.representative) for share in shares if share.has_best_name]

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 def parse_language(language: str | None) -> str | None:
-    """Return a language in the form of the knowledge base (``DE``, ``de_AT`` and ``ger`` become ``de``, ``de-at`` and
-    ``de``).
-
-    Raises:
-        ConfigError: the language is unknown.
-    """
+    """Return a language in the form of the knowledge base (``de-at`` for ``de_AT``); raises ConfigError if unknown."""
     return named_tag(language) if language else None
 
 
@@ -44,6 +39,9 @@ def parse_date(day: str | None, *words: str) -> str | None:
         raise ValueError(f"date is {day!r}, a day such as 2026-11-30{also} expected") from None
 
 
+_Several = Annotated[tuple[str, ...], Field(strict=False)]
+
+
 class LinkOptions(Settings):
     """Options of :class:`medlink.Linker`."""
 
@@ -54,32 +52,19 @@ class LinkOptions(Settings):
         AfterValidator(parse_language),
         Field(description="Language of mentions that name none; preferred names are shown in it."),
     ] = None
-    languages: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only names of this language; may be repeated.")
-    ] = ()
-    sources: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only names of this source; may be repeated.")
-    ] = ()
-    semantic_types: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
-    ] = ()
+    languages: Annotated[_Several, Field(description="Only names of this language; may be repeated.")] = ()
+    sources: Annotated[_Several, Field(description="Only names of this source; may be repeated.")] = ()
+    semantic_types: Annotated[_Several, Field(description="Only concepts of this semantic type; may be repeated.")] = ()
 
-    under: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only this concept and all below it; may be repeated.")
-    ] = ()
-    not_under: Annotated[
-        tuple[str, ...], Field(strict=False, description="Not this concept, nor any below it; may be repeated.")
-    ] = ()
+    under: Annotated[_Several, Field(description="Only this concept and all below it; may be repeated.")] = ()
+    not_under: Annotated[_Several, Field(description="Not this concept, nor any below it; may be repeated.")] = ()
     ecl: Annotated[
         str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
     ] = None
     prefer: Annotated[
-        tuple[str, ...],
-        AfterValidator(
-            lambda values: tuple(part for value in values for part in map(str.strip, value.split(",")) if part)
-        ),
+        _Several,
+        AfterValidator(lambda values: tuple(filter(None, map(str.strip, ",".join(values).split(","))))),
         Field(
-            strict=False,
             description="Sources, semantic types or kinds of thing whose concept is linked where several have the "
             "same name, first one first, such as SNOMEDCT_US,finding  [default: as loaded]",
         ),
@@ -117,7 +102,6 @@ class LinkOptions(Settings):
         """The names that may be candidates."""
         from medlink.index import Filter  # heavy; options must load without it
 
-        languages, sources, types = (
-            tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)
-        )
+        names = self.languages, self.sources, self.semantic_types
+        languages, sources, types = (tuple(sorted(values)) for values in names)
         return Filter(languages, sources, types)

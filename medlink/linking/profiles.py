@@ -74,13 +74,10 @@ def is_same_system(first: str, second: str) -> bool:
 class ConceptProfile:
     """A concept of the knowledge base, with the data for its prior.
 
-    Attributes:
-        key: its number in the index.
-        codes: pairs of system and code that mean the same, see :class:`~medlink.kb.views.Profile`.
-        sources: its source; for a concept of a compilation such as the UMLS, the sources of its names.
-        languages: number of languages in which it has names.
-        features: prior features that do not depend on the name.
-        log_odds: the weighted sum of ``features``.
+    ``key`` is its number in the index. ``codes`` are pairs of system and code that mean the same
+    (:class:`~medlink.kb.views.Profile`). ``sources`` are its source, or for a concept of a compilation such as the UMLS
+    the sources of its names. ``languages`` counts the languages of its names. ``features`` are the prior features that
+    do not depend on the name, and ``log_odds`` is their weighted sum.
     """
 
     def __init__(self, key: float, concept_id: str, types: tuple[str, ...], stored: Profile) -> None:
@@ -99,7 +96,7 @@ class ConceptProfile:
 
     @cached_property
     def preferred(self) -> Names:
-        """Exact forms of the concept's preferred names."""
+        """Exact forms of the preferred names."""
         return frozenset((name.language, name.normal) for name in self._names if name.preferred)
 
     @cached_property
@@ -134,26 +131,17 @@ class ConceptProfile:
 
 
 class PriorFeatures(NamedTuple):
-    """Features of a concept that has the best name of a mention; a higher value makes the concept likelier.
+    """Features of a concept that has the best name of a mention; a higher value makes the concept likelier."""
 
-    Attributes:
-        preferred: whether the name is preferred.
-        spelt: whether the name has exactly the letters of the mention, including accents.
-        name_sources: log of the number of sources that give the concept this name.
-        names, sources, languages, relations: logs of the numbers of these for the concept.
-        likeness: cosine of the name and the mean of all names of the concept.
-        kind: weight of its kind (:attr:`Prior.kinds`).
-    """
-
-    preferred: float = 0.0
-    spelt: float = 0.0
-    name_sources: float = 0.0
-    names: float = 0.0
+    preferred: float = 0.0  # whether the name is preferred
+    spelt: float = 0.0  # whether the name has exactly the letters of the mention, including accents
+    name_sources: float = 0.0  # log of the number of sources that give the concept this name
+    names: float = 0.0  # log of their number for the concept, likewise the next three
     sources: float = 0.0
     languages: float = 0.0
     relations: float = 0.0
-    likeness: float = 0.0
-    kind: float = 0.0
+    likeness: float = 0.0  # cosine of the name and the mean of all names of the concept
+    kind: float = 0.0  # weight of its kind (Prior.kinds)
 
     def without_popularity(self) -> PriorFeatures:
         """Return only the features that do not measure how well known the concept is."""
@@ -180,7 +168,7 @@ class Prior:
         return features
 
     def has_several_senses(self, concepts: Iterable[ConceptProfile]) -> bool:
-        """Return whether concepts that share a name have no kind in common; kinds with a weight do not count."""
+        """Whether concepts that share a name have no kind in common; kinds with a weight do not count."""
         plain = [kinds for concept in concepts if (kinds := {k for k in concept.kinds if not self.kinds.get(k)})]
         return len(plain) > 1 and not set.intersection(*plain)
 

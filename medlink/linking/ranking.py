@@ -1,4 +1,4 @@
-"""Third stage: give each candidate name a rank score; learned concepts come first."""
+"""Third stage: give each candidate name a rank score; learned concepts come first, denied names do not count."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from medlink.errors import BundleError
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
-from medlink.index import Bundle
+from medlink.index import Bundle, ConceptIndex
 from medlink.index.names import Keys, Selections
+from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base
 from medlink.linking.arrays import Floats, Ints
 from medlink.linking.calibration import MAX_MARGIN, Curve, Curves
@@ -26,14 +27,15 @@ from medlink.records import FSN
 
 _NEAR = 1.0  # names at most this much below the best rank score may move before it
 _FIRST = 8  # concepts of a ranking that are created together, as few callers need more
+_SHORTEST_NEGATED = 4  # letters of a negated word; a shorter one may be a preposition: *ni a alimentos*
 _PRIOR_WEIGHT = 0.3  # of the prior log odds of a concept in the rank score of its name
 
 
 class Ranker(Protocol):
     """Ranks candidate names.
 
-    ``uses_context`` states whether the ranks depend on the context of a mention. If so, the linker ranks a mention
-    again in each context; otherwise it ranks each distinct mention once.
+    With ``uses_context`` the ranks depend on the context, and the linker ranks a mention again in each context;
+    otherwise it ranks each distinct mention once.
     """
 
     uses_context: bool
@@ -56,14 +58,11 @@ class LinearRanker:
     uses_context = False
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Return rank scores ``(p,)``, independent of the context."""
         return self.sums(candidates.features)
 
     def sums(self, features: NDArray[np.float32]) -> Floats:
-        """Compute rank scores ``(p,)`` of ``features (p, f)``.
-
-        The sum goes feature by feature, because the rounding of a matrix product depends on the number of pairs.
-        """
+        """Compute rank scores ``(p,)`` of ``features (p, f)``."""
+        # feature by feature: the rounding of a matrix product depends on the number of pairs
         total = np.zeros(len(features))
         for i, weight in enumerate(self.weights):
             total += weight * features[:, i].astype(np.float64)
@@ -79,27 +78,20 @@ class FittedRanker:
 
     def to_dict(self, features: Sequence[str] = FEATURES) -> dict[str, Any]:
         """Return plain data, for the manifest of a bundle or a resource; ``features`` are the names of the columns."""
-        return {
-            "weights": dict(zip(features, self.ranker.weights, strict=True)),
-            "calibration": asdict(self.calibration),
-        }
+        weights = dict(zip(features, self.ranker.weights, strict=True))
+        return {"weights": weights, "calibration": asdict(self.calibration)}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any], features: Sequence[str] = FEATURES) -> FittedRanker:
-        """Read the data that :meth:`to_dict` returned.
-
-        Raises:
-            BundleError: the weights belong to another set of features.
-        """
+        """Read the data of :meth:`to_dict`; raises BundleError if the weights belong to another set of features."""
         try:
             if set(raw["weights"]) != set(features):
                 raise KeyError("weights")
             weights = tuple(float(raw["weights"][feature]) for feature in features)
             return cls(LinearRanker(weights), parse_curves(raw["calibration"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BundleError(
-                "the calibration is of another version of medlink", remedy="build the index again"
-            ) from error
+            message = "the calibration is of another version of medlink"
+            raise BundleError(message, remedy="build the index again") from error
 
 
 def parse_curves(raw: dict[str, Any]) -> Curves:
@@ -116,7 +108,7 @@ def default_ranker() -> FittedRanker:
 
 
 class PriorRanker:
-    """Adds the prior of the concepts to the rank scores of another ranker.
+    """Adds the prior of the concepts to the rank scores of the names close to the best name.
 
     With several sources, a name of a rare concept may resemble a mention a little more than a name of the usual
     concept. The best name of a mention keeps the best rank score, so the calibration stays valid.
@@ -127,7 +119,6 @@ class PriorRanker:
         self.uses_context = first.uses_context
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Return rank scores ``(p,)``; only names close to the best name get another score."""
         ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
         if not len(ranks):
             return ranks
@@ -146,36 +137,24 @@ class PriorRanker:
 
 
 class RankedConcept(NamedTuple):
-    """A concept of a mention by its best name.
+    """A concept of a mention by its best name."""
 
-    Attributes:
-        concept, name: keys of the index.
-        rank: rank score of the name.
-        margin: rank score minus the best rank score of a name of another concept.
-        entry: address of the entry that gives the concept the name.
-        preferred: whether the name is preferred.
-        route: number of the route that found the name.
-        adds: whether the name is about a finding and the mention is not, or it asserts what the mention negates.
-        features: :data:`medlink.linking.features.FEATURES` of the first concept of a mention, ``None`` for others.
-        weight: factor by which a re-ranker considers the concept likelier than others with the same name.
-        moved: whether a re-ranker moved another name to the first place.
-    """
-
-    concept: int
-    rank: float
-    margin: float
-    name: int
-    entry: int
-    preferred: bool
-    route: int
-    adds: bool
-    features: tuple[float, ...] | None = None
-    weight: float = 1.0
-    moved: bool = False
+    concept: int  # key of the index
+    rank: float  # rank score of the name
+    margin: float  # rank score minus the best rank score of a name of another concept
+    name: int  # key of the index
+    entry: int  # address of the entry that gives the concept the name
+    preferred: bool  # whether the name is preferred
+    route: int  # number of the route that found the name
+    adds: bool  # the name is about a finding and the mention is not, or asserts what the mention negates
+    features: tuple[float, ...] | None = None  # FEATURES of the first concept of a mention
+    weight: float = 1.0  # factor by which a re-ranker considers the concept likelier than others with the same name
+    moved: bool = False  # whether a re-ranker moved another name to the first place
 
 
-Rankings = Sequence[Sequence[RankedConcept]]
-"""The concepts of each mention, best first."""
+Ranked = Sequence[RankedConcept]
+"""The concepts of a mention, best first."""
+Rankings = Sequence[Ranked]
 _ROW = np.dtype(
     [
         ("concept", "i8"), ("rank", "f8"), ("margin", "f8"), ("name", "i8"),
@@ -257,8 +236,7 @@ def rank_concepts(candidates: CandidateFeatures, rank: Floats) -> list[Ranking]:
 
 
 def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
-    """Compute the margin of each candidate: its rank score minus the rank score of the best candidate with another
-    name.
+    """Compute the margin of each candidate: its rank score minus that of the best candidate with another name.
 
     >>> compute_margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7, 7, 8, 9])).tolist()
     [2.0, 2.0, -2.0, 5.0]
@@ -282,7 +260,7 @@ class LearnedConcepts:
         self._bundle, self._selection = bundle, selection
         self._cache: dict[tuple[str, str | None], RankedConcept | None] = {}
 
-    def move_first(self, ranked: Sequence[RankedConcept], concept_id: str, language: str | None) -> list[RankedConcept]:
+    def move_first(self, ranked: Ranked, concept_id: str, language: str | None) -> list[RankedConcept]:
         """Return the candidates with the concept before all others, or unchanged if the selection excludes it."""
         if (concept_id, language) not in self._cache:
             self._cache[concept_id, language] = self._candidate(concept_id, language)
@@ -307,3 +285,25 @@ class LearnedConcepts:
                     preferred = bool(entries.preferred[at])
                     return RankedConcept(*columns, preferred, LEARNED, adds=False, features=(0.0,) * len(FEATURES))
         return None
+
+
+class NegatedNames:
+    """Finds the names that assert what a mention negates: *nicht-hämolytische Anämie* is no haemolytic anaemia.
+
+    A mention that begins with a denial (*no fever*) still names the denied finding, and keeps its concepts. Only the
+    names of the few mentions with a negation are read.
+    """
+
+    def __init__(self, index: ConceptIndex) -> None:
+        self._index, self._reader = index, GuardReader()
+
+    def mark(self, text: str, language: str | None, ranked: Ranked) -> Ranked:
+        """Return the concepts of a mention; ``adds`` is set where the best name asserts what the mention negates."""
+        if not ranked or not self._reader.negates_a_part(text):
+            return ranked
+        negated = {word for word in self._reader.negated(text, language or "")[0] if len(word) >= _SHORTEST_NEGATED}
+        names, tags, _ = self._index.describe(np.array([concept.entry for concept in ranked], dtype=np.int64))
+        return [
+            concept._replace(adds=True) if negated & self._reader.negated(name, tag)[1] else concept
+            for concept, name, tag in zip(ranked, names, tags, strict=True)
+        ]

@@ -9,24 +9,19 @@ import numpy as np
 import pytest
 import spacy
 
-from medlink import Bundle, Linker, Mention, TermClusterer, build_bundle, build_kb, load_encoder
+from medlink import Linker, Mention, TermClusterer, load_encoder
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.terms import Terms
-from medlink.kb import Input
 from medlink.language.languages import VARIABLE, add_folder
+from tests.reading.bundles import bundle_of
 
 pytestmark = pytest.mark.slow
 
 FRENCH = Path(__file__).parent / "fr_folder"
-NAMES = """concept_id\tname\tlanguage
-X:1\tInfarctus du myocarde\tfr
-X:1\tMyocardial infarction\ten
-X:2\tInsuffisance d'organe\tfr
-X:3\tDiabète de type 2\tfr
-X:3\tType 2 diabetes\ten
-X:4\tFièvre\tfr
-X:4\tFever\ten
-"""
+NAMES = [
+    "X:1\tInfarctus du myocarde\tfr", "X:1\tMyocardial infarction\ten", "X:2\tInsuffisance d'organe\tfr",
+    "X:3\tDiabète de type 2\tfr", "X:3\tType 2 diabetes\ten", "X:4\tFièvre\tfr", "X:4\tFever\ten",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,22 +34,16 @@ def french() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("french")
-    (folder / "names.tsv").write_text(NAMES, "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
+    return bundle_of(tmp_path_factory.mktemp("french"), *NAMES)
 
 
 def test_links(bundle: Path) -> None:
-    linker = Linker(Bundle(bundle))
+    linker = Linker(bundle)
     for text, concept, route in [
-        ("infarctus du myocarde", "X:1", "exact"),
-        ("l'infarctus du myocarde", "X:1", "inflected"),
-        ("d’infarctus du myocarde", "X:1", "inflected"),
-        ("diabète de type II", "X:3", "inflected"),
+        ("infarctus du myocarde", "X:1", "exact"), ("l'infarctus du myocarde", "X:1", "inflected"),
+        ("d’infarctus du myocarde", "X:1", "inflected"), ("diabète de type II", "X:3", "inflected"),
         ("fièvres", "X:4", "inflected"),
-    ]:
+    ]:  # fmt: skip
         best = linker.link([Mention(text, "fr")])[0].candidates[0]
         assert (best.concept_id, best.route) == (concept, route), text
 
@@ -65,11 +54,9 @@ def test_finds_mentions(bundle: Path) -> None:
     nlp.add_pipe("biolord_linker", config={"bundle": str(bundle)})
     doc = nlp("Mme Fièvre: antécédent d'infarctus du myocarde, puis l'insuffisance d’organes. Fièvre, diabète type II.")
     assert [(span.text, span.kb_id_) for span in doc.ents] == [
-        ("infarctus du myocarde", "X:1"),
-        ("insuffisance d’organes", "X:2"),
-        ("Fièvre", "X:4"),
+        ("infarctus du myocarde", "X:1"), ("insuffisance d’organes", "X:2"), ("Fièvre", "X:4"),
         ("diabète type II", "X:3"),
-    ]
+    ]  # fmt: skip
 
 
 def test_clusters() -> None:

@@ -16,14 +16,10 @@ from medlink.language.exact import markers
 from medlink.language.guard_words import GuardReader, Reading
 from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
 from medlink.language.text import Inflector, is_inflection, normalise, numerals, variants
+from tests.language.test_text import match_form
 
 FRENCH = Path(__file__).parent / "fr_folder"
 WORDS = "Nierenzysten links Typ II; riñones izquierdos, left kidney: no fever, liver biopsy, la vitamina a, l'infarctus"
-
-
-def match_form(text: str, language: str) -> str:
-    """The inflected form of one text."""
-    return Inflector(language).form(text)
 
 
 @pytest.fixture
@@ -35,24 +31,13 @@ def french(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shipped_languages_have_all_files() -> None:
     folder = resources.files("medlink").joinpath("resources/language")
     assert tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) == languages() == ("de", "en", "es")
+    rules = ["acts", "articles", "attributes", "forms", "guards", "markers", "persons", "scopes"]
+    tables = [
+        "abbreviations", "absences", "cues", "laconic", "no_mentions", "organs", "relatives", "sections", "values",
+    ]  # fmt: skip
     for language in languages():
         names = {path.name for path in folder.joinpath(language).iterdir()}
-        rules = {
-            f"{name}.json"
-            for name in ("acts", "articles", "attributes", "forms", "guards", "markers", "persons", "scopes")
-        }
-        tables = (
-            "abbreviations",
-            "absences",
-            "cues",
-            "laconic",
-            "no_mentions",
-            "organs",
-            "relatives",
-            "sections",
-            "values",
-        )
-        assert names == rules | {f"{name}.tsv" for name in tables}
+        assert names == {f"{name}.json" for name in rules} | {f"{name}.tsv" for name in tables}
         data = language_data(f"{language}-XX")
         assert data.tag == language
         assert data.forms.stemmer
@@ -69,14 +54,10 @@ def test_a_folder_is_found_by_worker_processes(french: None) -> None:
 def test_elision(french: None) -> None:
     assert match_form("l’infarctus du myocarde", "fr") == match_form("infarctus du myocarde", "fr")
     assert match_form("Insuffisance d'organe", "fr") == "insuffis organ"
-    assert [(t.start, t.text) for t in Inflector("fr").tokens("qu'une Laryngite d’été")] == [
-        (3, "une"),
-        (7, "laryngit"),
-        (19, "ete"),
-    ]
+    tokens = [(token.start, token.text) for token in Inflector("fr").tokens("qu'une Laryngite d’été")]
+    assert tokens == [(3, "une"), (7, "laryngit"), (19, "ete")]
     assert is_inflection("l'artère", "artères", "fr")
-    inflector = Inflector("fr")
-    assert inflector.gap(" d'") == " "
+    assert Inflector("fr").gap(" d'") == " "
     # the exact form does not know the language, and other languages have no elision
     assert normalise("l'infarctus") == "linfarctus"
     assert match_form("l'infarctus", "en") == match_form("linfarctus", "en")
@@ -94,12 +75,11 @@ def test_french_forms_guards_and_cues(french: None) -> None:
 
 
 def read(text: str, language: str = "") -> Reading:
-    """What a reader that has met nothing yet reads."""
     return GuardReader().read(text, language)
 
 
 def forms_of_all() -> list[object]:
-    """What the rules of the three languages make of words, and what rules that know no language do."""
+    """The forms and guard words of words in the three languages, and the forms that depend on no language."""
     found: list[object] = []
     for text in [WORDS, *WORDS.split()]:
         for language in ("de", "en", "es"):
@@ -129,12 +109,9 @@ def test_a_language_without_guards_takes_no_part_in_them(monkeypatch: pytest.Mon
     assert read("left links izquierdo type 2", "it").values == {"number": {"2"}}
 
 
-def test_stop_words_of_a_folder_come_before_those_of_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "it").mkdir()
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_stop_words_of_a_folder_come_before_those_of_spacy(italian: Path) -> None:
     assert "perché" in stop_words("it")
-    entry = {"words": {"value": ["paziente"], "source": "a clinic"}}
-    (tmp_path / "it" / "stop_words.json").write_text(json.dumps(entry), "utf-8")
+    (italian / "stop_words.json").write_text(json.dumps(_fields(words=["paziente"])), "utf-8")
     assert stop_words("it-CH") == {"paziente"}
     assert stop_words("tlh") == frozenset()
 
@@ -143,24 +120,21 @@ def _fields(**fields: object) -> dict[str, object]:
     return {field: {"value": value, "source": "s"} for field, value in fields.items()}
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "says"),
-    [
-        ("forms", {"stemmer": "french"}, "stemmer: an object with 'value' and 'source'"),
-        ("forms", {"stemmer": {"value": "french", "source": ""}}, "stemmer: an object with 'value' and 'source'"),
-        ("forms", {"stemmer": {"value": "french", "source": "s", "more": 1}}, "stemmer: an object"),
-        ("forms", _fields(stemmer="klingon"), "stemmer: 'klingon' is none of"),
-        ("forms", _fields(steamer="french"), "unknown field 'steamer'. Remedy: one of stemmer, "),
-        ("forms", _fields(endings=[["(", ""]]), r"endings.0.0: .* regular expression"),
-        ("forms", _fields(letters=3), "letters: "),
-        ("forms", [], "a JSON object expected"),
-        ("guards", _fields(laterality={"gauche": "gauches?"}), "laterality: 'gauche' is not a value .* left, right"),
-        ("guards", _fields(colour={"red": "rouge"}), "colour: 'red' is not a value"),
-        ("guards", _fields(laterality={"left": "("}), "laterality.left: "),
-        ("guards", _fields(negation={"after": []}), "unknown field 'negation.after'"),
-        ("acts", _fields(acts={"prayer": "priere"}), "acts: 'prayer' is not a value"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "says"), [
+    ("forms", {"stemmer": "french"}, "stemmer: an object with 'value' and 'source'"),
+    ("forms", {"stemmer": {"value": "french", "source": ""}}, "stemmer: an object with 'value' and 'source'"),
+    ("forms", {"stemmer": {"value": "french", "source": "s", "more": 1}}, "stemmer: an object"),
+    ("forms", _fields(stemmer="klingon"), "stemmer: 'klingon' is none of"),
+    ("forms", _fields(steamer="french"), "unknown field 'steamer'. Remedy: one of stemmer, "),
+    ("forms", _fields(endings=[["(", ""]]), r"endings.0.0: .* regular expression"),
+    ("forms", _fields(letters=3), "letters: "),
+    ("forms", [], "a JSON object expected"),
+    ("guards", _fields(laterality={"gauche": "gauches?"}), "laterality: 'gauche' is not a value .* left, right"),
+    ("guards", _fields(colour={"red": "rouge"}), "colour: 'red' is not a value"),
+    ("guards", _fields(laterality={"left": "("}), "laterality.left: "),
+    ("guards", _fields(negation={"after": []}), "unknown field 'negation.after'"),
+    ("acts", _fields(acts={"prayer": "priere"}), "acts: 'prayer' is not a value"),
+])  # fmt: skip
 def test_bad_data_names_file_and_field(name: str, data: object, says: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.json"
     path.write_text(json.dumps(data), "utf-8")

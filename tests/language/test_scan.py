@@ -30,15 +30,12 @@ def test_words_have_clauses_and_kinds() -> None:
     assert found.written((3, 4)) == "Husten"
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
-        ("Hb 7,9 am 12.03.2010.", ["Hb", "7,9", "am", "12", ".", "03", ".", "2010", "."]),
-        ("Typ-2-Diabetes/Crohn's", ["Typ", "-", "2", "-", "Diabetes", "/", "Crohn's"]),
-        ("a ---------- b --- c", ["a", "----------", "b", "-", "-", "-", "c"]),
-        ("CD4+ Fieber+ NADPH+", ["CD4", "+", "Fieber", "+", "NADPH", "+"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "tokens"), [
+    ("Hb 7,9 am 12.03.2010.", ["Hb", "7,9", "am", "12", ".", "03", ".", "2010", "."]),
+    ("Typ-2-Diabetes/Crohn's", ["Typ", "-", "2", "-", "Diabetes", "/", "Crohn's"]),
+    ("a ---------- b --- c", ["a", "----------", "b", "-", "-", "-", "c"]),
+    ("CD4+ Fieber+ NADPH+", ["CD4", "+", "Fieber", "+", "NADPH", "+"]),
+])  # fmt: skip
 def test_tokens(text: str, tokens: list[str]) -> None:
     found = scan(text)
     assert [token.text for token in found.tokens] == tokens
@@ -52,14 +49,11 @@ def test_a_plus_belongs_to_a_formula_and_to_no_word() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Crohn's Typ-2, Ödem. Größe ½ m², 3.5 mg", "de"),
-        ("El niño no tiene fiebre; «tos» (seca)", "es"),
-        ("Pa\u0308tient wi\u00adth T2DM", "en"),
-    ],
-)
+@pytest.mark.parametrize(("text", "language"), [
+    ("Crohn's Typ-2, Ödem. Größe ½ m², 3.5 mg", "de"),
+    ("El niño no tiene fiebre; «tos» (seca)", "es"),
+    ("Pa\u0308tient wi\u00adth T2DM", "en"),
+])  # fmt: skip
 def test_words_are_those_of_names(text: str, language: str) -> None:
     found = scan(text, language)
     assert [(word.start, word.end, word.entry.exact) for word in found.words] == [
@@ -69,18 +63,11 @@ def test_words_are_those_of_names(text: str, language: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u200b\ufeff"])
-@pytest.mark.parametrize(
-    ("language", "text", "words"),
-    [
-        (
-            "de",
-            "Kein Fieber~Husten, Lungen~ödem, Leber~zyste",
-            ["Kein", "Fieber", "Husten", "Lungen~ödem", "Leber~zyste"],
-        ),
-        ("en", "fever~cough and head~ache, neph~ritis", ["fever", "cough", "and", "head~ache", "neph~ritis"]),
-        ("es", "fiebre~tos; neu~monía, fie~bre", ["fiebre", "tos", "neu~monía", "fie~bre"]),
-    ],
-)
+@pytest.mark.parametrize(("language", "text", "words"), [
+    ("de", "Kein Fieber~Husten, Lungen~ödem, Leber~zyste", ["Kein", "Fieber", "Husten", "Lungen~ödem", "Leber~zyste"]),
+    ("en", "fever~cough and head~ache, neph~ritis", ["fever", "cough", "and", "head~ache", "neph~ritis"]),
+    ("es", "fiebre~tos; neu~monía, fie~bre", ["fiebre", "tos", "neu~monía", "fie~bre"]),
+])  # fmt: skip
 def test_what_is_not_seen_parts_two_words_and_not_one(language: str, text: str, words: list[str], hidden: str) -> None:
     found = scan(text.replace("~", hidden), language)
     assert [found.written((at, at + 1)) for at in range(len(found.words))] == [

@@ -8,14 +8,11 @@ from medlink.errors import ConfigError
 from medlink.language.tags import language_filter, language_tag, wanted
 
 
-@pytest.mark.parametrize(
-    ("code", "tag"),
-    [
-        ("en", "en"), ("EN", "en"), ("en-US", "en-us"), ("es_MX", "es-mx"), ("ENG", "en"), ("GER", "de"), ("deu", "de"),
-        ("SPA", "es"), ("SCR", "hr"), ("BAQ", "eu"), (" de ", "de"), ("zh-Hant-TW", "zh-hant-tw"),
-        ("", None), ("xx", None), ("english", None), ("de-", None), ("d", None), ("ZZZ", None), ("e n", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "tag"), [
+    ("en", "en"), ("EN", "en"), ("en-US", "en-us"), ("es_MX", "es-mx"), ("ENG", "en"), ("GER", "de"), ("deu", "de"),
+    ("SPA", "es"), ("SCR", "hr"), ("BAQ", "eu"), (" de ", "de"), ("zh-Hant-TW", "zh-hant-tw"),
+    ("", None), ("xx", None), ("english", None), ("de-", None), ("d", None), ("ZZZ", None), ("e n", None),
+])  # fmt: skip
 def test_language_tag(code: str, tag: str | None) -> None:
     assert language_tag(code) == tag
 

@@ -96,14 +96,11 @@ def test_the_command_line_filters(demo_path: Path, tmp_path: Path) -> None:
     assert found["under"].isdisjoint(found["not under"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"under": ["DEMO:9999"]}, "there is no concept 'DEMO:9999'"),
-        ({"not_under": ["DEMO:0001"]}, "the filters leave no concept"),
-        ({"ecl": "<< DEMO:0002 AND"}, "."),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"under": ["DEMO:9999"]}, "there is no concept 'DEMO:9999'"),
+    ({"not_under": ["DEMO:0001"]}, "the filters leave no concept"),
+    ({"ecl": "<< DEMO:0002 AND"}, "."),
+])  # fmt: skip
 def test_filters_that_are_refused(demo: Bundle, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         Linker(demo, **options)

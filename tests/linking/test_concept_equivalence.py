@@ -108,15 +108,10 @@ def test_a_name_of_several_sources_is_one_concept(tables: Bundle) -> None:
     assert misspelt.score == link(tables, "Hypothyrreose", sources=["A"]).candidates[0].score
 
 
-@pytest.mark.parametrize(
-    ("prefer", "ids"),
-    [
-        ((), ("A:1", "B:1", "C:1")),
-        (("B",), ("B:1", "A:1", "C:1")),
-        (("C", "B"), ("C:1", "B:1", "A:1")),
-        (("C,B",), ("C:1", "B:1", "A:1")),
-    ],
-)
+@pytest.mark.parametrize(("prefer", "ids"), [
+    ((), ("A:1", "B:1", "C:1")), (("B",), ("B:1", "A:1", "C:1")), (("C", "B"), ("C:1", "B:1", "A:1")),
+    (("C,B",), ("C:1", "B:1", "A:1")),
+])  # fmt: skip
 def test_sources_are_ordered_by_preference_then_loading(tables: Bundle, prefer: Any, ids: tuple[str, ...]) -> None:
     candidate = link(tables, "Hypothyreose", prefer=prefer).candidates[0]
     assert (candidate.concept_id, *candidate.same_as) == ids
@@ -124,7 +119,7 @@ def test_sources_are_ordered_by_preference_then_loading(tables: Bundle, prefer: 
 
 
 def test_an_unknown_preference_is_refused(tables: Bundle) -> None:
-    with pytest.raises(ConfigError, match=r"no source, semantic type or kind 'HPO' .*known: A, B, C, abs"):
+    with pytest.raises(ConfigError, match=r"no source, semantic type or kind 'HPO' .*known: A, B, C, abs.*finding"):
         Linker(tables, prefer=["A,HPO"])
 
 
@@ -155,10 +150,7 @@ def test_a_homonym_is_ambiguous(tables: Bundle, linker: Linker) -> None:
         assert (found.status, found.nil, found.concept_id) == ("ambiguous", True, None)
         assert found.candidates[0].score < 0.5
     assert shape(link(tables, "MS"))[2] == [("A:4", ()), ("B:4", ())]
-    # in one source as in two
-    assert linker.link([Mention("MS", "en")])[0].status == AMBIGUOUS
-    context = "MS: relapsing demyelination, neurology, lesions in brain and spinal cord, optic neuritis"
-    assert linker.link([Mention("MS", "en")], [context])[0].status == LINKED
+    assert linker.link([Mention("MS", "en")])[0].status == AMBIGUOUS  # in one source as in two
 
 
 def test_a_low_score_is_nil_and_not_ambiguous(tables: Bundle, linker: Linker) -> None:
@@ -185,17 +177,10 @@ def test_equivalent_concepts_share_with_a_homonym_as_one(tables: Bundle) -> None
     assert (decided.status, decided.concept_id) == (LINKED, "C:9")
 
 
-@pytest.mark.parametrize(
-    ("mention", "language", "ids"),
-    [
-        ("Nagel", "de", ("A:80", "B:80")),
-        ("NAGEL", "de", ("A:80", "B:80")),
-        ("Nägel", "de", ("A:81", "B:81")),
-        ("Na\u0308gel", "de", ("A:81", "B:81")),
-        ("año", "es", ("A:83",)),
-        ("ano", "es", ("A:82",)),
-    ],
-)
+@pytest.mark.parametrize(("mention", "language", "ids"), [
+    ("Nagel", "de", ("A:80", "B:80")), ("NAGEL", "de", ("A:80", "B:80")), ("Nägel", "de", ("A:81", "B:81")),
+    ("Na\u0308gel", "de", ("A:81", "B:81")), ("año", "es", ("A:83",)), ("ano", "es", ("A:82",)),
+])  # fmt: skip
 def test_accents_of_the_mention_decide(tables: Bundle, mention: str, language: str, ids: tuple[str, ...]) -> None:
     found = link(tables, mention, language)
     assert (found.status, found.candidates[0].concept_id, *found.candidates[0].same_as) == ("linked", *ids)
@@ -250,17 +235,9 @@ def ontologies(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mention", "same"),
-    [
-        *((f"{word} sign", case[-1]) for word, case in MAPPED.items()),
-        ("shared 20", False),
-        ("shared 30", False),
-        ("hypothyroidism", False),
-        ("myxedema", True),
-        ("shared 60", True),
-        ("shared 70", True),
-    ],
-)
+@pytest.mark.parametrize(("mention", "same"), [
+    *((f"{word} sign", case[-1]) for word, case in MAPPED.items()), ("shared 20", False), ("shared 30", False),
+    ("hypothyroidism", False), ("myxedema", True), ("shared 60", True), ("shared 70", True),
+])  # fmt: skip
 def test_mappings_decide(ontologies: Bundle, mention: str, same: bool) -> None:
     assert link(ontologies, mention, "en").status == (LINKED if same else AMBIGUOUS)

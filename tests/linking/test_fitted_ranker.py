@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import medlink
 from medlink.errors import BundleError
 from medlink.index import Bundle
-from medlink.kb import Input
 from medlink.linking import Linker, Mention
 from medlink.linking.calibration import MAX_MARGIN
 from medlink.linking.candidates import ROUTES, QueryBatch
 from medlink.linking.features import FEATURES, CandidateFeatures, compute_features
 from medlink.linking.ranking import FittedRanker, default_ranker
+from tests.reading.bundles import bundle_of
 
 
 def compute(bundle: Bundle, texts: list[str], languages: list[str | None]) -> CandidateFeatures:
@@ -53,9 +52,8 @@ def test_features_by_hand(demo: Bundle) -> None:
 
 def test_word_features_by_hand(demo: Bundle) -> None:
     whole = features_of(demo, "Infarkt des Herzens", "de", "herzinfarkt")
-    assert [whole[name] for name in ("mention_covered", "name_covered", "same_words", "both")] == pytest.approx(
-        [1, 1, 1, 1], abs=1e-3
-    )
+    covered = [whole[name] for name in ("mention_covered", "name_covered", "same_words", "both")]
+    assert covered == pytest.approx([1, 1, 1, 1], abs=1e-3)
     assert [whole[name] for name in ("more", "fewer", "opposed")] == pytest.approx([0, 0, 0], abs=1e-3)
     part = features_of(demo, "Infarkt des Herzens Gartenzaun", "de", "herzinfarkt")
     assert [part[name] for name in ("name_covered", "same_words", "more")] == pytest.approx([1, 0, 0], abs=1e-3)
@@ -71,12 +69,8 @@ def test_word_features_by_hand(demo: Bundle) -> None:
 
 @pytest.mark.slow
 def test_a_name_that_lacks_the_finding_of_the_mention(tmp_path: Path) -> None:
-    table = tmp_path / "t.tsv"
     names = ("neuron", "neuronal loss", "neuron xyzzor")
-    rows = "".join(f"X:{i}\t{name}\ten\n" for i, name in enumerate(names))
-    table.write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
-    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    bundle = medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    bundle = Bundle(bundle_of(tmp_path, *(f"X:{i}\t{name}\ten" for i, name in enumerate(names))))
     # a word that the lexicon lacks may be a finding
     for mention, wanted in (("Verlust von Neuronen", (1, 0, 0)), ("kleines Neuron", (0, 0, 0))):
         assert tuple(features_of(bundle, mention, "de", name)["lacks"] for name in names) == wanted
@@ -131,12 +125,9 @@ def test_round_trip_and_invalid_data() -> None:
     curves = fitted.to_dict()["calibration"]
     for wrong in (
         {"slope": 1.0, "offset": 0.0, "named_slope": 1.0, "named_offset": 0.0, "named_least": 0.0},  # an earlier format
-        {**curves, "alike": {"slope": "steep", "margin": 1.0, "offset": 0.0}},
-        {**curves, "named": {"slope": 1.0}},
-        {**curves, "languages": ["de"]},
-        {key: value for key, value in curves.items() if key != "rival"},
-        None,
-    ):
+        {**curves, "alike": {"slope": "steep", "margin": 1.0, "offset": 0.0}}, {**curves, "named": {"slope": 1.0}},
+        {**curves, "languages": ["de"]}, {key: value for key, value in curves.items() if key != "rival"}, None,
+    ):  # fmt: skip
         with pytest.raises(BundleError, match=r"another version of medlink. Remedy: build the index again"):
             FittedRanker.from_dict({**fitted.to_dict(), "calibration": wrong})
 

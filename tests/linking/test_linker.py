@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import medlink
-from medlink import Linker, Mention
-from medlink.errors import ConfigError
+from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
-from medlink.kb import Input
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
+from medlink.linking import Linker, LinkOptions, Mention
+from medlink.linking.linker import MAX_SCORE_OF_OTHER_KIND
+from tests.reading.bundles import bundle_of
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "preferred"),
-    [
-        ("heart attack", "en", "myocardial infarction"),
-        ("Herzinfarkt", "de", "Myokardinfarkt"),
-        ("ataque al corazón", "es", "infarto agudo de miocardio"),
-        ("Type II diabetes mellitus", "en", "type 2 diabetes mellitus"),
-        ("pleural effusions", "en", "pleural effusion"),
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "preferred"), [
+    ("heart attack", "en", "myocardial infarction"), ("Herzinfarkt", "de", "Myokardinfarkt"),
+    ("ataque al corazón", "es", "infarto agudo de miocardio"),
+    ("Type II diabetes mellitus", "en", "type 2 diabetes mellitus"), ("pleural effusions", "en", "pleural effusion"),
+])  # fmt: skip
 def test_synonyms_in_three_languages(linker: Linker, text: str, language: str, preferred: str) -> None:
     (link,) = linker.link([Mention(text, language)])
     assert not link.nil
@@ -30,18 +28,13 @@ def test_synonyms_in_three_languages(linker: Linker, text: str, language: str, p
     assert link.concept_id == link.candidates[0].concept_id
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "name", "route"),
-    [
-        ("Herzinfarkt", "de", "Herzinfarkt", "exact"),
-        ("HERZINFARKT", "de", "Herzinfarkt", "exact"),
-        ("Lungenentzündungen", "de", "Lungenentzündung", "inflected"),
-        ("Herzinfarct", "de", "Herzinfarkt", "inflected"),  # a German spelling variant
-        ("Herzinfarrkt", "de", "Herzinfarkt", "words"),
-        ("pneumnoia", "en", "pneumonia", "words"),
-        ("Infarkt des Herzens", "de", "Herzinfarkt", "words"),  # a compound and its parts
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "name", "route"), [
+    ("Herzinfarkt", "de", "Herzinfarkt", "exact"), ("HERZINFARKT", "de", "Herzinfarkt", "exact"),
+    ("Lungenentzündungen", "de", "Lungenentzündung", "inflected"),
+    ("Herzinfarct", "de", "Herzinfarkt", "inflected"),  # a German spelling variant
+    ("Herzinfarrkt", "de", "Herzinfarkt", "words"), ("pneumnoia", "en", "pneumonia", "words"),
+    ("Infarkt des Herzens", "de", "Herzinfarkt", "words"),  # a compound and its parts
+])  # fmt: skip
 def test_matched_name_and_route(linker: Linker, text: str, language: str, name: str, route: str) -> None:
     best = linker.link([Mention(text, language)])[0].candidates[0]
     assert (best.name, best.route) == (name, route)
@@ -99,19 +92,12 @@ def test_concepts_with_the_same_name_share_its_score(linker: Linker) -> None:
     # the concept with more names comes first
     names = [list(linker.kb.names(concept.concept_id)) for concept in (first, second)]
     assert len(names[0]) > len(names[1])
-    assert link.nil
 
 
-@pytest.mark.parametrize(
-    ("context", "preferred"),
-    [
-        (
-            "MS: relapsing demyelination, neurology, lesions in brain and spinal cord, optic neuritis",
-            "multiple sclerosis",
-        ),
-        ("MS with a diastolic murmur; echo: valve area 1.2 cm2, enlarged left atrium", "mitral stenosis"),
-    ],
-)
+@pytest.mark.parametrize(("context", "preferred"), [
+    ("MS: relapsing demyelination, neurology, lesions in brain and spinal cord, optic neuritis", "multiple sclerosis"),
+    ("MS with a diastolic murmur; echo: valve area 1.2 cm2, enlarged left atrium", "mitral stenosis"),
+])  # fmt: skip
 def test_context_decides_between_concepts_with_the_same_name(linker: Linker, context: str, preferred: str) -> None:
     (link,) = linker.link([Mention("MS", "en")], [context])
     assert link.candidates[0].preferred_name == preferred
@@ -192,27 +178,19 @@ def test_among_is_applied_before_k(demo: Bundle) -> None:
 
 @pytest.fixture(scope="module")
 def regions(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    folder = tmp_path_factory.mktemp("regions")
     rows = [
         "X:1\tZyste\tde-AT\tpreferred", "X:2\tquiste\tes-MX\tpreferred", "X:3\tPolyp\t\tpreferred",
         "X:4\tcyst II\t\tpreferred", "X:5\tgout\tfr\tpreferred", "X:6\tdrowsiness\ten\tpreferred",
         "X:6\tsomnolence\ten\tsynonym", "X:7\tsomnolence\ten\tpreferred",
     ]  # fmt: skip
-    (folder / "t.tsv").write_text("\n".join(["concept_id\tname\tlanguage\ttype", *rows, ""]), encoding="utf-8")
-    medlink.build_kb(folder / "kb.sqlite", [Input("table", folder / "t.tsv")])
-    return medlink.build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+    return Bundle(bundle_of(tmp_path_factory.mktemp("regions"), *rows, columns="concept_id\tname\tlanguage\ttype"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "language", "concept_id", "route"),
-    [
-        ("Zysten", "de", "X:1", "inflected"),
-        ("quistes", "es", "X:2", "inflected"),
-        ("POLYP", "de", "X:3", "exact"),
-        ("CYST II", "en", "X:4", "exact"),
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "concept_id", "route"), [
+    ("Zysten", "de", "X:1", "inflected"), ("quistes", "es", "X:2", "inflected"), ("POLYP", "de", "X:3", "exact"),
+    ("CYST II", "en", "X:4", "exact"),
+])  # fmt: skip
 def test_regions_and_untagged_names_belong_to_a_language(
     regions: Bundle, text: str, language: str, concept_id: str, route: str
 ) -> None:
@@ -237,3 +215,57 @@ def test_a_shared_name_belongs_first_to_the_concept_that_prefers_it(regions: Bun
     (link,) = Linker(regions, language="en").link(["somnolence"])
     assert [candidate.concept_id for candidate in link.candidates[:2]] == ["X:7", "X:6"]
     assert link.candidates[0].score > 2 * link.candidates[1].score
+
+
+def test_a_missing_bundle(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such"):
+        medlink.load(tmp_path / "none")
+
+
+def test_default_options() -> None:
+    assert all(field.description for field in LinkOptions.model_fields.values())
+    assert LinkOptions().to_dict() == {
+        "k": 5, "threshold": 0.5, "language": None, "languages": [], "sources": [], "semantic_types": [],
+        "under": [], "not_under": [], "ecl": None,
+        "ranker": None, "ranker_cache": None, "prefer": [], "presume": True, "resolve": "none",
+    }  # fmt: skip
+    assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
+    assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")
+
+
+NAMES = [
+    "X:1\tHemolytic anemia\ten", "X:1\tHämolytische Anämie\tde", "X:1\tAnemia hemolítica\tes",
+    "X:2\tAtopic dermatitis\ten", "X:2\tAtopisches Ekzem\tde", "X:2\tEccema atópico\tes",
+    "X:3\tProductive cough\ten", "X:4\tNonproductive cough\ten", "X:5\tAsthma\ten",
+    "X:6\tAlergia a un medicamento\tes",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def anaemia(tmp_path_factory: pytest.TempPathFactory) -> Linker:
+    return Linker(bundle_of(tmp_path_factory.mktemp("negation"), *NAMES))
+
+
+@pytest.mark.parametrize(("text", "language", "concept"), [
+    ("non-hemolytic anemia", "en", "X:1"), ("nonhemolytic anemia", "en", "X:1"),
+    ("nicht-hämolytische Anämie", "de", "X:1"), ("nichthämolytische Anämie", "de", "X:1"),
+    ("anemia no hemolítica", "es", "X:1"), ("eczema, not atopic dermatitis", "en", "X:2"),
+    ("nicht-atopisches Ekzem", "de", "X:2"), ("eccema no atópico", "es", "X:2"),
+])  # fmt: skip
+def test_a_name_that_asserts_the_negated_word_is_no_link(
+    anaemia: Linker, text: str, language: str, concept: str
+) -> None:
+    (found,) = anaemia.link([Mention(text, language)])
+    assert found.status == "nil"
+    assert all(one.score <= MAX_SCORE_OF_OTHER_KIND for one in found.candidates if one.concept_id == concept)
+
+
+@pytest.mark.parametrize(("text", "language", "concept"), [
+    ("non-productive cough", "en", "X:4"),  # the name has the same negation
+    ("non-allergic asthma", "en", "X:5"),  # the name says nothing of what is negated
+    ("no asthma", "en", "X:5"),  # a denial names what it denies
+    ("alergia a medicamentos ni a alimentos", "es", "X:6"),
+])  # fmt: skip
+def test_what_is_not_negated(anaemia: Linker, text: str, language: str, concept: str) -> None:
+    (found,) = anaemia.link([Mention(text, language)])
+    assert (found.status, found.candidates[0].concept_id) == ("linked", concept)

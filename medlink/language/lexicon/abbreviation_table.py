@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from medlink.language.cues import absences
 from medlink.language.languages import ROW_REMEDY, Language, language_data, per_language, rows
@@ -52,7 +52,7 @@ _DENIES = 0.9  # weight of the finding that a word such as "afebrile" negates
 
 
 class BodySiteCue(NamedTuple):
-    """The character span of a word that names a body site; ``near`` tells whether the word is in the same sentence."""
+    """The character span of a word that names a body site; ``near`` if it is in the same sentence."""
 
     start: int
     end: int
@@ -68,15 +68,16 @@ class BodySiteContext:
         self._cues = body_sites(scanned, language)
         self._starts = [cue.start for cue in self._cues]
         self._ends = [match.start() for match in _ENDS.finditer(text)]
-        labels = [(match.span(1), self._last_within(*match.span(1))) for match in _LABEL.finditer(text)]
-        headings = [(match.span(1), self._last_within(*match.span(1))) for match in _HEADING.finditer(text)]
-        named = ((span, cue) for span, cue in headings if cue)
+        labels, headings = (
+            [(match.span(1), self._last_within(*match.span(1))) for match in pattern.finditer(text)]
+            for pattern in (_LABEL, _HEADING)
+        )
+        named = (heading for heading in headings if heading[1])
         self._labels = sorted([*labels, *named], key=lambda label: label[0])
         self._label_starts = [span[0] for span, _ in self._labels]
 
     def cue_for(self, start: int, end: int) -> BodySiteCue | None:
-        """Find the cue for a span of characters: the next in its clause, else the last in its sentence, or its
-        label."""
+        """Find the cue for a span of characters: the next in its clause, the last in its sentence, or its label."""
         at = bisect_left(self._starts, start)
         before = self._cues[at - 1] if at else None
         while at < len(self._cues) and self._cues[at].start < end:
@@ -84,7 +85,8 @@ class BodySiteContext:
         behind = self._cues[at] if at < len(self._cues) else None
         if behind and behind.start - end <= _BEHIND and not _CLAUSE.search(self._text, end, behind.start):
             return behind
-        if before and start - before.end <= _BEFORE and self._sentence(before.start) == self._sentence(start):
+        in_sentence = before and bisect_left(self._ends, before.start) == bisect_left(self._ends, start)
+        if before and in_sentence and start - before.end <= _BEFORE:
             return before
         label = bisect_right(self._label_starts, start) - 1
         if label < 0 or start - self._labels[label][0][1] > _LABEL_LIMIT:
@@ -92,21 +94,17 @@ class BodySiteContext:
         cue = self._labels[label][1]
         return cue and cue._replace(near=False)
 
-    def _sentence(self, at: int) -> int:
-        return bisect_left(self._ends, at)
-
     def _last_within(self, start: int, end: int) -> BodySiteCue | None:
         at = bisect_left(self._starts, end) - 1
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
 
 def body_sites(text: ScannedText, language: str) -> list[BodySiteCue]:
-    """Return the words of a text that name a body site, computed once."""
-    known: list[BodySiteCue] | None = text.memo.get("body sites")
-    if known is not None:
-        return known
-    cues, behind = list[BodySiteCue](), 0
-    text.memo["body sites"] = cues
+    """Return the words of a text that name a body site; computed once."""
+    if "body sites" in text.memo:
+        return cast(list[BodySiteCue], text.memo["body sites"])
+    text.memo["body sites"] = cues = list[BodySiteCue]()
+    behind = 0
     for place, organs in _organs(language).find(text, "organ"):
         if place[0] >= behind:
             organ = next((organ for word, organ in organs if _matches(text.written(place), word, language)), None)
@@ -141,10 +139,9 @@ class Expressions(dict[str, list[_V]]):
 
 
 def _form(entry: WordEntry, inflector: Inflector) -> str:
-    form: str | None = entry.memo.get("form")
-    if form is None:
-        form = entry.memo["form"] = inflector.form(entry.written)
-    return form
+    if "form" not in entry.memo:
+        entry.memo["form"] = inflector.form(entry.written)
+    return cast(str, entry.memo["form"])
 
 
 @lru_cache(maxsize=_CACHED)
@@ -191,17 +188,11 @@ class AbbreviationTable:
 
     def slashed(self, written: str) -> Abbreviation | None:
         """Return the most frequent meaning of words with slashes, in upper or lower case: *N/V*, *n/v*."""
-        found = [
-            short
-            for form in (written, written.upper(), written.lower())
-            if (short := self._abbreviations.get(form)) is not None
-        ]
-        return max(found, key=lambda short: short.weight, default=None)
+        found = map(self._abbreviations.get, (written, written.upper(), written.lower()))
+        return max(filter(None, found), key=lambda short: short.weight, default=None)
 
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation, bool]]:
-        """Yield the abbreviations in a text, each with its meaning in the sentence, else its most frequent meaning, and
-        whether the sentence determines the meaning.
-        """
+        """Yield position and meaning of each abbreviation, and whether the sentence determines the meaning."""
         known = text.table.column("abbreviation", lambda entry: self._of_word(entry) is not None, bool)
         found = [(at, short) for at in text.where(known) if (short := self._of_word(text.words[at].entry)) is not None]
         several = {form for _, short in found for form in short.short_forms} & self._senses.short_forms
@@ -219,11 +210,14 @@ class AbbreviationTable:
         short = self._abbreviations.get(shortened(entry.written).upper())
         if self._forms is None or short is None or len(entry.exact) < _LOWER or not short.safe:
             return None
-        tag, forms = base(self._language), self._forms
-        marks = [form.marks for form in forms.find(WORD, tag, entry.exact)]
-        is_word = entry.word.function or any(not mark & SHORT for mark in marks)
-        is_word = is_word or (bool(marks) and all(mark & AMBIGUOUS for mark in marks))
-        is_word = is_word or bool(forms.find(STEM, tag, self._inflector.word(entry.exact)))
+        tag = base(self._language)
+        marks = [form.marks for form in self._forms.find(WORD, tag, entry.exact)]
+        is_word = (
+            entry.word.function
+            or any(not mark & SHORT for mark in marks)
+            or (bool(marks) and all(mark & AMBIGUOUS for mark in marks))
+            or bool(self._forms.find(STEM, tag, self._inflector.word(entry.exact)))
+        )
         return short if short.kind in ("disease", "finding") and not is_word else None
 
     def _sense(self, text: ScannedText, at: int, beside: list[tuple[Place, list[_Sense]]]) -> Abbreviation | None:
@@ -244,15 +238,14 @@ class AbbreviationTable:
         return best
 
     def is_bound(self, written: str) -> bool:
-        """Return whether an elliptical word has its literal meaning only near one organ: *Taubheit* near the ear."""
+        """Whether an elliptical word has its literal meaning only near one organ: *Taubheit* near the ear."""
         known = self._laconic.get(self._inflector.form(written), ())
         return any(organ and short.long == short.forms[0] for organ, short in known)
 
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
-        """Yield the elliptical words and expressions of a text with their long forms.
+        """Yield the elliptical words and expressions of a text with their long forms; the same words may have several.
 
-        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue is the word that names it. The same
-        words may be yielded with several long forms.
+        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue is the word that names it.
         """
         denying = absences(self._language)
         for start, end, term in denying.find(text.indexed):
@@ -280,13 +273,17 @@ class AbbreviationTable:
 def most_frequent(language: str, kind: str | None = None, field: str | None = None) -> dict[str, Abbreviation]:
     """Return the most frequent meaning of each form, optionally among meanings of one kind (``drug``) or field."""
     best: dict[str, Abbreviation] = {}
-    path = SHIPPED / ABBREVIATIONS.format(language)
-    for short in read_abbreviations(path, language) if path.is_file() else ():
+    for short in _meanings(language):
         if kind in (None, short.kind) or field in short.fields:
             for form in short.short_forms:
                 if form not in best or best[form].weight < short.weight:
                     best[form] = short
     return best
+
+
+def _meanings(language: str) -> Iterable[Abbreviation]:
+    path = SHIPPED / ABBREVIATIONS.format(base(language))
+    return read_abbreviations(path, language) if path.is_file() else ()
 
 
 @per_language
@@ -303,11 +300,8 @@ def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
     return expressions
 
 
-class _Sense(NamedTuple):
-    """A word beside which an abbreviation has a meaning."""
-
-    word: str
-    short: Abbreviation
+_Sense = tuple[str, Abbreviation]
+"""A word beside which an abbreviation has a meaning."""
 
 
 class _Senses(Expressions[_Sense]):
@@ -316,12 +310,7 @@ class _Senses(Expressions[_Sense]):
 
 @per_language
 def _senses(data: Language) -> _Senses:
-    path = SHIPPED / ABBREVIATIONS.format(base(data.tag))
-    known = {
-        (form, short.long): short
-        for short in (read_abbreviations(path, data.tag) if path.is_file() else ())
-        for form in short.short_forms
-    }
+    known = {(form, short.long): short for short in _meanings(data.tag) for form in short.short_forms}
     inflector, senses, forms = Inflector(data.tag), _Senses(), set[str]()
     for row in rows(data.table("abbreviations"), *_SENSES):
         form = shortened(row["abbreviation"])
@@ -331,7 +320,7 @@ def _senses(data: Language) -> _Senses:
         short = replace(known[form, row["long"]], weight=_SURE, safe=True)
         forms.add(form)
         for word in map(str.strip, row["beside"].split("|")):
-            senses.setdefault(inflector.form(word), []).append(_Sense(word, short))
+            senses.setdefault(inflector.form(word), []).append((word, short))
     senses.short_forms = frozenset(forms)
     return senses
 

@@ -1,14 +1,14 @@
 """Analyse many names at once, as arrays.
 
-Many names share few distinct words. Each distinct word is analysed once and gets a number; a name becomes a list of
-numbers. Two steps depend on other words of the name, so they run name by name: the sense of an ambiguous word, and
-phrases.
+Each distinct word is analysed once and gets a number; a name becomes a list of numbers. Two steps depend on other words
+of the name, so they run name by name: the sense of an ambiguous word, and phrases.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -23,6 +23,9 @@ _CACHED = 65_536  # words
 _BITS = 26  # of the number of a word
 _LANGUAGES = 63 - 2 * _BITS  # a bit for each language and the numbers of two words fill an integer
 _MASK = (1 << _BITS) - 1
+_Ints = NDArray[np.int64]
+_Languages = Sequence[str | None] | None
+_FoundPhrases = list[tuple[int, int, int, tuple[int, ...]]]
 
 
 class AnalysedBatch(NamedTuple):
@@ -32,13 +35,13 @@ class AnalysedBatch(NamedTuple):
     first word, the position after the last word, and the meanings, in the order of names.
     """
 
-    ends: NDArray[np.int64]
-    word: NDArray[np.int64]
+    ends: _Ints
+    word: _Ints
     words: list[AnalysedWord]
-    phrases: list[tuple[int, int, int, tuple[int, ...]]]
+    phrases: _FoundPhrases
 
     @property
-    def owner(self) -> NDArray[np.int64]:
+    def owner(self) -> _Ints:
         """The index of the name to which each word belongs ``(words,)``."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
 
@@ -54,7 +57,7 @@ class WordValues:
         self._words, self._ends = words, array("q", [0])
         self._values, self._weights = array("q"), array("f")
 
-    def of(self, batch: AnalysedBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    def of(self, batch: AnalysedBatch) -> tuple[_Ints, _Ints, NDArray[np.float32]]:
         """Return the values of the words of a batch: position of the word, value and weight ``(m,)``, by position."""
         if batch.words is not self._words:
             self._clear(batch.words)
@@ -84,20 +87,14 @@ class _Vocabulary(dict[str, int]):
 
 
 class BatchAnalyser:
-    """Analyse many names at once, with the same results as :meth:`LexicalAnalyser.read`; caches words.
-
-    Raises:
-        ConfigError: the lexicon has too many languages.
-    """
+    """Analyse many names at once, with the same results as :meth:`LexicalAnalyser.read`; caches words."""
 
     def __init__(self, analyser: LexicalAnalyser) -> None:
         self._analyser, self.forms = analyser, analyser.forms
         self._languages = analyser.languages
         if len(self._languages) > _LANGUAGES:
-            raise ConfigError(
-                f"a lexicon of {len(self._languages)} languages, at most {_LANGUAGES} allowed",
-                remedy="leave out folders of languages",
-            )
+            message = f"a lexicon of {len(self._languages)} languages, at most {_LANGUAGES} allowed"
+            raise ConfigError(message, remedy="leave out folders of languages")
         self._clear()
 
     def _clear(self) -> None:
@@ -106,20 +103,16 @@ class BatchAnalyser:
         self._words: list[AnalysedWord] = []
         self._depends, self._opens = bytearray(), bytearray()  # by number
         self._knowing = array("b")  # by token and language
-        self._pairs: dict[int, bool] = {}  # whether two words begin a phrase
+        self._begins = lru_cache(_CACHED)(self._find_begins)
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> AnalysedBatch:
+    def read(self, texts: Sequence[str], languages: _Languages = None) -> AnalysedBatch:
         """Analyse names in their languages; without a language, in the languages that have most of the name's words."""
         return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
 
-    def read_tokens(
-        self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None
-    ) -> AnalysedBatch:
+    def read_tokens(self, tokens: Sequence[Sequence[str]], languages: _Languages = None) -> AnalysedBatch:
         """Analyse names like :meth:`read`, from the words of their exact forms."""
         if max(len(self._tokens), len(self._words)) >= _CACHED:
             self._clear()
-        if len(self._pairs) >= _CACHED:
-            self._pairs.clear()
         ends = np.cumsum([0, *map(len, tokens)])
         token = np.fromiter(map(self._tokens.__getitem__, chain.from_iterable(tokens)), np.int64, int(ends[-1]))
         bits = self._language_bits(token, ends, languages)
@@ -133,9 +126,7 @@ class BatchAnalyser:
             number[position] = self._disambiguate(int(number[position]), tokens[name], self._tags(int(bits[name])))
         return AnalysedBatch(ends, number, self._words, phrases)
 
-    def _language_bits(
-        self, token: NDArray[np.int64], ends: NDArray[np.int64], languages: Sequence[str | None] | None
-    ) -> NDArray[np.int64]:
+    def _language_bits(self, token: _Ints, ends: _Ints, languages: _Languages) -> _Ints:
         bit_of = {tag: 1 << at for at, tag in enumerate(self._languages)}
         bits = np.zeros(len(ends) - 1, np.int64)
         if languages is not None:
@@ -175,24 +166,18 @@ class BatchAnalyser:
         return number
 
     def _disambiguate(self, number: int, tokens: Sequence[str], tags: tuple[str, ...]) -> int:
-        """The number of an ambiguous word in its sense in a name."""
         word = self._analyser.disambiguate(self._words[number], tokens, tags)
         key = (number, word.meanings)
         known = self._numbers.get(key)
         return self._add(key, word) if known is None else known
 
     def _phrases(
-        self,
-        tokens: Sequence[Sequence[str]],
-        ends: NDArray[np.int64],
-        key: NDArray[np.int64],
-        number: NDArray[np.int64],
-        bits: NDArray[np.int64],
-    ) -> list[tuple[int, int, int, tuple[int, ...]]]:
+        self, tokens: Sequence[Sequence[str]], ends: _Ints, key: _Ints, number: _Ints, bits: _Ints
+    ) -> _FoundPhrases:
         opens = _as_array(self._opens)[number].astype(bool)
         opens[ends[1:][np.diff(ends) > 0] - 1] = False  # the last word of a name
         at = np.flatnonzero(opens)
-        phrases: list[tuple[int, int, int, tuple[int, ...]]] = []
+        phrases: _FoundPhrases = []
         if not len(at):
             return phrases
         name = np.searchsorted(ends, at, "right") - 1
@@ -209,14 +194,10 @@ class BatchAnalyser:
                 behind = start + phrase.stop
         return phrases
 
-    def _begins(self, pair: int) -> bool:
-        begins = self._pairs.get(pair)
-        if begins is None:
-            texts = self._tokens.texts
-            first, second = texts[pair >> _BITS & _MASK], texts[pair & _MASK]
-            tags = self._tags(pair >> 2 * _BITS)
-            begins = self._pairs[pair] = any(self._analyser.opens_two(first, second, tag) for tag in tags)
-        return begins
+    def _find_begins(self, pair: int) -> bool:
+        """Whether a phrase begins with two words."""
+        first, second = self._tokens.texts[pair >> _BITS & _MASK], self._tokens.texts[pair & _MASK]
+        return any(self._analyser.opens_two(first, second, tag) for tag in self._tags(pair >> 2 * _BITS))
 
 
 def _as_array(column: bytearray | array[int]) -> NDArray[np.int8]:

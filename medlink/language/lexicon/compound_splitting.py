@@ -1,9 +1,9 @@
 """Split compounds into their parts.
 
-A compound consists of forms of the lexicon. Its first parts are combining forms (*hepato-*, *Nieren-*) or German nouns
-with a linking letter; its last part is a word in any inflection, or an ending (*-itis*). The split with the lowest cost
-is chosen. Each part costs one, and more if it is short, ambiguous, or joined by a linking letter that no table has. If
-only the end of a word is known and has more than four letters, at least four unknown letters may precede it.
+The first parts are combining forms (*hepato-*, *Nieren-*) or German nouns with a linking letter; the last part is a
+word in any inflection, or an ending (*-itis*). The split with the lowest cost is chosen. Each part costs one, and more
+if it is short, ambiguous, or joined by a linking letter that no table has. If only the end of a word is known and has
+more than four letters, at least four unknown letters may precede it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from medlink.language.lexicon.forms import (
     LexiconForms,
 )
 
-SHORTEST = 6
-"""Letters of the shortest word that is split."""
-LONGEST = 40
-"""Letters of the longest word that is split."""
+SHORTEST, LONGEST = 6, 40
+"""Letters of the shortest and of the longest word that is split."""
 SURE = 4
 """Number of letters from which a part hardly matches by chance."""
 _CACHED_FORMS = 16_384

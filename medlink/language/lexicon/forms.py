@@ -26,7 +26,7 @@ from medlink.files.folders import StrPath
 from medlink.files.json import json_text, read_json
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
-from medlink.language.lexicon.tables import FIRST, KINDS, LAST, WHOLE, Abbreviation, Member
+from medlink.language.lexicon.tables import FIRST, KINDS, LAST, WHOLE, Member
 from medlink.language.text import Inflector, normalise
 
 TRIE, MEANINGS = "families.marisa", "families.json"
@@ -62,10 +62,9 @@ class Form(NamedTuple):
 class SpellingFilter:
     """A filter over all forms that finds the forms one typing error away from a word.
 
-    If two words differ by one added, missing or changed letter, they become equal when that letter is deleted from one
-    or both of them (Garbe 2012, SymSpell). A Bloom filter (Bloom 1970) with two hash functions contains each form as a
-    whole, and each form without one letter together with the position of that letter. For 50,000 forms it takes 2 MB,
-    and is built in less than 0.1 s.
+    Two words with one added, missing or changed letter become equal if that letter is deleted from one or both of them
+    (Garbe 2012, SymSpell). A Bloom filter (Bloom 1970) with two hash functions contains each form as a whole, and each
+    form without one letter together with the position of that letter. For 50,000 forms it takes 2 MB and 0.1 s.
     """
 
     def __init__(self, forms: Sequence[str]) -> None:
@@ -131,10 +130,10 @@ class SpellingFilter:
 class LexiconForms:
     """All forms of a lexicon: a trie that maps kind, language and form to meanings, and the names of the meanings.
 
-    ``keys`` are 32-bit hashes of the names, the same in all lexicons that have the name. ``opposites`` are pairs of
-    meanings that exclude each other in the same place of a name. ``kinds`` has a kind from :data:`KINDS`, or an empty
-    text, for each meaning. ``table`` returns all forms of a small kind in a language; it is faster than :meth:`find`.
-    ``compositions`` has the meanings that a meaning consists of: *nephrectomy* consists of *excision* and *kidney*.
+    ``keys`` are 32-bit hashes of the names, the same in all lexicons. ``opposites`` are pairs of meanings that exclude
+    each other in the same place of a name. ``kinds`` has a kind from :data:`KINDS`, or an empty text, for each meaning.
+    ``table`` returns all forms of a small kind in a language; it is faster than :meth:`find`. ``compositions`` has the
+    meanings that a meaning consists of: *nephrectomy* consists of *excision* and *kidney*.
     """
 
     def __init__(
@@ -150,19 +149,17 @@ class LexiconForms:
         self.compositions = dict(compositions or {})
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
+        self.memo: dict[str, Any] = {}  # objects that other modules derive from these forms and share in this process
         self._cached: dict[str, tuple[Form, ...]] = {}  # without misses
         self.table = cache(partial(self.continuations, beginning=""))
-        self._spelling_filter = cache(self._build_filter)
+        self._spelling_filter = cache(lambda head: SpellingFilter([key[len(head) :] for key in self._trie.keys(head)]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LexiconForms, (
-            self._trie, self.names, self.languages, self.opposites, self.kinds, self.compositions,
-        )  # fmt: skip
+        return partial(LexiconForms, self._trie), self._tables
 
-    @cached_property
-    def memo(self) -> dict[str, Any]:
-        """Objects that other modules derive from these forms and share in this process."""
-        return {}
+    @property
+    def _tables(self) -> tuple[Any, ...]:
+        return self.names, self.languages, self.opposites, self.kinds, self.compositions
 
     @cached_property
     def digest(self) -> str:
@@ -203,25 +200,21 @@ class LexiconForms:
         head = f"{kind}{language} "
         return (form for form in self._spelling_filter(head).candidates(word) if head + form in self._trie)
 
-    def _build_filter(self, head: str) -> SpellingFilter:
-        return SpellingFilter([key[len(head) :] for key in self._trie.keys(head)])
-
     def with_words(self, words: Iterable[str]) -> LexiconForms:
         """Return a copy of these forms with further words, each with a new meaning."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
-        trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
-        return LexiconForms(trie, self.names, self.languages, self.opposites, self.kinds, self.compositions)
+        return LexiconForms(marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own})), *self._tables)
 
     def is_own(self, word: str) -> bool:
-        """Return whether :meth:`with_words` added a word."""
+        """Whether :meth:`with_words` added a word."""
         return f"{OWN} {word}" in self._trie
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
-        """Return whether any form begins with this text."""
+        """Whether any form begins with this text."""
         return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
-        """Return whether a word is an article, preposition or the like, but not a negation."""
+        """Whether a word is an article, preposition or the like, but not a negation."""
         return form in self.table(FUNCTION, language)
 
     @classmethod
@@ -239,11 +232,7 @@ class LexiconForms:
 
     @classmethod
     def load(cls, folder: Path) -> LexiconForms:
-        """Open the files that :meth:`save` wrote, with the trie memory-mapped.
-
-        Raises:
-            EncoderError: a file is missing or damaged.
-        """
+        """Open the files that :meth:`save` wrote, the trie memory-mapped; raises EncoderError if one is damaged."""
         try:
             raw = read_json(folder / MEANINGS)
             trie = marisa_trie.RecordTrie(_RECORD).mmap(str(folder / TRIE))
@@ -257,7 +246,7 @@ class LexiconForms:
 
 
 def load_forms(folders: Sequence[StrPath]) -> LexiconForms:
-    """Return the forms of the shipped lexicon, together with the forms of a site's own folders."""
+    """Return the forms of the shipped lexicon and of a site's own folders."""
     return LexiconForms.compile(Lexicon(folders)) if folders else shipped_forms()
 
 
@@ -275,16 +264,14 @@ def load_shared_forms(folder: Path) -> LexiconForms:
     An encoder, the index of its bundle, and other bundles have copies of the same files. Sharing saves memory, and half
     a second for building the filters of misspelt words.
     """
-    digest = hashlib.sha256()
-    for name in (TRIE, MEANINGS):
-        try:
-            content = (folder / name).read_bytes()
-        except OSError:
-            return LexiconForms.load(folder)  # raises the error
-        digest.update(hashlib.sha256(content).digest())
-    found = _open_forms.get(digest.hexdigest())
+    try:
+        contents = [(folder / name).read_bytes() for name in (TRIE, MEANINGS)]
+    except OSError:
+        return LexiconForms.load(folder)  # raises the error
+    key = "".join(hashlib.sha256(content).hexdigest() for content in contents)
+    found = _open_forms.get(key)
     if found is None:
-        found = _open_forms[digest.hexdigest()] = LexiconForms.load(folder)
+        found = _open_forms[key] = LexiconForms.load(folder)
     return found
 
 
@@ -293,7 +280,9 @@ class _Compiler:
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self.meanings, self.names = lexicon.meanings
+        meanings, self.names = lexicon.meanings
+        self.entries = list(zip(lexicon.entries, meanings, strict=True))
+        self.numbers = {entry.name: meaning for entry, meaning in self.entries}
         self.languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
         self.inflectors = {tag: Inflector(tag) for tag in self.languages}
         # many members share words
@@ -306,12 +295,11 @@ class _Compiler:
         added = [*self._inflected(), *self._abbreviations(), *self._function_words(), *self._senses()]
         for key, forms in added:
             self.rows[key].update(forms)
-        numbers = self._numbers()
+        numbers = self.numbers
         opposed = {(numbers[first], numbers[second]) for _, first, second in self.lexicon.opposites}
         opposites = sorted((a, b) for a, b in opposed if a is not None and b is not None and a != b)
-        trie = marisa_trie.RecordTrie(
-            _RECORD, sorted((key, form) for key, forms in self.rows.items() for form in forms)
-        )
+        rows = sorted((key, form) for key, forms in self.rows.items() for form in forms)
+        trie = marisa_trie.RecordTrie(_RECORD, rows)
         compositions = {
             whole: tuple(part for name in parts if (part := numbers[name]) is not None)
             for family, parts in self.lexicon.compositions.items()
@@ -319,17 +307,15 @@ class _Compiler:
         }
         return LexiconForms(trie, self.names, self.languages, opposites, self.lexicon.kinds, compositions)
 
-    def _numbers(self) -> dict[str, int | None]:
-        return {entry.name: meaning for entry, meaning in zip(self.lexicon.entries, self.meanings, strict=True)}
-
     def _add_members(self) -> None:
-        entries = self.lexicon.entries
-        members = (member for entry in entries for member in entry.members)
+        members = (member for entry, _ in self.entries for member in entry.members)
         written = list(dict.fromkeys(text for member in members for text in (member.form, *member.plurals)))
         exact = dict(zip(written, normalise_all(written), strict=True))
-        for entry, meaning in zip(entries, self.meanings, strict=True):
+        for entry, meaning in self.entries:
             for member in entry.members if meaning is not None else ():
-                form = Form(meaning or 0, _marks(member) | AFFIX * (entry.table == "affix"))
+                marks = AMBIGUOUS * ("amb" in member.marks) | SHORT * (member.form.isupper() or "abbr" in member.marks)
+                marks |= OTHER * (member.part in ("v", "d")) | AFFIX * (entry.table == "affix")
+                form = Form(meaning or 0, marks)
                 for text in (member.form, *member.plurals):
                     for key in self._keys(member, exact[text]):
                         self.rows[key].add(form)
@@ -351,8 +337,7 @@ class _Compiler:
         return self.rows.get(f"{WORD}{language} {form}") or self.rows.get(stems) or ()
 
     def _inflected(self) -> Iterator[tuple[str, list[Form]]]:
-        pairs = zip(self.lexicon.entries, self.meanings, strict=True)
-        of_families = {meaning for entry, meaning in pairs if entry.table == "family"}
+        of_families = {meaning for entry, meaning in self.entries if entry.table == "family"}
         for language, lemmas in self.lexicon.inflected.items():
             for form, lemma in lemmas.items():
                 forms = [own for own in self._find(lemma, language) if not own.marks & (AFFIX | SHORT)]
@@ -360,15 +345,12 @@ class _Compiler:
 
     def _abbreviations(self) -> Iterator[tuple[str, list[Form]]]:
         for short in self.lexicon.abbreviations:
-            forms = [Form(meaning, SHORT) for meaning in self._long_meanings(short)]
+            long: Iterable[Form] = ()
+            if short.safe:
+                long = self._find(short.long, short.language) or self._find(short.english or short.long, "en")
+            forms = [Form(form.meaning, SHORT) for form in long if not form.marks & AMBIGUOUS]
             for form in map(normalise, short.forms):
                 yield f"{PHRASE if ' ' in form else WORD}{short.language} {form}", forms
-
-    def _long_meanings(self, short: Abbreviation) -> list[int]:
-        if not short.safe:
-            return []
-        forms = self._find(short.long, short.language) or self._find(short.english or short.long, "en")
-        return sorted({form.meaning for form in forms if not form.marks & AMBIGUOUS})
 
     def _function_words(self) -> Iterator[tuple[str, list[Form]]]:
         for language, kinds in self.lexicon.function_words.items():
@@ -377,9 +359,8 @@ class _Compiler:
                     yield f"{FUNCTION}{language} {normalise(word)}", [Form(0, 0)]
 
     def _senses(self) -> Iterator[tuple[str, list[Form]]]:
-        numbers = self._numbers()
         for sense in self.lexicon.senses:
-            forms = [Form(numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
+            forms = [Form(self.numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
             stem = self.inflectors[sense.language].form if sense.language in self.inflectors else normalise
             for kind, form_of in ((SENSE, normalise), (INFLECTED_SENSE, stem)):
                 word = form_of(sense.word)
@@ -390,11 +371,3 @@ class _Compiler:
 def _stem_key(language: str, stems: Iterable[str]) -> str:
     form = " ".join(stems)
     return f"{PHRASE if ' ' in form else STEM}{language} {form}"
-
-
-def _marks(member: Member) -> int:
-    return (
-        AMBIGUOUS * ("amb" in member.marks)
-        | SHORT * (member.form.isupper() or "abbr" in member.marks)
-        | OTHER * (member.part in ("v", "d"))
-    )

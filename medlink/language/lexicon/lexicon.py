@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -37,13 +37,9 @@ class Lexicon:
     """The shipped tables, followed by those of further ``folders``.
 
     Time and memory of reading grow with the number of members: 1 s and 100 MB for the 150,000 members that ship.
-
-    Attributes:
-        function_words: kinds of articles, prepositions and the like, by language and word.
-        inflected: lemmas of irregular forms, by language and exact form.
-        same: pairs of families that mean the same.
-        compositions: the families that the meaning of a family consists of.
-        names: for each proper name in terminologies, ``person`` or ``place``.
+    ``function_words`` has the kinds of articles, prepositions and the like, by language and word; ``inflected`` has the
+    lemmas of irregular forms. ``same`` has pairs of families that mean the same, and ``compositions`` the families that
+    the meaning of a family consists of. ``names`` tells for each proper name whether it is a ``person`` or ``place``.
 
     Raises:
         InputError: a folder or a column is missing, or a row cannot be read.
@@ -72,13 +68,13 @@ class Lexicon:
             self.function_words[language][word] = kind
         for language, form, lemma in every.inflected:
             self.inflected[language][form] = lemma
-        self._stems: dict[str, dict[str, list[_Found]]] = {}
+        self._by_stem = cache(self._find_stems)
 
     def find(self, word: str, language: str | None = None) -> list[tuple[LexiconEntry, Member]]:
         """Return the entries of a word or an expression, each with the matching member, in the order of the tables.
 
-        Compares exact forms first. Without a match, compares stemmed and irregular forms (*befand*, *requirió*).
-        Ignores the region of a language (``de-at``).
+        Exact forms count; without a match, stemmed and irregular forms do (*befand*, *requirió*). The region of a
+        language (``de-at``) is ignored.
         """
         form = normalise(word)
         if not form:
@@ -103,15 +99,12 @@ class Lexicon:
             by_form[form].append(match)
         return by_form
 
-    def _by_stem(self, language: str) -> dict[str, list[_Found]]:
-        if language not in self._stems:
-            by_stem = self._stems[language] = defaultdict(list)
-            inflector = Inflector(language)
-            for match, written, form in self._forms(language):
-                # GOT is not the stem of gotas
-                if match[1].place == WHOLE and not written.isupper():
-                    by_stem[inflector.form(form) if " " in form else inflector.word(form)].append(match)
-        return self._stems[language]
+    def _find_stems(self, language: str) -> dict[str, list[_Found]]:
+        by_stem, inflector = defaultdict[str, list[_Found]](list), Inflector(language)
+        for match, written, form in self._forms(language):
+            if match[1].place == WHOLE and not written.isupper():  # GOT is not the stem of gotas
+                by_stem[inflector.form(form) if " " in form else inflector.word(form)].append(match)
+        return by_stem
 
     def _forms(self, language: str | None = None) -> Iterator[tuple[_Found, str, str]]:
         spellings = [
@@ -134,11 +127,8 @@ class Lexicon:
         synonyms: dict[str, str] = {}
         for canonical, synonym in self.same:
             synonyms[synonym] = synonyms.get(canonical, canonical)
-        same_families = self._same_families()
-        meanings: list[int | None] = []
-        names: list[str] = []
-        numbers: dict[str, int] = {}
-        for entry, family in zip(self.entries, same_families, strict=True):
+        meanings, names, numbers = list[int | None](), list[str](), dict[str, int]()
+        for entry, family in zip(self.entries, self._same_families(), strict=True):
             name = synonyms.get(entry.name, entry.name)
             if name in numbers:
                 meanings.append(numbers[name])
@@ -156,12 +146,10 @@ class Lexicon:
         """For each term or affix, the first preceding family that shares enough members with it."""
         forms = list({member.form for entry in self.entries for member in entry.members})
         exact = dict(zip(forms, normalise_all(forms), strict=True))
-        # language, exact form and place of the unambiguous members
         plain = ([m for m in entry.members if "amb" not in m.marks] for entry in self.entries)
         members = [list(dict.fromkeys((m.language, exact[m.form], m.place) for m in own)) for own in plain]
         usual = [{language: form for language, form, _ in reversed(own)} for own in members]
-        families_of: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-        same: list[int | None] = []
+        families_of, same = defaultdict[tuple[str, str, str], list[int]](list), list[int | None]()
         for number, (entry, own) in enumerate(zip(self.entries, members, strict=True)):
             shared: Counter[int] = Counter()
             for member in own:
@@ -185,9 +173,9 @@ class Lexicon:
         return kinds
 
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
-        """Return the meanings of an abbreviation, by language, the likeliest first.
+        """Return the meanings of an abbreviation without its dots and blanks, by language, the likeliest first.
 
-        Ignores dots and blanks. Ignores case only if no meaning has the same capitals.
+        Case is ignored only if no meaning has the same capitals.
         """
         form = shortened(text)
         alike = self._by_letters.get(form.casefold(), [])
@@ -231,9 +219,9 @@ class Lexicon:
         return {form: tuple(names) for form, names in families.items() if len(names) > 1}
 
     def overweight(self, folder: StrPath) -> Iterator[tuple[str, str, float, float]]:
-        """Yield the abbreviations of a folder whose weights, added to the weights in the other tables, exceed 1.
+        """Yield the abbreviations of a folder whose weights, added to those of the other tables, exceed 1.
 
-        Yields the form, its language, its weight in the folder, and its weight elsewhere.
+        Each has its form, its language, its weight in the folder, and its weight elsewhere.
         """
         own, every = _weights(read_folder(Path(folder)).abbreviations), _weights(self.abbreviations)
         for (form, language), weight in sorted(own.items()):

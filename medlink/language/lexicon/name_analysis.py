@@ -30,22 +30,14 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True)
 class AnalysedWord:
-    """A word of a name in its exact form.
-
-    Attributes:
-        text: exact form.
-        meanings: of the word as a whole; several if it is ambiguous, none if it is unknown.
-        parts: meanings of each part of a compound, empty for an unknown part; for other words, the meanings that its
-            meaning consists of.
-        lengths: letters of each part of a compound, its linking letters included.
-        function: whether it is an article, preposition or the like.
-    """
+    """A word of a name in its exact form."""
 
     text: str
-    meanings: tuple[int, ...] = ()
+    meanings: tuple[int, ...] = ()  # of the whole word; several if it is ambiguous, none if it is unknown
+    # meanings of each part of a compound, empty for an unknown part; else the meanings that its meaning consists of
     parts: tuple[tuple[int, ...], ...] = ()
-    lengths: tuple[int, ...] = ()
-    function: bool = False
+    lengths: tuple[int, ...] = ()  # letters of each part of a compound, its linking letters included
+    function: bool = False  # whether it is an article, preposition or the like
 
     @property
     def pieces(self) -> list[str]:
@@ -74,19 +66,10 @@ class Phrase(NamedTuple):
     meanings: tuple[int, ...]
 
 
-class _Senses(NamedTuple):
-    """The senses of an ambiguous word: ``beside`` other words in exact form, beside their stems, and ``alone``."""
-
-    beside: dict[str, Form]
-    beside_stems: dict[str, Form]
-    alone: Form | None
-
-
-class _Phrases(NamedTuple):
-    """The phrases that begin with two given words: meanings by the rest, and the length of the longest."""
-
-    meanings: dict[str, tuple[int, ...]]
-    longest: int
+_Senses = tuple[dict[str, Form], dict[str, Form], Form | None]
+"""The senses of an ambiguous word: beside other words in exact form, beside their stems, and alone."""
+_Phrases = tuple[dict[str, tuple[int, ...]], int]
+"""The phrases that begin with two given words: meanings by the rest, and the length of the longest."""
 
 
 class LexicalAnalyser:
@@ -99,12 +82,15 @@ class LexicalAnalyser:
         self.forms, self._mends = forms, mend
         self._inflectors = {language: Inflector(language) for language in forms.languages}
         self._more_inflectors = dict[str, Inflector]()
-        self._stem = _cached(self._find_stem)
+        self.languages = tuple(self._inflectors)
+        self._stem = _cached(lambda token, language: self._inflectors[language].word(token))
         self._splitter = CompoundSplitter(forms, self._stem)
         self.word = _cached(self._find_word)
         self._whole = _cached(self._find_whole)
-        self.knowing = _cached(self._find_knowing)
-        self.opens = _cached(self._find_opens)
+        # which of the languages know a word as a whole
+        self.knowing = _cached(lambda token: tuple([self._whole(token, tag) is not None for tag in self.languages]))
+        # whether any phrase of a language begins with a word
+        self.opens = _cached(lambda token, tag: forms.goes_on(PHRASE, tag, f"{self._stem(token, tag)} "))
         self._phrases_of = _cached(self._find_phrases)
         self._senses = _cached(self._find_senses)
 
@@ -116,10 +102,6 @@ class LexicalAnalyser:
         words = [self.disambiguate(word, tokens, tags) if len(word.meanings) > 1 else word for word in words]
         return AnalysedName(tuple(words), tuple(self.phrases(tokens, tags)))
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return tuple(self._inflectors)
-
     def inflector(self, language: str) -> Inflector:
         """Return the shared inflector of any language."""
         inflector = self._inflectors.get(language) or self._more_inflectors.get(language)
@@ -128,20 +110,18 @@ class LexicalAnalyser:
         return inflector
 
     def depends(self, word: AnalysedWord, tags: Sequence[str]) -> bool:
-        """Return whether the sense of an ambiguous word may depend on other words of the name."""
-        return len(word.meanings) > 1 and any(
-            senses.beside or senses.beside_stems for senses in (self._senses(word.text, tag) for tag in tags)
-        )
+        """Whether the sense of an ambiguous word may depend on other words of the name."""
+        return len(word.meanings) > 1 and any(any(self._senses(word.text, tag)[:2]) for tag in tags)
 
     def disambiguate(self, word: AnalysedWord, tokens: Sequence[str], tags: Sequence[str]) -> AnalysedWord:
         """Give an ambiguous word the sense that it has beside the other words of a name, or its default sense."""
         for tag in tags:
-            senses = self._senses(word.text, tag)
-            sense = _sense_beside(senses.beside, word.text, tokens) if senses.beside else None
-            if sense is None and senses.beside_stems:
+            beside, beside_stems, alone = self._senses(word.text, tag)
+            sense = _sense_beside(beside, word.text, tokens) if beside else None
+            if sense is None and beside_stems:
                 stems = [self._stem(token, tag) for token in tokens]
-                sense = _sense_beside(senses.beside_stems, self._stem(word.text, tag), stems)
-            sense = sense or senses.alone
+                sense = _sense_beside(beside_stems, self._stem(word.text, tag), stems)
+            sense = sense or alone
             if sense is not None:
                 meanings = () if sense.marks & NOTHING else (sense.meaning,)
                 return AnalysedWord(word.text, meanings, word.parts, word.lengths, word.function)
@@ -154,20 +134,12 @@ class LexicalAnalyser:
             alone = alone or (single[0] if len(single) == 1 else None)
             pairs = self.forms.continuations(kind, language, f"{form} ")
             beside.append({near: senses[0] for near, senses in pairs.items() if len(senses) == 1})
-        return _Senses(beside[0], beside[1], alone)
+        return beside[0], beside[1], alone
 
     def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
         """Return the languages that have most of these words as whole words."""
-        counts = [0] * len(self._inflectors)
-        for token in tokens:
-            for at, known in enumerate(self.knowing(token)):
-                counts[at] += known
-        most = max(counts, default=0)
-        return tuple([tag for tag, count in zip(self._inflectors, counts, strict=True) if count == most])
-
-    def _find_knowing(self, token: str) -> tuple[bool, ...]:
-        """Which of :attr:`languages` know a word as a whole."""
-        return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
+        counts = [sum(known) for known in zip(*map(self.knowing, tokens), strict=True)] or [0] * len(self.languages)
+        return tuple([tag for tag, count in zip(self.languages, counts, strict=True) if count == max(counts)])
 
     def _find_word(self, token: str, tags: tuple[str, ...]) -> AnalysedWord:
         wholes = [(tag, whole) for tag in tags if (whole := self._whole(token, tag)) is not None]
@@ -215,9 +187,6 @@ class LexicalAnalyser:
         forms = forms or self.forms.find(STEM, language, self._stem(token, language))
         return chosen_meanings(forms) if forms else None
 
-    def _find_stem(self, token: str, language: str) -> str:
-        return self._inflectors[language].word(token)
-
     def phrases(self, tokens: Sequence[str], tags: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
         """Find phrases from left to right: at each word, the longest phrase in the first language that has any."""
         at = 0
@@ -231,35 +200,27 @@ class LexicalAnalyser:
                 at = phrase.stop
 
     def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
-        """Return the longest phrase that begins at a word, in the first language that has any; the last word begins
-        none.
-        """
+        """Return the longest phrase that begins at a word but the last, in the first language that has any."""
         for tag in tags:
-            phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
-            if phrases is None:
-                continue
-            rest, stop = "", at + 2
-            meanings = phrases.meanings.get(rest)
-            for behind, token in enumerate(tokens[at + 2 : at + min(_PHRASE, phrases.longest)], at + 3):
+            phrases, longest = self._phrases_of(tokens[at], tokens[at + 1], tag) or ({}, 0)
+            rest, stop, meanings = "", at + 2, phrases.get("")
+            for behind, token in enumerate(tokens[at + 2 : at + min(_PHRASE, longest)], at + 3):
                 rest += f" {self._stem(token, tag)}"
-                if rest in phrases.meanings:
-                    meanings, stop = phrases.meanings[rest], behind
+                if rest in phrases:
+                    meanings, stop = phrases[rest], behind
             if meanings:
                 return Phrase(stop, meanings)
         return None
 
-    def _find_opens(self, token: str, language: str) -> bool:
-        return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
-
     def opens_two(self, first: str, second: str, language: str) -> bool:
-        """Return whether any phrase begins with these two words."""
+        """Whether any phrase begins with these two words."""
         return self._phrases_of(first, second, language) is not None
 
     def _find_phrases(self, first: str, second: str, language: str) -> _Phrases | None:
         stems = f"{self._stem(first, language)} {self._stem(second, language)}"
         rests = self.forms.continuations(PHRASE, language, stems)
         meanings = {rest: chosen_meanings(forms) for rest, forms in rests.items() if not rest or rest[0] == " "}
-        return _Phrases(meanings, 2 + max(rest.count(" ") for rest in meanings)) if meanings else None
+        return (meanings, 2 + max(rest.count(" ") for rest in meanings)) if meanings else None
 
 
 def _cached(find: Callable[..., _R]) -> Callable[..., _R]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +17,9 @@ from medlink.language.text import normalise
 PARTS = {"a": "adjective", "v": "verb", "d": "adverb"}
 GENDERS = ("m", "f", "n", "pl")
 MARKS = {
-    "lat": "Latin",
-    "lay": "lay",
-    "old": "old",
-    "abbr": "shortened",
-    "am": "American",
-    "br": "British",
-    "ep": "eponym",
-    "tm": "trade name",
-    "af": "of a patient",
-    "amb": "ambiguous",
-}
+    "lat": "Latin", "lay": "lay", "old": "old", "abbr": "shortened", "am": "American", "br": "British",
+    "ep": "eponym", "tm": "trade name", "af": "of a patient", "amb": "ambiguous",
+}  # fmt: skip
 """Marks of a member, in the order of display."""
 KINDS = (
     "finding", "change", "body", "function", "substance", "organism", "procedure", "quality", "person", "circumstance",
@@ -36,15 +28,9 @@ KINDS = (
 """Kinds of meanings. A *change* turns another word into a finding (*loss*, *enlarged*); a *quality* (*left*) does
 not."""
 OF_TERMS = {
-    "disease": "finding",
-    "procedure": "procedure",
-    "anatomy": "body",
-    "test": "procedure",
-    "drug": "substance",
-    "device": "procedure",
-    "text": "general",
-    "other": "general",
-}
+    "disease": "finding", "procedure": "procedure", "anatomy": "body", "test": "procedure", "drug": "substance",
+    "device": "procedure", "text": "general", "other": "general",
+}  # fmt: skip
 """The kind of meaning for kinds of terms; all other kinds have the same name."""
 HEADWORDS = "en"
 """Language of the names that identify entries."""
@@ -89,23 +75,15 @@ ROUNDING = 0.010001
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A word of a family, or an expression of a term, in one language.
+    """A word of a family, or an expression of a term, in one language."""
 
-    Attributes:
-        form: the form as in a dictionary, without the hyphen that marks its ``place``.
-        part: part of speech; empty for a noun.
-        gender: some of ``m``, ``f``, ``n`` and ``pl``.
-        plurals: irregular plurals; in German, all plurals.
-        marks: some of :data:`MARKS`.
-    """
-
-    form: str
+    form: str  # as in a dictionary, without the hyphen that marks its place
     language: str
     place: str = WHOLE
-    part: str = ""
-    gender: tuple[str, ...] = ()
-    plurals: tuple[str, ...] = ()
-    marks: frozenset[str] = frozenset()
+    part: str = ""  # part of speech; empty for a noun
+    gender: tuple[str, ...] = ()  # some of GENDERS
+    plurals: tuple[str, ...] = ()  # irregular plurals; in German, all plurals
+    marks: frozenset[str] = frozenset()  # some of MARKS
 
     @property
     def hyphened(self) -> str:
@@ -141,24 +119,16 @@ class LexiconEntry:
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """One meaning of an abbreviation in the notes of one language.
+    """One meaning of an abbreviation in the notes of one language."""
 
-    Attributes:
-        forms: its spellings.
-        long: the long form.
-        english: the name that a terminology has for the long form.
-        weight: estimated share of the uses in clinical notes with this meaning.
-        safe: whether it has this meaning without any context.
-    """
-
-    forms: tuple[str, ...]
+    forms: tuple[str, ...]  # its spellings
     language: str
     long: str
-    english: str
+    english: str  # the name that a terminology has for the long form
     kind: str
-    weight: float
+    weight: float  # estimated share of the uses in clinical notes with this meaning
     fields: tuple[str, ...]
-    safe: bool
+    safe: bool  # whether it has this meaning without any context
     note: str = ""
 
     @property
@@ -197,27 +167,21 @@ class Opposite(NamedTuple):
 
 
 def to_dict(record: LexiconEntry | Abbreviation) -> dict[str, Any]:
-    """Return plain data, ready for JSON."""
+    """Convert to plain data for JSON."""
     values = asdict(record)
     for member in values.get("members", ()):
         member["marks"] = sorted(member["marks"])
     return values
 
 
-@dataclass(eq=False)
 class Tables:
     """The rows of one folder; ``named`` has the rows that refer to an entry by its name."""
 
-    entries: list[LexiconEntry] = field(default_factory=list)
-    abbreviations: list[Abbreviation] = field(default_factory=list)
-    opposites: list[Opposite] = field(default_factory=list)
-    function_words: list[tuple[str, str, str]] = field(default_factory=list)
-    names: list[tuple[str, str]] = field(default_factory=list)
-    inflected: list[tuple[str, str, str]] = field(default_factory=list)
-    senses: list[Sense] = field(default_factory=list)
-    same: list[tuple[str, str]] = field(default_factory=list)
-    compositions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    named: list[tuple[Row, str]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.entries, self.abbreviations, self.opposites = list[LexiconEntry](), list[Abbreviation](), list[Opposite]()
+        self.function_words, self.inflected = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
+        self.names, self.same, self.senses = list[tuple[str, str]](), list[tuple[str, str]](), list[Sense]()
+        self.compositions, self.named = list[tuple[str, tuple[str, ...]]](), list[tuple[Row, str]]()
 
     @property
     def count(self) -> int:
@@ -225,11 +189,7 @@ class Tables:
 
 
 def read_folder(folder: Path) -> Tables:
-    """Read all tables of a folder.
-
-    Raises:
-        InputError: the folder, all tables or a column are missing, or a row cannot be read.
-    """
+    """Read all tables; raises InputError without folder, tables or a column, or for a row that cannot be read."""
     if folder.is_file():
         remedy = f"name the folder it is in: {folder.parent}"
         raise InputError("is a file, a folder is needed", path=folder, remedy=remedy)
@@ -241,9 +201,8 @@ def read_folder(folder: Path) -> Tables:
         raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables like this")
     for path in sorted(folder.glob("*.tsv")):
         if path.name not in _COLUMNS and path not in abbreviations:
-            raise InputError(
-                "is not a table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}"
-            )
+            remedy = f"name it as one of {', '.join(_COLUMNS)}"
+            raise InputError("is not a table of a lexicon", path=path, remedy=remedy)
     tables = Tables()
     for name in (FAMILIES, TERMS, AFFIXES):
         tables.entries += _entries(folder / name)
@@ -255,30 +214,27 @@ def read_folder(folder: Path) -> Tables:
         tables.named += [(row, row["one"]), (row, row["other"])]
     tables.function_words = [(_language_of(row), row["word"], row["kind"]) for row in _rows(folder / FUNCTION_WORDS)]
     tables.names = [(row["name"], row["kind"]) for row in _rows(folder / NAMES)]
-    for row in _rows(folder / INFLECTED):
-        tables.inflected.append((_language_of(row), normalise(row["form"]), row["lemma"]))
+    tables.inflected = [(_language_of(row), normalise(row["form"]), row["lemma"]) for row in _rows(folder / INFLECTED)]
     for row in _rows(folder / SAME):
         tables.same.append((row["one"], row["other"]))
         tables.named += [(row, row["one"]), (row, row["other"])]
-    for row, parts in _compositions(folder / COMPOSITIONS):
+    for row in _rows(folder / COMPOSITIONS):
+        parts = _listed(row["parts"])
+        if not parts:
+            raise row.error("no parts", "write the names of families, with | between them, or remove the row")
         tables.compositions.append((row["family"], parts))
         tables.named += [(row, name) for name in (row["family"], *parts)]
     for row in _rows(folder / SENSES):
         if not row["word"]:
             raise row.error("no word", "write the ambiguous word, or remove the row")
-        beside = tuple(filter(None, map(str.strip, row["beside"].split("|"))))
-        tables.senses.append(Sense(row["word"], _language_of(row), row["family"], beside))
+        tables.senses.append(Sense(row["word"], _language_of(row), row["family"], _listed(row["beside"])))
         if row["family"] != "-":
             tables.named.append((row, row["family"]))
     return tables
 
 
-def _compositions(path: Path) -> Iterator[tuple[Row, tuple[str, ...]]]:
-    for row in _rows(path):
-        parts = tuple(filter(None, map(str.strip, row["parts"].split("|"))))
-        if not parts:
-            raise row.error("no parts", "write the names of families, with | between them, or remove the row")
-        yield row, parts
+def _listed(cell: str, separator: str = "|") -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, cell.split(separator))))
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -339,7 +295,7 @@ def _member(text: str, language: str, row: Row) -> Member:
         form, place = form[:-1], FIRST
     elif len(form) > 1 and form.startswith("-"):
         form, place = form[1:], LAST
-    tags = [tag for tag in map(str.strip, (match[2] or "").split(",")) if tag]
+    tags = _listed(match[2] or "", ",")
     listed = [tag.removeprefix("pl=").split("/") for tag in tags if tag.startswith("pl=")]
     plurals = tuple(plural.strip() for several in listed for plural in several)
     if not all(plurals):

@@ -33,7 +33,7 @@ from medlink.files.problems import pluralize
 from medlink.index import Bundle
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.rankers.common import CandidateText, RankerCache, cache_key, candidate_texts, move_to_front
-from medlink.linking.ranking import RankedConcept, Rankings
+from medlink.linking.ranking import Ranked, Rankings
 from medlink.settings import Settings
 
 logger = logging.getLogger("medlink")
@@ -118,12 +118,7 @@ class Endpoint(Settings):
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a TOML or JSON file.
-
-        Raises:
-            InputError: the file cannot be read.
-            ConfigError: a name is unknown, or a value out of range.
-        """
+        """Read a TOML or JSON file; raises InputError if it cannot be read, and ConfigError for a wrong value."""
         path = Path(path)
         if path.suffix.lower() == ".toml":
             return cls(**read_toml(path))
@@ -144,11 +139,7 @@ class Endpoint(Settings):
         return parts._replace(path=path if path.endswith(_CHAT) else f"{path or '/v1'}{_CHAT}")
 
     def ask(self, messages: list[dict[str, str]]) -> str:
-        """Send messages, and return the text of the answer, at temperature 0.
-
-        Raises:
-            NoAnswer: no answer came in time, or the answer does not follow the protocol.
-        """
+        """Send messages, and return the text of the answer at temperature 0; raises NoAnswer without a valid one."""
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": self.max_tokens}
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}
         if self.key_variable is not None:
@@ -199,8 +190,8 @@ class ChatRanker:
     """Puts the candidate that a language model chooses before the others.
 
     Valid answers are cached. After five failures in a row it sends nothing for a minute. ``counts`` has the number of
-    ``requests``, ``cached`` answers, answers that chose the ``first`` candidate, ``another`` or ``none``, ``refused``
-    answers, mentions ``skipped`` in such a minute, and ``unanswered: REASON``.
+    ``requests``, of ``cached`` answers, of answers that chose the ``first`` candidate, ``another`` or ``none``, of
+    ``refused`` answers, of mentions ``skipped`` in such a minute, and of failures (``unanswered: REASON``).
     """
 
     calibration = None
@@ -225,9 +216,7 @@ class ChatRanker:
         lost = self.counts["refused"] + self.counts["skipped"] + sum(unanswered.values())
         return [f"the ranker gave no valid answer for {pluralize(lost, 'mention')}: {', '.join(why)}"] if lost else []
 
-    def rerank(
-        self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
-    ) -> list[Sequence[RankedConcept]]:
+    def rerank(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Ranked]:
         """Implements :meth:`Reranker.rerank`; sends no request for learned mentions and single candidates."""
         k = self.endpoint.candidates
         first = [own[:k] if mention.learned_id is None else () for mention, own in zip(mentions, ranked, strict=True)]
@@ -238,8 +227,7 @@ class ChatRanker:
             choice = self._choose(mention, context, own) if len(own) > 1 else None
             if choice is not None:
                 self.counts["none" if choice == _NONE else "another" if choice else "first"] += 1
-            if choice is not None and choice != _NONE:
-                out[at] = move_to_front(ranked[at], choice, k)
+                out[at] = ranked[at] if choice == _NONE else move_to_front(ranked[at], choice, k)
         return out
 
     def _choose(self, mention: Mention, context: str, candidates: Sequence[CandidateText]) -> int | None:
@@ -288,11 +276,10 @@ class ChatRanker:
 
 def _messages(mention: Mention, context: str, candidates: Sequence[CandidateText]) -> list[dict[str, str]]:
     # one JSON object holds all data: no text of a note can break out of it
-    choices = [
-        {"concept_id": candidate.concept_id, "name": candidate.matched}
-        | ({} if candidate.name == candidate.matched else {"preferred_name": candidate.name})
-        for candidate in candidates
-    ]
+    choices = [{"concept_id": own.concept_id, "name": own.matched, "preferred_name": own.name} for own in candidates]
+    for choice in choices:
+        if choice["name"] == choice["preferred_name"]:
+            del choice["preferred_name"]
     data = {"mention": mention.text, "language": mention.language, "candidates": choices}
     if context:
         data["text_around_it"] = context

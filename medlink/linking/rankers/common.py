@@ -24,7 +24,7 @@ from medlink.language.tags import base
 from medlink.linking.arrays import Floats
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import EXACT, Contexts, Mention
-from medlink.linking.ranking import RankedConcept, Rankings, compute_margins
+from medlink.linking.ranking import Ranked, RankedConcept, Rankings, compute_margins
 
 CHOSEN_WEIGHT = 20.0
 """Factor by which the chosen concept is likelier than others with the same name."""
@@ -51,9 +51,7 @@ class Reranker(Protocol):
     @property
     def counts(self) -> Counter[str]: ...
 
-    def rerank(
-        self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
-    ) -> list[Sequence[RankedConcept]]:
+    def rerank(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Ranked]:
         """Return the concepts of n mentions in a new order, or unchanged.
 
         Args:
@@ -112,11 +110,11 @@ def candidate_texts(
     return [[next(described) for _ in own] for own in ranked]
 
 
-def reorder_by_score(ranked: Sequence[RankedConcept], scores: Floats) -> list[RankedConcept]:
+def reorder_by_score(ranked: Ranked, scores: Floats) -> list[RankedConcept]:
     """Sort concepts by new scores ``(n,)``, which become their rank scores; ties keep their order.
 
-    A name has the score of its best concept. The weight of each other concept of the name is the exponential of the
-    difference, as in a softmax over scores. A name that equals the mention exactly stays first.
+    A name has the score of its best concept; the weight of each other concept is the exponential of the difference, as
+    in a softmax. A name that equals the mention exactly stays first.
     """
     if not ranked:
         return []
@@ -130,7 +128,7 @@ def reorder_by_score(ranked: Sequence[RankedConcept], scores: Floats) -> list[Ra
     return _reorder(ranked, order, of_name.tolist(), margins.tolist(), np.exp(scores - of_name).tolist())
 
 
-def move_to_front(ranked: Sequence[RankedConcept], chosen: int, k: int) -> list[RankedConcept]:
+def move_to_front(ranked: Ranked, chosen: int, k: int) -> list[RankedConcept]:
     """Put the name of the chosen concept before the other names of the first k concepts.
 
     Each name takes over the rank score and the margin of its new position, which keeps the calibration valid. The
@@ -150,7 +148,7 @@ def move_to_front(ranked: Sequence[RankedConcept], chosen: int, k: int) -> list[
 
 
 def _reorder(
-    ranked: Sequence[RankedConcept], order: Sequence[int], rank: list[float], margin: list[float], weight: list[float]
+    ranked: Ranked, order: Sequence[int], rank: list[float], margin: list[float], weight: list[float]
 ) -> list[RankedConcept]:
     top = ranked[0]
     concepts = [ranked[at]._replace(rank=rank[at], margin=margin[at], weight=weight[at], features=None) for at in order]
@@ -174,9 +172,8 @@ class RankerCache:
             raise ConfigError(message, path=folder, remedy="name a folder that can be written to") from error
         with self._connect() as file:
             # IF NOT EXISTS: two processes may start at the same time
-            file.execute(
-                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, numbers TEXT NOT NULL) WITHOUT ROWID"
-            )
+            columns = "key BLOB PRIMARY KEY, numbers TEXT NOT NULL"
+            file.execute(f"CREATE TABLE IF NOT EXISTS answers ({columns}) WITHOUT ROWID")
             file.execute("SELECT key, numbers FROM answers LIMIT 1").fetchone()
 
     def get(self, keys: Sequence[bytes]) -> list[list[float] | None]:
@@ -199,10 +196,8 @@ class RankerCache:
                 yield file
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             why = str(error) if isinstance(error, sqlite3.Error) else "a value is not a list of numbers"
-            remedy = "delete the file, or name another folder"
-            raise ConfigError(
-                f"the cache of the ranker cannot be used: {why}", path=self.path, remedy=remedy
-            ) from error
+            message = f"the cache of the ranker cannot be used: {why}"
+            raise ConfigError(message, path=self.path, remedy="delete the file, or name another folder") from error
 
 
 def cache_key(

@@ -18,7 +18,7 @@ from medlink.linking.arrays import Floats
 from medlink.linking.calibration import Curves
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.rankers.common import CandidateText, RankerCache, cache_key, candidate_texts, reorder_by_score
-from medlink.linking.ranking import RankedConcept, Rankings, parse_curves
+from medlink.linking.ranking import Ranked, Rankings, parse_curves
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -30,25 +30,17 @@ _REMEDY = "train it again, or name the folder of another ranker"
 
 
 class RankerConfig(NamedTuple):
-    """The input of a cross-encoder, and the weights and calibration of its scores.
+    """The input of a cross-encoder, and the weights and calibration of its scores."""
 
-    Attributes:
-        candidates: number of candidates of a mention that it reads.
-        context, definitions: whether it reads the text around a mention, and definitions.
-        first, read: weights of the first rank score and of the cross-encoder's score.
-        calibration: turns the weighted sum into scores.
-    """
-
-    candidates: int
-    context: bool
+    candidates: int  # number of candidates of a mention that it reads
+    context: bool  # whether it reads the text around a mention
     definitions: bool
-    first: float
-    read: float
-    calibration: Curves
+    first: float  # weight of the first rank score
+    read: float  # weight of the cross-encoder's score
+    calibration: Curves  # turns the weighted sum into scores
 
 
 def mention_text(text: str, context: str) -> str:
-    """Return a mention as the model reads it."""
     return f"{text} | {context}" if context else text
 
 
@@ -66,11 +58,7 @@ def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> Floats:
 
 
 def load_cross_encoder(folder: str | Path, *, local: bool = True, **options: Any) -> CrossEncoder:
-    """Load the cross-encoder of a folder, or of the hub unless ``local``, with safetensors weights.
-
-    Raises:
-        EncoderError: it cannot be read.
-    """
+    """Load the safetensors of a folder, or of the hub unless ``local``; raises EncoderError if they cannot be read."""
     with needs_extra("transformers", "a cross-encoder"):
         from sentence_transformers import CrossEncoder
     try:
@@ -109,9 +97,7 @@ class CrossEncoderRanker:
     def warnings(self) -> list[str]:
         return []
 
-    def rerank(
-        self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings
-    ) -> list[Sequence[RankedConcept]]:
+    def rerank(self, mentions: Sequence[Mention], contexts: Contexts, ranked: Rankings) -> list[Ranked]:
         """Implements :meth:`Reranker.rerank`; unread candidates get the lowest logit of the mention."""
         first = [own[: self.config.candidates] for own in ranked]
         languages = [mention.language for mention in mentions]
@@ -120,7 +106,7 @@ class CrossEncoderRanker:
         read = self._read(mentions, around, candidates)
         return [self._order(own, numbers) for own, numbers in zip(ranked, read, strict=True)]
 
-    def _order(self, ranked: Sequence[RankedConcept], read: Sequence[float]) -> Sequence[RankedConcept]:
+    def _order(self, ranked: Ranked, read: Sequence[float]) -> Ranked:
         if not ranked:
             return ranked
         numbers = np.array([*read, *[min(read)] * (len(ranked) - len(read))])

@@ -98,20 +98,17 @@ def test_requests(demo: Bundle) -> None:
     assert "MS" not in [question["mention"] for question in others]
 
 
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ('```json\n{"concept_id": "B"}\n```', 1),
-        (' {"concept_id": "A", "why": "x"} ', 0),
-        ('{"concept_id": null}', -1),
-        *dict.fromkeys(
-            [
-                "", "B", '{"concept_id": "C"}', '{"concept_id": 3}', '{"concept_id": ["B"]}', '{"concept": "B"}',
-                '["B"]', '{"concept_id": "B"} and more', "[" * 100_000, '{"concept_id": "\\ud800"}', "<script>",
-            ]
-        ).items(),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "choice"), [
+    ('```json\n{"concept_id": "B"}\n```', 1),
+    (' {"concept_id": "A", "why": "x"} ', 0),
+    ('{"concept_id": null}', -1),
+    *dict.fromkeys(
+        [
+            "", "B", '{"concept_id": "C"}', '{"concept_id": 3}', '{"concept_id": ["B"]}', '{"concept": "B"}',
+            '["B"]', '{"concept_id": "B"} and more', "[" * 100_000, '{"concept_id": "\\ud800"}', "<script>",
+        ]
+    ).items(),
+])  # fmt: skip
 def test_answers(text: str, choice: int | None) -> None:
     assert parse_choice(text, ["A", "B"]) == choice
 
@@ -153,24 +150,21 @@ HUGE = json.dumps({"choices": [{"message": {"content": "x" * (1 << 20)}}]}).enco
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (lambda handler, _: send(handler, b"SECRETWORD", 500), "HTTP status 500 (1)"),
-        (lambda handler, _: send(handler, b"SECRETWORD", 401), "HTTP status 401 (1)"),
-        (lambda handler, _: send(handler, b"", 307, Location="http://127.0.0.1:9/"), "HTTP status 307 (1)"),
-        (lambda handler, _: send(handler, b"SECRETWORD"), "answers that do not follow the protocol (1)"),
-        (lambda handler, _: send(handler, b"\xff\xfe"), "answers that do not follow the protocol (1)"),
-        (lambda handler, _: send(handler, b'{"choices": []}'), "answers that do not follow the protocol (1)"),
-        (lambda handler, _: send(handler, HUGE), "answers of more than 1 MB (1)"),
-        (lambda handler, _: handler.wfile.write(b"SECRETWORD\r\n\r\n"), "no connection, or a broken one (1)"),
-        (says(["SECRETWORD"]), "answers that do not follow the protocol (1)"),
-        (_dropped, "no connection, or a broken one (1)"),
-        (_cut_off, "no connection, or a broken one (1)"),
-        (_dripping, "timed out (1)"),
-        (_dripping_heads, "timed out (1)"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "why"), [
+    (lambda handler, _: send(handler, b"SECRETWORD", 500), "HTTP status 500 (1)"),
+    (lambda handler, _: send(handler, b"SECRETWORD", 401), "HTTP status 401 (1)"),
+    (lambda handler, _: send(handler, b"", 307, Location="http://127.0.0.1:9/"), "HTTP status 307 (1)"),
+    (lambda handler, _: send(handler, b"SECRETWORD"), "answers that do not follow the protocol (1)"),
+    (lambda handler, _: send(handler, b"\xff\xfe"), "answers that do not follow the protocol (1)"),
+    (lambda handler, _: send(handler, b'{"choices": []}'), "answers that do not follow the protocol (1)"),
+    (lambda handler, _: send(handler, HUGE), "answers of more than 1 MB (1)"),
+    (lambda handler, _: handler.wfile.write(b"SECRETWORD\r\n\r\n"), "no connection, or a broken one (1)"),
+    (says(["SECRETWORD"]), "answers that do not follow the protocol (1)"),
+    (_dropped, "no connection, or a broken one (1)"),
+    (_cut_off, "no connection, or a broken one (1)"),
+    (_dripping, "timed out (1)"),
+    (_dripping_heads, "timed out (1)"),
+])  # fmt: skip
 def test_without_a_valid_answer_the_order_stays(
     answer: Answer, why: str, demo: Bundle, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -265,27 +259,21 @@ def test_the_key_is_sent_but_never_shown(
     assert "SECRETKEY" not in repr((ranker.endpoint, vars(ranker), ranker.warnings(), caplog.text))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"url": "ftp://x"}, "url is no URL that begins with http:// or https:// and a host"),
-        ({"url": "https://"}, "url is no URL that begins"),
-        ({"url": "https://[x"}, "url is no URL. Remedy"),
-        ({"url": "https://x:99999"}, "url is no URL. Remedy"),
-        ({"url": "https://x/a b"}, "url is no URL that begins"),
-        ({"url": "https://me:SECRETKEY@x"}, "url has a name or password in it: name the key with key_variable instead"),
-        ({"url": "https://x?key=SECRETKEY"}, "url has a ? or # in it"),
-        (
-            {"url": "https://x", "key_variable": "sk-SECRETKEY"},
-            "key_variable is not the name of an environment variable",
-        ),
-        ({"url": "https://x", "key_variable": "SECRETKEY"}, "the environment variable that key_variable names is not"),
-        ({"url": "http://10.0.0.1", "key_variable": "KEY"}, "the key would be sent over http to another machine"),
-        ({"url": "https://x", "api_key": "SECRETKEY"}, "unknown option 'api_key'"),
-        ({"url": "https://x", "timeout": 0}, "timeout is 0"),
-        ({"model": "m"}, "url is missing"),
-    ],
-)
+@pytest.mark.parametrize(("values", "message"), [
+    ({"url": "ftp://x"}, "url is no URL that begins with http:// or https:// and a host"),
+    ({"url": "https://"}, "url is no URL that begins"),
+    ({"url": "https://[x"}, "url is no URL. Remedy"),
+    ({"url": "https://x:99999"}, "url is no URL. Remedy"),
+    ({"url": "https://x/a b"}, "url is no URL that begins"),
+    ({"url": "https://me:SECRETKEY@x"}, "url has a name or password in it: name the key with key_variable instead"),
+    ({"url": "https://x?key=SECRETKEY"}, "url has a ? or # in it"),
+    ({"url": "https://x", "key_variable": "sk-SECRETKEY"}, "key_variable is not the name of an environment variable"),
+    ({"url": "https://x", "key_variable": "SECRETKEY"}, "the environment variable that key_variable names is not"),
+    ({"url": "http://10.0.0.1", "key_variable": "KEY"}, "the key would be sent over http to another machine"),
+    ({"url": "https://x", "api_key": "SECRETKEY"}, "unknown option 'api_key'"),
+    ({"url": "https://x", "timeout": 0}, "timeout is 0"),
+    ({"model": "m"}, "url is missing"),
+])  # fmt: skip
 def test_invalid_descriptions(
     values: dict[str, Any], message: str, tmp_path: Path, demo: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,15 +284,12 @@ def test_invalid_descriptions(
     assert "SECRETKEY" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        ("model.json", b"[]", "model.json: cannot be read: an object with url is expected. Remedy: give a JSON object"),
-        ("model.json", b"{", "cannot be read: Expecting property name"),
-        ("model.json", b"\xff", "cannot be read: "),
-        ("model.toml", b"url = ", "model.toml: is not TOML"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "message"), [
+    ("model.json", b"[]", "model.json: cannot be read: an object with url is expected. Remedy: give a JSON object"),
+    ("model.json", b"{", "cannot be read: Expecting property name"),
+    ("model.json", b"\xff", "cannot be read: "),
+    ("model.toml", b"url = ", "model.toml: is not TOML"),
+])  # fmt: skip
 def test_unreadable_descriptions(name: str, data: bytes, message: str, tmp_path: Path, demo: Bundle) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=re.escape(message)):

@@ -50,17 +50,14 @@ def test_an_exact_name_stays_first_and_ties_stay_in_order() -> None:
     assert reorder_by_score([], np.zeros(0)) == []
 
 
-@pytest.mark.parametrize(
-    ("rows", "chosen", "k", "expected", "moved"),
-    [
-        ([(1, 5, 10), (2, 4, 11), (3, 3, 12), (4, 2, 13)], 2, 3, [(3, 5, 20), (1, 4, 1), (2, 3, 1), (4, 2, 1)], True),
-        ([(1, 5, 10), (2, 4, 11), (3, 3, 12), (4, 2, 13)], 0, 3, [(1, 5, 20), (2, 4, 1), (3, 3, 1), (4, 2, 1)], False),
-        # the first name is shared: only the weight changes
-        ([(1, 5, 10), (2, 5, 10), (3, 3, 12)], 1, 3, [(1, 5, 1), (2, 5, 20), (3, 3, 1)], False),
-        # a shared name that was second moves with all of its concepts, also those after the first k
-        ([(1, 5, 10), (2, 4, 11), (3, 4, 11)], 1, 2, [(2, 5, 20), (1, 4, 1), (3, 5, 1)], True),
-    ],
-)
+@pytest.mark.parametrize(("rows", "chosen", "k", "expected", "moved"), [
+    ([(1, 5, 10), (2, 4, 11), (3, 3, 12), (4, 2, 13)], 2, 3, [(3, 5, 20), (1, 4, 1), (2, 3, 1), (4, 2, 1)], True),
+    ([(1, 5, 10), (2, 4, 11), (3, 3, 12), (4, 2, 13)], 0, 3, [(1, 5, 20), (2, 4, 1), (3, 3, 1), (4, 2, 1)], False),
+    # the first name is shared: only the weight changes
+    ([(1, 5, 10), (2, 5, 10), (3, 3, 12)], 1, 3, [(1, 5, 1), (2, 5, 20), (3, 3, 1)], False),
+    # a shared name that was second moves with all of its concepts, also those after the first k
+    ([(1, 5, 10), (2, 4, 11), (3, 4, 11)], 1, 2, [(2, 5, 20), (1, 4, 1), (3, 5, 1)], True),
+])  # fmt: skip
 def test_move_to_front_by_hand(
     rows: list[tuple[float, float, float]], chosen: int, k: int, expected: list[tuple[float, ...]], *, moved: bool
 ) -> None:
