@@ -9,7 +9,6 @@ import pytest
 from medlink.index import Bundle, ConceptIndex
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import Scanner
-from medlink.language.scope_rules import scopes
 from medlink.reading.paraphrases import ParaphraseReader
 from tests.reading.bundles import bundle_of, cases, mentions, presence
 
@@ -35,7 +34,7 @@ def index(folder: Path) -> ConceptIndex:
 @pytest.mark.parametrize(("language", "text", "wanted"), cases("members"))
 def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, list[str]]) -> None:
     scanner = Scanner(language, shared_analyser(index.forms))
-    scanned, lists = scanner.scan(text), ParaphraseReader(scopes(language), scanner, index, None)
+    scanned, lists = scanner.scan(text), ParaphraseReader(scanner, index, None, None)
     found: dict[str, set[str]] = {}
     for place, completed in lists.read([scanned])[0]:
         found.setdefault(scanned.written(place), set()).add(completed)
