@@ -198,7 +198,8 @@ class TextReader:
                 note = self._qualifier_reader.read_once(text)
                 qualifiers = note.qualifiers(spans, discontinuous, acts, procedures)
                 hidden = set() if headings else {span for span in spans if note.in_heading(*span)}
-                hidden -= _examinations(text, note.headings, hidden) if hidden else hidden
+                if hidden:
+                    hidden -= _examinations(text, note.headings, hidden)
                 qualifiers = [None if span in hidden else q for span, q in zip(spans, qualifiers, strict=True)]
             qualified.append([_qualified(text, *pair) for pair in zip(own, qualifiers, strict=True)])
         return qualified
