@@ -159,11 +159,9 @@ class NoteCoder:
 
 
 def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]) -> CodeWeights | None:
-    """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if all candidates are right or all
-    are wrong.
+    """Fit the weights on notes, each with its fold, candidates and codes; ``None`` if all or no candidates are right.
 
-    The probability threshold is that with the highest F1 over all codes, where each fold is scored by weights of the
-    other folds.
+    The threshold is the probability with the highest F1 over all codes, if weights of the other folds score each fold.
     """
     x = np.array([one.columns for _, candidates, _ in notes for one in candidates]).reshape(-1, len(COLUMNS))
     y = np.array([float(one.concept_id in codes) for _, candidates, codes in notes for one in candidates])
@@ -178,11 +176,9 @@ def fit_weights(notes: Sequence[tuple[int, Sequence[Candidate], frozenset[str]]]
     f1 = 2 * np.cumsum(y[order]) / (np.arange(1, len(y) + 1) + sum(len(codes) for _, _, codes in notes))
     weights, offset = _logistic(x, y)
     columns = zip(weights, x.min(0), x.max(0), strict=True)
-    return CodeWeights(
-        offset=_rounded(offset),
-        least=_rounded(probability[order][f1.argmax()]),
-        columns={name: [_rounded(value) for value in own] for name, own in zip(COLUMNS, columns, strict=True)},
-    )
+    least, pairs = probability[order][f1.argmax()], zip(COLUMNS, columns, strict=True)
+    rounded = {name: [_rounded(value) for value in own] for name, own in pairs}
+    return CodeWeights(offset=_rounded(offset), least=_rounded(least), columns=rounded)
 
 
 def _rounded(value: float) -> float:

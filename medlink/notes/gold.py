@@ -126,14 +126,11 @@ def read_brat(lines: LineFile) -> Iterator[AnnotatedNote]:
     # a note may begin with U+FEFF, which the reader takes for a byte order mark
     versions = [text, plain, f"\ufeff{text}", f"\ufeff{plain}"]
     # brat writes a blank for a line end, and between pieces
-    fits = [
-        [_covered_words(version, pieces) == words.split() for _, pieces, words in mentions.values()]
-        for version in versions
-    ]
-    best = max(range(len(versions)), key=lambda at: sum(fits[at]))
-    text = versions[best]
+    written = [(pieces, words.split()) for _, pieces, words in mentions.values()]
+    fits = [[_covered_words(version, pieces) == words for pieces, words in written] for version in versions]
+    text, best = max(zip(versions, fits, strict=True), key=lambda pair: sum(pair[1]))
     annotations = []
-    for (name, (number, pieces, _)), fit in zip(mentions.items(), fits[best], strict=True):
+    for (name, (number, pieces, _)), fit in zip(mentions.items(), best, strict=True):
         if fit:
             ids = concepts[True][name] or concepts[False][name]
             merged = _merge_pieces(text, sorted(pieces))

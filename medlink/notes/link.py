@@ -21,9 +21,8 @@ from medlink.files.streams import input_size, resolve_encoding
 from medlink.index import Bundle
 from medlink.kb.systems import system_by_name
 from medlink.language.tags import base
-from medlink.notes.checks import InputChecks
 from medlink.notes.database import SqlNotes, database_file, is_database_address
-from medlink.notes.language import describe_missing
+from medlink.notes.language import InputChecks, describe_missing
 from medlink.notes.note_ids import ids_of_table, number_as_id
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
@@ -147,7 +146,7 @@ def link_notes(
         report.duplicate_ids, report.first_duplicate = source.duplicate_ids, source.first_duplicate
         _check_read(report, failed)
         commit(done)
-    warnings = (*_result_warnings(pipeline, report), *source.warnings(), *pipeline.ranker_warnings())
+    warnings = (*_result_warnings(pipeline, report), *source.warnings(), *pipeline.linker.ranker_warnings())
     for sentence in (*warnings, *getattr(sink, "remarks", ())):
         on_message(sentence)
     return report
@@ -241,21 +240,19 @@ class NoteSource:
         self, inputs: Inputs, fields: Fields, encoding: str, output: OutputOptions, language: str | None = None
     ) -> None:
         day_first = fields.day_first or bool(language and not is_english(language))
-        self.fields, self.encoding, self._ids = replace(fields, day_first=day_first), encoding, output.ids
+        self.fields, self.encoding = replace(fields, day_first=day_first), encoding
+        self._ids = [] if output.ids is None else [output.ids]
         self._rename: Callable[[Note], Note] = number_as_id if output.format == "note_nlp" else lambda note: note
         if output.ids is not None:
             self._rename = ids_of_table(output.ids)
-        self.paths: list[str] = []
-        self.left_out: Counter[str] = Counter()
+        self.paths, self._named, self.left_out = list[str](), list[str](), Counter[str]()
         self.duplicate_ids = self.skipped = 0
         self.first_duplicate: Note | None = None
-        self._named: list[str] = []
         self._notes: Iterable[Note] | None = None
-        self._table: SqlNotes | None = None
+        self._table = inputs if isinstance(inputs, SqlNotes) else None
         self._seen, self._read, self._size = Counter[str](), 0, 0
         self._checks = InputChecks(encoding, language)
         if isinstance(inputs, SqlNotes):
-            self._table = inputs
             return
         given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
         first = next(given, None)
@@ -304,8 +301,8 @@ class NoteSource:
         if self._table is not None:
             file = database_file(self._table.address)
             return [] if file is None else [file]
-        own = [] if self._ids is None else [self._ids]
-        read: list[str | int | Path] = [path for path in (*self._named, *self.paths, *own) if path != STANDARD_INPUT]
+        given = *self._named, *self.paths, *self._ids
+        read: list[str | int | Path] = [path for path in given if path != STANDARD_INPUT]
         if STANDARD_INPUT in self.paths:
             with suppress(OSError, AttributeError):  # closed, or not a file of the system
                 read.append(sys.stdin.fileno())
@@ -320,8 +317,7 @@ class NoteSource:
             state = self._table.state(self.fields)
             self._size = state["rows"]
             return state
-        own = [] if self._ids is None else [self._ids]
-        statuses = [(path, Path(path).stat()) for path in (*self.paths, *own) if path != STANDARD_INPUT]
+        statuses = [(path, Path(path).stat()) for path in (*self.paths, *self._ids) if path != STANDARD_INPUT]
         return [(path, status.st_size, status.st_mtime_ns) for path, status in statuses]
 
     def _all(self, skip: int) -> Iterator[Note]:

@@ -56,10 +56,8 @@ def ids_of_table(path: str | Path) -> Callable[[Note], Note]:
         if key not in ids:
             return Note(note.note_id, problem="no id in the table of ids", remedy=f"add its name to {path}")
         if taken.setdefault(key, note.note_id) != note.note_id:
-            remedy = f"write the paths of both files into {path}"
-            return Note(
-                note.note_id, problem="its name in the table of ids is also that of another file", remedy=remedy
-            )
+            problem = "its name in the table of ids is also that of another file"
+            return Note(note.note_id, problem=problem, remedy=f"write the paths of both files into {path}")
         return replace(note, note_id=ids[key], location=note.note_id)
 
     return rename

@@ -43,8 +43,8 @@ _CACHED_CONCEPTS = 65_536  # with their codes
 class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
-    ``qualifiers`` and ``attributes`` are ``None`` if nothing read them, as in a language without cues. ``value`` is set
-    if the mention is a measured value. ``codes`` are the codes of the concept in the systems of the option ``map``.
+    ``qualifiers`` and ``attributes`` are ``None`` if nothing read them, as in a language without cues. ``codes`` are
+    the codes of the concept in the systems of the option ``map``.
     """
 
     start: int
@@ -64,8 +64,7 @@ class LinkedMention:
 class LinkedNote:
     """A note with its language and its links in the order of its text; without links if it has a problem.
 
-    ``codes`` are the concepts of the note as a whole, if the learned mentions were learned from enough notes
-    (:mod:`medlink.notes.coding`).
+    ``codes`` are its concepts as a whole (:mod:`medlink.notes.coding`), if enough notes were learned.
     """
 
     note: Note
@@ -114,7 +113,7 @@ class NotePipeline:
             self.learned = open_learned(self.options.learned, self.bundle)
         self._coder = None if self.learned is None or self.learned.head.codes is None else NoteCoder.of(self.learned)
         own = {} if ranker is None or isinstance(ranker, str) else {"ranker": ranker}
-        self._linker = Linker(self.bundle, **(linker_options(self.options, None) | own), reranker=reranker)
+        self.linker = Linker(self.bundle, **(linker_options(self.options, None) | own), reranker=reranker)
         given = None if isinstance(finder, str) else finder
         given = given if self.options.finder is None else SpacyFinder(self.options.finder)
         self._parts: dict[str, Any] = {"finder": given, "classifier": classifier, "qualifier": qualifier}
@@ -126,23 +125,15 @@ class NotePipeline:
 
     @property
     def versions(self) -> dict[str, Any]:
-        reranker = self._linker.reranker
+        reranker = self.linker.reranker
         learned = {} if self.learned is None else {"learned": self.learned.hash}
         parts = {name: _fingerprint(part) for name, part in self._parts.items() if part is not None}
         return self.bundle.versions | learned | parts | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
     @property
-    def linker(self) -> Linker:
-        return self._linker
-
-    def ranker_warnings(self) -> list[str]:
-        return self._linker.ranker_warnings()
-
-    @property
     def ranker_counts(self) -> Counter[str]:
         """Counts of the re-ranker; empty without a re-ranker."""
-        reranker = self._linker.reranker
-        return Counter() if reranker is None else reranker.counts
+        return Counter() if self.linker.reranker is None else self.linker.reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together; a mention in several notes is ranked once."""
@@ -154,20 +145,18 @@ class NotePipeline:
             for number, mentions in zip(numbers, self._reader(language).read(texts, days=days), strict=True):
                 read[number] = mentions
         mentions = [mention for note_mentions in read for mention in note_mentions]
-        links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
+        links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k)
+        with_codes = ((link, () if link.nil else self._codes.of(link.candidates[0])) for link in links)
         return [
-            self._linked(note, language, tuple([self._mention(mention, next(links)) for mention in note_mentions]))
+            self._linked(note, language, tuple([LinkedMention.of(mention, *next(with_codes)) for mention in own]))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
-            for note, language, note_mentions in zip(notes, languages, read, strict=True)
+            for note, language, own in zip(notes, languages, read, strict=True)
         ]
 
     def _linked(self, note: Note, language: str, mentions: tuple[LinkedMention, ...]) -> LinkedNote:
         codes = () if self._coder is None else self._coder.codes(note.text, language, mentions)
         return LinkedNote(note, language, mentions, codes)
-
-    def _mention(self, read: ReadMention, link: Link) -> LinkedMention:
-        return LinkedMention.of(read, link, () if link.nil else self._codes.of(link.candidates[0]))
 
     def _language(self, note: Note) -> str | MedlinkError:
         try:
@@ -190,7 +179,7 @@ class NotePipeline:
         if language not in self._readers:
             check_word_boundaries(language)
             self._readers[language] = TextReader(
-                self.bundle, language, self.options, linker=self._linker, learned=self.learned, **self._parts
+                self.bundle, language, self.options, linker=self.linker, learned=self.learned, **self._parts
             )
         return self._readers[language]
 
@@ -230,12 +219,7 @@ class SpacyFinder:
             remedy = "install the package of the pipeline, or name its folder"
             raise ConfigError(f"finder is {name!r}, which is not a spaCy pipeline", remedy=remedy) from error
         self._nlp.max_length = MAX_LENGTH  # spaCy's default limit is for parsers
-
-    @property
-    def fingerprint(self) -> str:
-        """Name and version of the pipeline."""
-        meta: dict[str, Any] = self._nlp.meta
-        return f"{meta['lang']}_{meta['name']} {meta['version']}"
+        self.fingerprint = "{lang}_{name} {version}".format(**self._nlp.meta)
 
     def find(self, texts: Sequence[str], language: str) -> list[list[Span]]:
         """Return the entities of each text; ``language`` is ignored."""

@@ -41,11 +41,9 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note. If it could not be read, ``problem`` states why, without text of the note, and ``remedy`` states what to
-    do.
+    """A note. If it could not be read, ``problem`` states why, without its text, and ``remedy`` states what to do.
 
-    ``location`` is its file and line, if ``note_id`` does not state them. ``date`` is the day on which it was written;
-    earlier years are past.
+    ``location`` is its file and line, if ``note_id`` does not state them. ``date`` is the day on which it was written.
     """
 
     note_id: str
@@ -98,19 +96,17 @@ def parse_row(row: Mapping[str, Any], location: str, fields: Fields) -> Note:
     """Return the note of a row of any format, with a problem if a field is not text."""
     present = {name: value for name, value in row.items() if not _is_missing(value)}
     text, note_id, language = row.get(fields.text), present.get(fields.note_id, location), present.get(fields.language)
+    own = f"the field {fields.note_id!r} is"
     if isinstance(note_id, float) and math.isinf(note_id):
-        problem = f"the field {fields.note_id!r} is too large a number"
-        return Note(location, problem=problem, remedy="write it as text")
+        return Note(location, problem=f"{own} too large a number", remedy="write it as text")
     if isinstance(note_id, bool | dict | list | bytes):
-        problem = f"the field {fields.note_id!r} is neither text nor a number"
-        return Note(location, problem=problem, remedy=_field_remedy("id"))
+        return Note(location, problem=f"{own} neither text nor a number", remedy=_field_remedy("id"))
     note = Note(str(note_id), location=location)
     if not isinstance(text, str):
         problem = f"no field {fields.text!r} with text; found {describe_header(list(row), what='field')}"
         return replace(note, problem=problem, remedy=_field_remedy("text"))
     if not isinstance(language, str | None):
-        problem = f"the field {fields.language!r} is not text"
-        return replace(note, problem=problem, remedy=_field_remedy("language"))
+        return replace(note, problem=f"the field {fields.language!r} is not text", remedy=_field_remedy("language"))
     try:
         day = _parse_day(present.get(fields.date), is_english(language) if language else not fields.day_first)
     except ValueError as error:
@@ -212,16 +208,15 @@ def _read_delimited(file: NoteFile, fields: Fields) -> Iterator[Note]:
     first = next(lines, "") if declared else first
     # of equally frequent separators the earliest
     separator = max(_SEPARATORS, key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
-    rows = csv.reader(
-        chain([first] if first else [], lines), delimiter=declared[1] if declared else separator, strict=True
-    )
+    separator = declared[1] if declared else separator
+    rows = csv.reader(chain([first] if first else [], lines), delimiter=separator, strict=True)
     header = [cell.strip() for cell in _next(rows) or []]
     if fields.text not in header:
         raise _missing_column(fields.text, describe_header(header))
     for name in fields.by_option().values():
         if header.count(name) > 1:
-            message = f"duplicate column {name!r}"
-            raise InputError(message, path=file.given, line=1, remedy="rename or delete one of them")
+            remedy = "rename or delete one of them"
+            raise InputError(f"duplicate column {name!r}", path=file.given, line=1, remedy=remedy)
     while True:
         location = f"{file.given}:{rows.line_num + (2 if declared else 1)}"
         try:
@@ -336,15 +331,13 @@ def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
             inside = sorted(file for file, kind in kinds.items() if kind in NOTE_SUFFIXES)
             if not inside:
                 others = ", ".join(sorted(set(kinds.values()))) or "no file"
-                looked = ", ".join(sorted(NOTE_SUFFIXES))
-                message = f"no notes: looked for {looked}, found {others}"
+                message = f"no notes: looked for {', '.join(sorted(NOTE_SUFFIXES))}, found {others}"
                 raise InputError(message, path=path, remedy="name the files that are notes")
             files += inside
             left_out.update(kind for kind in kinds.values() if kind not in NOTE_SUFFIXES)
         elif path.exists():
-            raise InputError(
-                "a pipe or a device cannot be read", path=given, remedy="give its notes to standard input, and name -"
-            )
+            remedy = "give its notes to standard input, and name -"
+            raise InputError("a pipe or a device cannot be read", path=given, remedy=remedy)
         else:
             raise InputError("no such file or folder", path=given, remedy="name files or folders with notes")
     return files, left_out

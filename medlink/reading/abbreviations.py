@@ -1,15 +1,21 @@
-"""Abbreviations that a note defines, ``long form (SHORT)`` or ``SHORT (long form)``, wherever they occur later."""
+"""Abbreviations that a note defines, ``long form (SHORT)`` or ``SHORT (long form)``, and letters with slashes."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import needs_extra
 from medlink.language.languages import stop_words
+from medlink.language.lexicon.abbreviation_table import AbbreviationTable
+from medlink.language.lexicon.tables import Abbreviation
+from medlink.language.scan import Place, ScannedText
+from medlink.language.scope_rules import scopes
 from medlink.language.text import normalise
 
 if TYPE_CHECKING:
@@ -28,6 +34,10 @@ _BREAK = re.compile(r"\n\s*\n|[.;:!?]\s|[.,](?=[^\W\d])|[()\[\]]")
 _SHAPE = re.compile(r"(?!I+$)[^\W_](?:[^\W_]|[-–&/.+]){1,9}")
 _BEGINNING = 4  # least letters of a short form that is the beginning of a word
 _WINDOW = 400  # characters before a bracket that are searched for its long form
+_MAX_SLASHED = 6  # words with slashes between them
+_LEAST_SLASHED = 0.7  # share of the uses of such an abbreviation from which it is read
+_FINDINGS = frozenset(("finding", "disease"))
+_LETTERS = re.compile(r"[^\W\d_]{1,5}")
 
 
 def make_detector(choice: str, language: str) -> Callable[[str], LongForms] | None:
@@ -157,3 +167,41 @@ def _scispacy(language: str) -> Callable[[str], LongForms]:
     # never matches
     scispacy.global_matcher.add("no token", [[{"ORTH": "no token"}]])
     return lambda text: long_forms_of_doc(scispacy(nlp.make_doc(text)))
+
+
+class SlashReader:
+    """Reads findings written as letters with slashes, *N/V/D*, *F/C*, *c/c/e*: each letter is a separate mention."""
+
+    def __init__(self, language: str, abbreviations: AbbreviationTable) -> None:
+        self._abbreviations = abbreviations
+        rules = scopes(language)
+        words = "|".join(map(re.escape, sorted(rules.joins | rules.either, key=len, reverse=True)))
+        self._joins = re.compile(rf",\s*(?:(?:{words})\s)?|\s(?:{words})\s")
+        self._members = lru_cache(1 << 12)(self._find)
+
+    def read(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation]]:
+        """Yield each member of these abbreviations with its meaning; an abbreviation for one finding stays whole."""
+        if "/" not in text.text:
+            return
+        at, words = 0, text.words
+        while at < len(words):
+            stop = at + 1
+            while stop < len(words) and text.text[words[stop - 1].end : words[stop].start] == "/":
+                stop += 1
+            if 1 < stop - at <= _MAX_SLASHED:
+                members = self._members(text.text[words[at].start : words[stop - 1].end])
+                if len(members) == stop - at:
+                    yield from (((at + number, at + number + 1), member) for number, member in enumerate(members))
+                elif len(members) == 1:
+                    yield (at, stop), members[0]
+            at = stop
+
+    def _find(self, written: str) -> tuple[Abbreviation, ...]:
+        """The members of the long form, none if the abbreviation usually means something other than findings."""
+        if not all(map(_LETTERS.fullmatch, written.split("/"))):
+            return ()
+        known = self._abbreviations.slashed(written)
+        if known is None or known.kind not in _FINDINGS or known.weight < _LEAST_SLASHED:
+            return ()
+        members = [member.strip() for member in self._joins.split(known.long)]
+        return tuple(replace(known, long=member, english="", safe=True) for member in members if member)

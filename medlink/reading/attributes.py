@@ -1,5 +1,4 @@
-"""Attributes: words for laterality, severity or course, which are stored with a mention but are not mentions
-themselves.
+"""Attributes: words for laterality, severity or course, which belong to a mention and are no mentions themselves.
 
 An attribute is a span whose best concept is a modifier (*left*, *mild*), or a word of one of the families in
 ``resources/notes/attributes.json`` if the terminology has no such concept. It belongs to the finding whose span
@@ -125,20 +124,14 @@ class AttributeReader:
         return kind, self._kb.preferred_name(concept_id, self._language)
 
     def families(self, text: ScannedText) -> dict[int, str]:
-        """Return by position the words of a text that belong to a family of the table; parts of compounds do not
-        count."""
-        known = text.table.column("attribute", lambda entry: self._family(entry) is not None, bool)
-        found = ((at, self._family(text.words[at].entry)) for at in text.where(known))
-        return {at: family for at, family in found if family is not None}
+        """Return the words of a text that belong to a family of the table, by position, without parts of compounds."""
+        known = text.table.column("attribute", self._family, object)[text.numbers]
+        return {at: family for at, family in enumerate(known.tolist()) if family is not None}
 
     def _family(self, entry: WordEntry) -> str | None:
-        if "family" not in entry.memo:
-            low = entry.written.casefold()
-            read = (self._families[meaning] for meaning in entry.word.meanings if meaning in self._families)
-            more = (family for family, pattern in self._more.items() if pattern.fullmatch(low))
-            entry.memo["family"] = next(read, None) or next(more, None)
-        family: str | None = entry.memo["family"]
-        return family
+        read = (self._families[meaning] for meaning in entry.word.meanings if meaning in self._families)
+        more = (family for family, pattern in self._more.items() if pattern.fullmatch(entry.written.casefold()))
+        return next(read, None) or next(more, None)
 
     def _concept_of_family(self, family: str) -> str | None:
         """The concept with the name of a family, such as that of *links* in a terminology without German names.
@@ -149,10 +142,10 @@ class AttributeReader:
         if (
             best is None
             or not self._is_modifier(best)
-            or not self._index.attributes(np.array([best.ranked.name])).all()
+            or self.concept(best.concept_id)[0] not in (self.kinds[family], None)
         ):
             return None
-        return best.concept_id if self.concept(best.concept_id)[0] in (self.kinds[family], None) else None
+        return best.concept_id if self._index.attributes(np.array([best.ranked.name])).all() else None
 
     def _is_modifier(self, best: BestConcept) -> bool:
         classes = (concept for entry in _table().values() for concept in entry["concepts"])
@@ -197,7 +190,7 @@ class _Note:
         return attached
 
     def _low(self, at: int) -> str:
-        return self._text.written((at, at + 1)).casefold()
+        return self._words[at].entry.written.casefold()
 
     def _find(self, spans: Sequence[tuple[Place, BestConcept]], families: Mapping[int, str]) -> list[_Word]:
         taken, words = set[int](), list[_Word]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
@@ -29,13 +30,11 @@ NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 
 
 class Shortened(NamedTuple):
-    """The long form of a span, the word that names the organ if the span leaves it out, and whether the sentence tells
-    which long form is meant.
-    """
+    """The long form of a span, the organ if the span leaves it out, and whether the sentence makes it certain."""
 
     usual: Abbreviation
     cue: BodySiteCue | None = None
-    told: bool = False
+    certain: bool = False
 
 
 @dataclass(slots=True)
@@ -43,22 +42,19 @@ class CandidateSpan:
     """A reading of a span of a text.
 
     Attributes:
-        place: its words.
         expanded: long form, or other wording, that is linked in place of its text.
         match: names of the index that are equal to it.
-        listed: whether the index has it as it is written.
-        explained: whether the text defines it as an abbreviation.
-        family: whether it is a name of the index by word families.
-        short: the long form, if it is read as a short form.
+        listed: the index has it as it is written.
+        explained: the text defines it as an abbreviation.
+        family: it is a name of the index by word families.
         otherwise: for a literal reading, the share of uses in which the same word is an abbreviation.
         learned: id of the learned concept; empty if it was learned to have none.
         learned_share: share of its learned occurrences with that concept.
-        value: measured value, if it is one.
         span: character offsets, set if the span does not end with a word (*88 %*).
-        discontinuous: whether it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht
-            vergrößert*) belongs to the note.
-        misspelt: whether a typing error was corrected in one of its words.
-        sure: whether it is ranked even if the span filter rejects it.
+        discontinuous: it is neither a name nor a fixed phrase, so that a negation inside it (*Milz nicht vergrößert*)
+            belongs to the note.
+        misspelt: a typing error was corrected in one of its words.
+        sure: it is ranked even if the span filter rejects it.
         context: columns :data:`medlink.reading.features.SPAN`.
     """
 
@@ -109,24 +105,21 @@ class LearnedSpan(NamedTuple):
 
 
 def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
-    """Return the spans of up to five content words of one clause around words of findings that no span of ``covered``
-    contains.
+    """Return the spans of up to five content words of a clause around words of findings that ``covered`` lacks.
 
     One end of a span is a word of a finding; the other end is a word of a kind that occurs in names of findings.
     """
-    inside = {at for place in covered for at in range(*place)}
+    inside, words = {at for place in covered for at in range(*place)}, text.words
     finds = text.table.column(
         "finds", lambda entry: not entry.word.function and bool(FINDING_KINDS & entry.kinds), bool
     )
-    return {place for at in text.where(finds) if at not in inside for place in _around(at, text.words)}
-
-
-def _around(at: int, words: Sequence[ScannedWord]) -> Iterator[Place]:
-    before, behind = list(_ends(at, words, -1)), list(_ends(at, words, 1))
-    for first, before_count in before:
-        for last, after_count in behind:
-            if before_count + after_count < _MAX_CONTENT and (words[first].finds or words[last].finds):
-                yield first, last + 1
+    return {
+        (first, last + 1)
+        for at in text.where(finds)
+        if at not in inside
+        for (first, before), (last, behind) in product(_ends(at, words, -1), _ends(at, words, 1))
+        if before + behind < _MAX_CONTENT and (words[first].finds or words[last].finds)
+    }
 
 
 def _ends(at: int, words: Sequence[ScannedWord], step: int) -> Iterator[tuple[int, int]]:

@@ -106,15 +106,11 @@ class SelectedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanClassifier:
-    """Two logistic regressions and a threshold.
+    """Two logistic regressions, and the ``least`` probability of a mention.
 
-    Attributes:
-        alone: judges each span by :data:`medlink.reading.features.ALONE`.
-        model: gives its score by :data:`medlink.reading.features.COLUMNS`, which include the probabilities of
-            overlapping spans.
-        least: probability that a mention must reach.
-        trusts_names: whether names of the index always are mentions. It is set for concepts that are not findings,
-            because the model was fitted on mentions of findings.
+    ``alone`` judges each span by :data:`medlink.reading.features.ALONE`. ``model`` gives its score by
+    :data:`medlink.reading.features.COLUMNS`, which include the probabilities of overlapping spans. ``trusts_names`` is
+    set for concepts that are not findings, because the model was fitted on findings: names then always are mentions.
     """
 
     alone: LogisticModel
@@ -198,12 +194,10 @@ def drop_redundant_spans(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
 
 def _longest_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
     """Drop spans inside a longer name: *X-linked* in *X-linked recessive*."""
-    inside = set[int]()
-    for i, j in overlapping(spans):
-        for wide, narrow, number in ((spans[i], spans[j], j), (spans[j], spans[i], i)):
-            longer = wide.candidate.place != narrow.candidate.place and wide.contains(narrow)
-            if longer and wide.candidate.listed:
-                inside.add(number)
+    pairs = ((wide, narrow) for i, j in overlapping(spans) for wide, narrow in ((i, j), (j, i)))
+    inside = {
+        narrow for wide, narrow in pairs if spans[wide].candidate.listed and _is_inside(spans[narrow], spans[wide])
+    }
     return [span for number, span in enumerate(spans) if number not in inside]
 
 
@@ -211,15 +205,14 @@ def _is_named(*spans: ScoredSpan) -> bool:
     return any(span.is_name and (span.candidate.expanded is None or span.is_short) for span in spans)
 
 
+def _is_inside(narrow: ScoredSpan, wide: ScoredSpan) -> bool:
+    return wide.candidate.place != narrow.candidate.place and wide.contains(narrow)
+
+
 def _is_part(span: ScoredSpan, name: ScoredSpan) -> bool:
     as_written = name.candidate.expanded is None and bool(name.candidate.context[LISTED])
     # "inkompletter RSB" is more than RSB
-    return (
-        name.is_name
-        and (as_written or name.candidate.family)
-        and span.candidate.place != name.candidate.place
-        and name.contains(span)
-    )
+    return name.is_name and (as_written or name.candidate.family) and _is_inside(span, name)
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:

@@ -204,9 +204,7 @@ def _has_no_dot(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
 
 
 class Heading(NamedTuple):
-    """A heading from its first word to the position after its last word, with the kind of its section, empty if
-    unknown.
-    """
+    """A heading up to the word at ``end``, with the kind of its section, empty if unknown."""
 
     first: int
     end: int
@@ -295,10 +293,10 @@ def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
     words, lines = layout.words, layout.lines
     colons = layout.places.get(":", [])
     at = bisect_left(colons, first)
-    if at == len(colons) or not first < colons[at] <= first + _MAX_HEADING:
+    colon = colons[at] if at < len(colons) else first
+    if not first < colon <= first + _MAX_HEADING or any(lines[first + 1 : colon + 1]):
         return None
-    colon = colons[at]
-    if any(lines[first + 1 : colon + 1]) or any(word.low[:1] in _NO_HEADING for word in words[first:colon]):
+    if any(word.low[:1] in _NO_HEADING for word in words[first:colon]):
         return None
     alone = fills and (colon + 1 == len(words) or layout.begins_line(colon + 1)) and words[first].text[:1].isupper()
     in_capitals = colon - first > 1 and _is_upper(words[first:colon])
@@ -309,14 +307,14 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
     lines, breaks, start, rules = layout.lines, layout.breaks, heading.end, layout.rules
     if not kind or not any(effects()[kind]) or start == following or lines[start]:
         return following
-    said, place = set[str](), start
+    lows, place = set[str](), start
     while place < following and not (place > start and lines[place]):
         word = layout.words[place]
         if not word.is_mark and word.low not in rules.nothing and word.low not in rules.nothing_known:
             break
-        said.add(word.low)
+        lows.add(word.low)
         place += 1
-    if place < following and layout.words[place - 1].low in _CLOSING and said & rules.nothing:
+    if place < following and layout.words[place - 1].low in _CLOSING and lows & rules.nothing:
         return place  # "Allergies: none known. Metformin daily."
     at = bisect_left(breaks, start)
     line = min(breaks[at], following) if at < len(breaks) else following

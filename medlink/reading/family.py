@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from medlink.language.cues import PhraseMatch, Phrases, is_number
+from medlink.language.cues import Phrases, is_number
 from medlink.language.relatives import AGE
 from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
@@ -14,6 +14,8 @@ from medlink.reading.scope_structure import WordSpan
 _MAX_AGE = 110
 _NEAR = 100  # words on either side of a mention that are searched, so that cost grows with the text
 _V = TypeVar("_V")
+_Phrase = tuple[int, int, _V]
+"""First word, word after the last, and meaning."""
 
 
 class FamilyReader:
@@ -27,10 +29,16 @@ class FamilyReader:
         self._words, self._commas = layout.words, layout.places.get(",", [])
         ends = [at for at, stop in enumerate(stops) if stop]
         self._bounds = [0, *ends, len(layout.words)]
-        found = _longest(phrases.found(layout))
-        self._relatives = [(match.start, match.end, match.values[0]) for match in found if match.values[0] != AGE]
-        ages = [(match, self._age(match)) for match in found if match.values[0] == AGE]
-        self._ages = [(match.start, match.end, age) for match, age in ages if age is not None]
+        self._relatives, self._ages, last = list[_Phrase[str]](), list[_Phrase[int]](), 0
+        # of phrases with the same first word the longest, and none inside another
+        for start, end, values in sorted(phrases.found(layout), key=lambda match: (match.start, -match.end)):
+            if end <= last:
+                continue
+            last = end
+            if values[0] != AGE:
+                self._relatives.append((start, end, values[0]))
+            elif (age := self._age(start, end)) is not None:
+                self._ages.append((start, end, age))
 
     def read(self, place: WordSpan) -> tuple[str, int | None]:
         """Return the code of the relative, empty if unknown, and the age in years, if known."""
@@ -38,11 +46,8 @@ class FamilyReader:
         first, last = self._bounds[number - 1], self._bounds[min(number, len(self._bounds) - 1)]
         first, last = max(first, place.start - _NEAR), min(max(last, place.end), place.end + _NEAR)
         # "diabetes (mother), asthma": a relative in brackets has what is before it
-        near = [
-            own
-            for own in _within(self._relatives, first, last)
-            if own[0] > place.start or self._words[own[0] - 1].low != "("
-        ]
+        inside = _within(self._relatives, first, last)
+        near = [own for own in inside if own[0] > place.start or self._words[own[0] - 1].low != "("]
         if not near:
             return "", None
         chosen = min(near, key=lambda own: (self._between(place, own), own[0] > place.start, -own[0]))
@@ -61,24 +66,14 @@ class FamilyReader:
         low, high = (own[1], place.start) if own[0] < place.start else (place.end, own[0])
         return max(0, bisect_left(self._commas, high) - bisect_left(self._commas, low))
 
-    def _age(self, match: PhraseMatch[str]) -> int | None:
-        numbers = [word.low for word in self._words[match.start : match.end] if is_number(word.low)]
+    def _age(self, start: int, end: int) -> int | None:
+        numbers = [word.low for word in self._words[start:end] if is_number(word.low)]
         return int(numbers[0]) if numbers and numbers[0].isdecimal() and int(numbers[0]) <= _MAX_AGE else None
 
 
-def _within(found: Sequence[tuple[int, int, _V]], first: int, last: int) -> Iterator[tuple[int, int, _V]]:
+def _within(found: Sequence[_Phrase[_V]], first: int, last: int) -> Iterator[_Phrase[_V]]:
     """The phrases from a word up to another one; ``found`` is in the order of the text."""
     for at in range(bisect_left(found, first, key=lambda own: own[0]), len(found)):
         if found[at][1] > last:
             return
         yield found[at]
-
-
-def _longest(found: Sequence[PhraseMatch[str]]) -> list[PhraseMatch[str]]:
-    """Of phrases with the same first word the longest, and none inside another."""
-    kept, end = list[PhraseMatch[str]](), 0
-    for match in sorted(found, key=lambda match: (match.start, -match.end)):
-        if match.end > end:
-            kept.append(match)
-            end = match.end
-    return kept

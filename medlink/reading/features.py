@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import log
 from typing import NamedTuple
 
@@ -70,7 +70,6 @@ _AT = {name: at for at, name in enumerate(_WORD)}
 _SAME, _SPELLING = FEATURES.index("same_words"), FEATURES.index("spelling")
 _ALIKE = 0.4  # similarity of a name of nine letters to itself with an error
 _CHUNK = 1 << 13  # spans at a time: a long note has many, and few remain
-_CANDIDATE_COLUMNS = 14  # that do not depend on the kinds of words
 
 Columns = NDArray[np.float64]
 _Words = NDArray[np.int64]
@@ -100,11 +99,7 @@ class SpanColumns:
     """Columns of the spans of n texts in one language that were scanned together; ``joins`` are joining words."""
 
     def __init__(
-        self,
-        texts: Sequence[ScannedText],
-        spans: Sequence[Sequence[CandidateSpan]],
-        joins: frozenset[str],
-        language: str,
+        self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], joins: Set[str], language: str
     ) -> None:
         starts = np.cumsum([0, *(len(text.words) for text in texts)])
         numbers, table = np.concatenate([text.numbers for text in texts]), texts[0].table
@@ -143,9 +138,7 @@ class SpanColumns:
         none = len(self._words) - 1
         # first and last content word
         ends = [self._words[np.where(content > 0, self._content[word], none)] for word in (before + 1, behind)]
-        own = np.array([_candidate_columns(*pair) for pair in self._spans[at]], np.float64).reshape(
-            -1, _CANDIDATE_COLUMNS
-        )
+        own = np.array([_candidate_columns(*pair) for pair in self._spans[at]], np.float64)
         characters, family, expanded, read, whole = own.T[[0, 10, 11, 12, 13]]
         shorthand, laconic = own[:, 3], own[:, 4]
         plain, count, capped = family == 0, np.maximum(content, 1), np.minimum(kinds, 2)

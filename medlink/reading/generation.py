@@ -24,7 +24,7 @@ from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.no_mentions import no_mentions
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.language.scope_rules import scopes
-from medlink.reading.abbreviations import LongForms
+from medlink.reading.abbreviations import LongForms, SlashReader
 from medlink.reading.candidates import (
     SHORT_FOR_FINDING,
     CandidateSpan,
@@ -35,13 +35,11 @@ from medlink.reading.candidates import (
     open_windows,
 )
 from medlink.reading.classifier import default_span_filter
-from medlink.reading.coordination import names_finding
 from medlink.reading.features import UNRANKED, SpanColumns
 from medlink.reading.learned import Learned
 from medlink.reading.names import SHORT, NameFinder, PersonNames
 from medlink.reading.options import FinderOptions
-from medlink.reading.paraphrases import ParaphraseReader
-from medlink.reading.slashes import SlashReader
+from medlink.reading.paraphrases import ParaphraseReader, names_finding
 from medlink.reading.truncation import TruncationReader
 from medlink.reading.values import arrow_findings, value_findings
 
@@ -101,12 +99,12 @@ class CandidateGenerator:
         self._shorthand = AbbreviationTable(language, index.forms) if options.abbreviations != "none" else None
         self._slashes = SlashReader(language, self._shorthand) if self._shorthand is not None else None
         self._joins, self._either = scopes(language).joins, scopes(language).either
-        self._paraphrases = ParaphraseReader(scopes(language), scanner, index, selection, self._shorthand)
-        self._truncation = TruncationReader(language, scanner, index, selection)
+        self._paraphrases = ParaphraseReader(scanner, index, selection, self._shorthand)
+        self._truncation = TruncationReader(scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
         self._any_site = {meaning for meaning, name in enumerate(index.forms.names) if name in _ANY_SITE}
         self._sites_in = lru_cache(_CACHE_SIZE)(self._find_sites)
-        self._is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, language, selection)))
+        self._is_name = self._paraphrases.is_name
 
     def candidates(
         self,
@@ -123,15 +121,15 @@ class CandidateGenerator:
         """
         families, paraphrases = self._index.match_families(texts, self._selection), self._paraphrases.read(texts)
         found = list(map(self._of_text, texts, explained, families, paraphrases))
-        kept = self._with_columns(texts, found, filtered=filtered)
+        likely = self._with_columns(texts, found, filtered=filtered)
         if given is None:
-            return kept
-        known = [{span.place for span in spans} for spans in kept]
+            return likely
+        known = [{span.place for span in spans} for spans in likely]
         new = [
             [CandidateSpan(place) for place in dict.fromkeys(wanted) if place[0] < place[1] and place not in places]
             for wanted, places in zip(given, known, strict=True)
         ]
-        both = zip(kept, self._with_columns(texts, new, filtered=False), strict=True)
+        both = zip(likely, self._with_columns(texts, new, filtered=False), strict=True)
         return [sorted([*spans, *more], key=lambda span: span.place) for spans, more in both]
 
     def verbatim(self, text: ScannedText, long_forms: LongForms) -> list[CandidateSpan]:
@@ -145,12 +143,12 @@ class CandidateGenerator:
                 candidate = learned.candidate(place, names.get(place))
                 found[place] = candidate or CandidateSpan(place)
                 hidden.update(() if candidate else (place,))
-        taken, kept = set[int](), list[CandidateSpan]()
+        taken, disjoint = set[int](), list[CandidateSpan]()
         for place in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
             if taken.isdisjoint(range(*place)):
                 taken.update(range(*place))
-                kept += [] if place in hidden else [found[place]]
-        return sorted(kept, key=lambda span: span.place)
+                disjoint += [] if place in hidden else [found[place]]
+        return sorted(disjoint, key=lambda span: span.place)
 
     def _learned_in(self, text: ScannedText) -> dict[Place, LearnedSpan]:
         return {} if self._learned is None else self._learned.places(text, self._language)
@@ -183,23 +181,15 @@ class CandidateGenerator:
                 reworded[place].append(wording)
         names, short = self._names.find(text, explained), self._short(text)
         windows, kinds = open_windows(text, families) - families, self._index.forms.kinds
-        bodies = {
-            at: first
-            for (first, stop), meanings in text.phrases.items()
-            if all(kinds[meaning] == "body" for meaning in meanings)
-            for at in range(first + 1, stop)
-        }
+        parts = (place for place, meanings in text.phrases.items() if all(kinds[one] == "body" for one in meanings))
+        bodies = {at: first for first, stop in parts for at in range(first + 1, stop)}
         is_mended = text.table.column("mended", lambda entry: entry.word.text != entry.exact, bool)
         misspelt = frozenset(text.where(is_mended))
         sources = _Sources(names, explained, families, windows, short, reworded, bodies, misspelt)
-        values = {
-            text.place(value.start, value.end): value
-            for value in (value_findings(text.text, self._language) if self._options.values else ())
-        }
-        arrows = {
-            text.place(start, end): ((start, end), names)
-            for start, end, names in arrow_findings(text.text, self._language)
-        }
+        measured = value_findings(text.text, self._language) if self._options.values else ()
+        values = {text.place(value.start, value.end): value for value in measured}
+        found_arrows = arrow_findings(text.text, self._language)
+        arrows = {text.place(start, end): ((start, end), names) for start, end, names in found_arrows}
         learned, in_fixed_phrase = self._learned_in(text), self._no_mentions.inside(text.indexed)
         found = list[CandidateSpan]()
         for place in sorted({*names, *families, *sources.windows, *short, *reworded, *learned, *values, *arrows}):
@@ -213,9 +203,8 @@ class CandidateGenerator:
                     found.append(candidate)
             elif place in values:
                 value = values[place]
-                found += [
-                    CandidateSpan(place, name, value=value.value, span=(value.start, value.end)) for name in value.names
-                ]
+                span = value.start, value.end
+                found += [CandidateSpan(place, name, value=value.value, span=span) for name in value.names]
             elif place in arrows:
                 span, terms = arrows[place]
                 found += [CandidateSpan(place, term, span=span) for term in terms]
@@ -234,11 +223,11 @@ class CandidateGenerator:
             abbreviations = [
                 own for own in self._shorthand.abbreviations(text) if own[2] or not _is_heading(text, own[0])
             ]
-            asked = self._behind_cues(text) if any(not own.safe for _, own, _ in abbreviations) else set()
-            for at, usual, told in abbreviations:
-                if told or not ((at, at + 1) in found and found[at, at + 1].cue):
-                    expected = _as_finding(usual) if text.words[at].start in asked else usual
-                    found[at, at + 1] = Shortened(expected, told=told)
+            expected = self._behind_cues(text) if any(not own.safe for _, own, _ in abbreviations) else set()
+            for at, usual, certain in abbreviations:
+                if certain or not ((at, at + 1) in found and found[at, at + 1].cue):
+                    long = _as_finding(usual) if text.words[at].start in expected else usual
+                    found[at, at + 1] = Shortened(long, certain=certain)
         if self._slashes is not None:
             found.update((place, Shortened(usual)) for place, usual in self._slashes.read(text))
         return found
@@ -267,12 +256,9 @@ class CandidateGenerator:
         """Where, in characters, the words of a finding are expected: behind *r/o*, *negative for*, *V. a.*"""
         if not has_cues(self._language):
             return set()
-        tokens = text.indexed.words
-        return {
-            tokens[last].start
-            for _, last, found in cues(self._language).whole.found(text.indexed)
-            if last < len(tokens) and any(cue.reads in _EXPECT and cue.side != "after" for cue in found)
-        }
+        found = cues(self._language).whole.found(text.indexed)
+        ends = (end for _, end, own in found if any(cue.reads in _EXPECT and cue.side != "after" for cue in own))
+        return {text.tokens[end].start for end in ends if end < len(text.tokens)}
 
     def _readings(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
@@ -287,7 +273,7 @@ class CandidateGenerator:
                 return
             if not explained:
                 yield from self._in_full(short, reading)
-            if short.told and short.usual.kind not in SHORT_FOR_FINDING and not explained:
+            if short.certain and short.usual.kind not in SHORT_FOR_FINDING and not explained:
                 return
         usual = short.usual if short else self._with_numbers(text, place) if listed else None
         as_written = partial(reading, expanded=sources.explained.get(place), otherwise=usual.weight if usual else 0.0)
@@ -317,8 +303,7 @@ class CandidateGenerator:
         return self._shorthand.abbreviation(written)
 
     def _in_full(self, short: Shortened, reading: partial[CandidateSpan]) -> Iterator[CandidateSpan]:
-        usual = short.usual
-        known = usual.safe or (usual.kind in ("disease", "finding") and usual.weight >= _USUAL)
+        usual, known = short.usual, _as_finding(short.usual).safe
         # many terminologies have more English names than others
         for long in dict.fromkeys((usual.long, usual.english or usual.long)):
             candidate = reading(expanded=long, short=short)
@@ -327,14 +312,11 @@ class CandidateGenerator:
 
     def _names_either(self, text: ScannedText, place: Place) -> bool:
         """Whether a span names one finding *or* another, and so is not a single finding."""
-        words = text.words
-        return any(
-            words[at].function
-            and text.written((at, at + 1)).casefold() in self._either
-            and names_finding(words[place[0] : at])
-            and names_finding(words[at : place[1]])
-            for at in range(*place)
+        words, (first, stop) = text.words, place
+        joins = (
+            at for at in range(*place) if words[at].function and words[at].entry.written.casefold() in self._either
         )
+        return any(names_finding(words[first:at]) and names_finding(words[at:stop]) for at in joins)
 
 
 def _meanings(word: ScannedWord) -> set[int]:

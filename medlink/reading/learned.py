@@ -6,10 +6,9 @@ occurrences, else in all sections. A label is a concept, a mention without a con
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,8 +30,7 @@ Seen = Counter[str]
 
 
 def key(words: Sequence[str], text: str) -> str:
-    """Return the lookup key of a mention: its words in exact form, with its capitals if it is short and all in
-    capitals.
+    """Return the lookup key of a mention: its words in exact form, in capitals if it is short and written so.
 
     >>> key(["ra"], "RA"), key(["fieber"], "FIEBER"), key(["beidseitige", "odeme"], "beidseitige Ödeme")
     ('RA', 'FIEBER', 'beidseitige odeme')
@@ -46,7 +44,7 @@ class Entry:
     """A mention: the number of ``notes`` that have it, and its labels by kind of section."""
 
     notes: int = 0
-    seen: defaultdict[str, Seen] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
+    seen: defaultdict[str, Seen] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, other: Entry) -> None:
         self.notes += other.notes
@@ -177,8 +175,7 @@ class Learned:
         sections = [""] * len(matches)
         if matches and any(section for _, section in learned) and (reader := qualifier_reader(language)) is not None:
             sections = reader.read_once(text).sections([(start, end) for _, start, end in matches])
-        places: dict[Place, LearnedSpan] = {}
-        end_of_last = 0
+        places, end_of_last = dict[Place, LearnedSpan](), 0
         # of spans with the same start the longest first
         ordered = sorted(zip(matches, sections, strict=True), key=lambda pair: (pair[0][1], -pair[0][2]))
         for (mention, start, end), section in ordered:

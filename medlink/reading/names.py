@@ -71,20 +71,15 @@ class NameFinder:
         return matches
 
     def _match(self, span: tuple[int, int], by_tag: _ByTag) -> Match:
-        rows = {
-            row: route
-            for tag, names in by_tag.items()
-            for row, route in names.items()
-            if route == "exact" or tag in self.own
-        }
-        return Match(*span, self._language, 1, rows)
+        rows = ((tag, *item) for tag, names in by_tag.items() for item in names.items())
+        known = {row: route for tag, row, route in rows if route == "exact" or tag in self.own}
+        return Match(*span, self._language, 1, known)
 
     def _is_mention(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
         key = (written, *by_tag)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._is_name_of(written, by_tag, one_word=one_word)
-        return known
+        if key not in self._known:
+            self._known[key] = self._is_name_of(written, by_tag, one_word=one_word)
+        return self._known[key]
 
     def _is_name_of(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
         letters, upper = sum(map(str.isalpha, written)), written.isupper()

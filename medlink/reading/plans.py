@@ -14,8 +14,8 @@ _REACH = 60  # words and marks read on each side, so that a clause of many proce
 def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: bool) -> bool:
     """Return whether a procedure is still to come.
 
-    That is so if its clause has a word such as *tomorrow*, *requested*, or a condition before it, and none that tells
-    of its result or course. In a plan (``planned``) it is so without such a word, too.
+    Its clause then has a word such as *tomorrow* or *requested*, or a condition before it, and no word for its result
+    or course. A ``planned`` procedure, in a section for plans, needs no such word.
     """
     rules, words = layout.rules, layout.words
     begin, stop = _clause(stops, place, len(words))
@@ -44,7 +44,7 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
 
 
 def is_begun(layout: Layout, stops: bytearray, place: WordSpan) -> bool:
-    """Return whether a word of its clause tells that a drug was begun at a time of the past: *started in 2019*."""
+    """Return whether a drug was begun at a time of the past, by a word of its clause: *started in 2019*."""
     clause = slice(*_clause(stops, place, len(layout.words)))
     return not layout.rules.begun.isdisjoint(word.low for word in layout.words[clause])
 

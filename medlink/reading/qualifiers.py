@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from medlink.errors import ConfigError
 from medlink.language import cues as tables
@@ -28,8 +28,8 @@ from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
 from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
-from medlink.reading.scope_structure import Match, WordSpan, by_effect
-from medlink.reading.scopes import CueEffect, decide
+from medlink.reading.scope_structure import OVER, Match, WordSpan, by_effect
+from medlink.reading.scopes import CueEffect, Scopes
 from medlink.records import Qualifiers
 
 _GAP = 25  # most words between the two parts of a frame
@@ -65,8 +65,7 @@ class QualifierReader:
         """Parse a note as :meth:`read` does, once: qualifiers and learned mentions share the result in the text."""
         if "note" not in text.memo:
             text.memo["note"] = self.read(text.text, text.tokens, text.memo.get("day"))
-        note: ParsedNote = text.memo["note"]
-        return note
+        return cast(ParsedNote, text.memo["note"])
 
 
 def qualifier_reader(language: str, *, present_only: bool = False) -> QualifierReader | None:
@@ -118,24 +117,17 @@ class ParsedNote:
     @property
     def headings(self) -> list[tuple[int, int, str]]:
         """Character spans of the headings, each with the kind of its section, empty if unknown."""
-        words = self._words
-        return [
-            (words[heading.first].start, words[heading.end - 1].end, self._sections.kind(heading.first))
-            for heading in self._sections.headings
-        ]
+        sections = self._sections
+        return [(*self._layout.span(h.first, h.end), sections.kind(h.first)) for h in sections.headings]
 
-    def qualify(
-        self,
-        mentions: Sequence[Span],
-        discontinuous: Collection[Span] = (),
-        acts: Collection[Span] | None = None,
-        procedures: Collection[Span] = (),
-    ) -> list[Qualifiers | None]:
+    def qualify(self, mentions: Sequence[Span], acts: Collection[Span] | None = None) -> list[Qualifiers | None]:
         """Return qualifiers as :meth:`qualifiers` does, but ``None`` for a mention inside a heading."""
-        return [
-            None if self._sections.in_heading(*self._place(*mention)) else found
-            for mention, found in zip(mentions, self.qualifiers(mentions, discontinuous, acts, procedures), strict=True)
-        ]
+        found = zip(mentions, self.qualifiers(mentions, acts=acts), strict=True)
+        return [None if self.in_heading(*mention) else qualifiers for mention, qualifiers in found]
+
+    def in_heading(self, start: int, end: int) -> bool:
+        """Return whether a mention, given by its characters, is inside a heading."""
+        return self._sections.in_heading(*self._place(start, end))
 
     def qualifiers(
         self,
@@ -149,45 +141,39 @@ class ParsedNote:
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
         in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
         spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug. Those of
-        ``procedures`` are over where they are told of as past, and still to come where a plan only names them.
+        ``procedures`` are over if the text has them in the past, and still to come if a plan only names them.
         """
-        places = [self._place(*mention) for mention in mentions]
-        denied = {place for place in (self._place(*mention) for mention in discontinuous) if self._denies_itself(place)}
-        done = {self._place(*mention) for mention in procedures}
-        decided = self._decided(places, acts, done)
-        drugs = {self._place(*mention) for mention in acts or ()} - done
+        places, done = self._places(mentions), set(self._places(procedures))
+        decided, drugs = self._decided(places, acts, done), set(self._places(acts or ())) - done
         found = {place: self._qualified(place, effects, done, drugs) for place, effects in decided.items()}
-        return [replace(found[place], presence="absent") if place in denied else found[place] for place in places]
+        for place in filter(self._denies_itself, found.keys() & self._places(discontinuous)):
+            found[place] = replace(found[place], presence="absent")
+        return [found[place] for place in places]
 
     def sections(self, mentions: Sequence[Span]) -> list[str]:
         """Return the kind of the section of each mention, empty for none."""
-        return [self._sections.kind(self._place(*mention).start) for mention in mentions]
+        return [self._sections.kind(place.start) for place in self._places(mentions)]
 
     def cues(self, mentions: Sequence[Span], acts: Collection[Span] | None = None) -> list[dict[str, str]]:
         """Return for each field and mention the cue that determines the field, as written in its table."""
-        places = [self._place(*mention) for mention in mentions]
+        places = self._places(mentions)
         decided = self._decided(places, acts)
         return [{field: effect.cue for field, effect in decided[place].items()} for place in places]
 
     def _decided(
         self, places: Sequence[WordSpan], acts: Collection[Span] | None, procedures: Collection[WordSpan] = ()
     ) -> dict[WordSpan, dict[str, CueEffect]]:
-        ordered, done = sorted(set(places)), None if acts is None else {self._place(*mention) for mention in acts}
-        effects = decide(ordered, self._layout, self._stops, self._cues, done, procedures)
-        return dict(zip(ordered, effects, strict=True))
+        ordered, known = sorted(set(places)), None if acts is None else set(self._places(acts))
+        scopes = Scopes(ordered, self._layout, self._stops, self._cues, known, procedures)
+        return dict(zip(ordered, scopes.decide(), strict=True))
 
     def _qualified(
-        self,
-        place: WordSpan,
-        decided: dict[str, CueEffect],
-        procedures: Collection[WordSpan],
-        drugs: Collection[WordSpan],
+        self, place: WordSpan, decided: dict[str, CueEffect], procedures: Set[WordSpan], drugs: Set[WordSpan]
     ) -> Qualifiers:
-        is_procedure = place in procedures
-        section = self._sections.kind(place.start)
+        rules, is_procedure, section = self._layout.rules, place in procedures, self._sections.kind(place.start)
         default = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in default.items() if value}
-        values.update({field: effect.reads for field, effect in decided.items()})
+        values |= {field: effect.reads for field, effect in decided.items()}
         absent = self._absent.get(place.start)
         if absent is not None and (absent.end == place.end or (absent.end < place.end and absent.values[0].of_place)):
             # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
@@ -200,18 +186,16 @@ class ParsedNote:
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
         mention = " ".join(word.low for word in self._words[place.start : place.end])
-        if time in (None, "past") and self._layout.rules.tells_past.match(mention):
+        if time in (None, "past") and rules.tells_past.match(mention):
             time = "historical"  # "Apendicectomizado"
-        if time in ("past", "historical"):
+        if time in OVER:
             # an absent finding was never there, and a lasting one still is
-            rules = self._layout.rules
             over = time == "historical" or rules.passes.match(mention) is not None
             over = over or (is_procedure and "temporality" in decided and rules.lasts.search(mention) is None)
             over = over or (place in drugs and self._was_taken(place, decided))
+            values.pop("temporality", None)
             if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
-            else:
-                values.pop("temporality", None)
         values["allergy"] = values.get("allergy") == "allergy"
         if values.get("experiencer") == "family":
             values["relative"], values["onset_age"] = self._family.read(place)
@@ -221,9 +205,8 @@ class ParsedNote:
 
     def _was_taken(self, place: WordSpan, decided: dict[str, CueEffect]) -> bool:
         """Whether a drug was taken at a time of the past right beside it, rather than begun then."""
-        if "temporality" not in decided or decided["temporality"].distance > 1:
-            return False
-        return not is_begun(self._layout, self._stops, place)
+        is_beside = "temporality" in decided and decided["temporality"].distance <= 1
+        return is_beside and not is_begun(self._layout, self._stops, place)
 
     @cached_property
     def _family(self) -> FamilyReader:
@@ -241,6 +224,9 @@ class ParsedNote:
         at_edge = denial.start == place.start or denial.end == place.end
         lows = {word.low for word in self._words[denial.start : denial.end]}
         return at_edge and not lows.isdisjoint(self._layout.rules.deficits)
+
+    def _places(self, mentions: Iterable[Span]) -> list[WordSpan]:
+        return [self._place(*mention) for mention in mentions]
 
     def _place(self, start: int, end: int) -> WordSpan:
         starts = self._layout.starts
@@ -312,7 +298,7 @@ def _years(layout: clauses.Layout, day: date | None) -> Iterator[PhraseMatch[Cue
                         dated.add(at)
     latest = max((years[at] for at in dated), default=0) if day is None else day.year
     for at, year in sorted(years.items()):
-        # a text without any date tells of the year as of another one
+        # in a text without any date a year is over
         if not latest or year < latest - (day is None or at in dated):
             # a word before it may mark the start of a lasting condition ("since")
             before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))

@@ -7,7 +7,7 @@ mentions by their concepts and the words around them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
@@ -18,7 +18,7 @@ import numpy as np
 from medlink.index import Bundle
 from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.lexicon.name_analysis import shared_analyser
-from medlink.language.scan import FINDING_KINDS, Place, ScannedText, Scanner
+from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord, Scanner
 from medlink.language.scope_rules import scopes
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
@@ -37,12 +37,13 @@ from medlink.reading.generation import CandidateGenerator
 from medlink.reading.learned import Learned
 from medlink.reading.names import NameFinder, in_placeholder
 from medlink.reading.options import FinderOptions
+from medlink.reading.paraphrases import names_finding
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.qualifiers import qualifier_reader
 from medlink.records import Attribute, Qualifiers, Value
 
 _CONTEXT = 200  # characters on each side
-# share of the names with a word of a finding below which concepts of the types asked for are no findings, or a bundle
+# least share of names with a word of a finding: among the selected concepts, and in a whole bundle
 _FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
 _PROCEDURE = "procedure"
 _ACTS = frozenset(("substance", _PROCEDURE))
@@ -105,9 +106,9 @@ class TextReader:
         self._classifier = classifier or default_span_classifier()
         names = NameFinder(bundle.index, language, options)
         if linker is None or not options.other_languages:
-            own = () if options.other_languages else tuple(sorted(filter(None, names.own)))
+            tags = () if options.other_languages else tuple(sorted(filter(None, names.own)))
             given = {} if linker is None else dict(linker.options)
-            given |= {"language": language, "languages": own, "semantic_types": options.semantic_types}
+            given |= {"language": language, "languages": tags, "semantic_types": options.semantic_types}
             linker = Linker(bundle, **{name: given[name] for name in given if not name.startswith("ranker")})
         self._linker = linker
         self._scanner = Scanner(
@@ -117,17 +118,19 @@ class TextReader:
             bundle.index, language, self._scanner, names, options, linker.selection, learned
         )
         self._attributes = AttributeReader(bundle, language, linker)
-        asked, types = linker.options, linker.options.semantic_types
-        is_narrow = bool(types or asked.under or asked.not_under or asked.ecl)
+        own, types = linker.options, linker.options.semantic_types
+        is_narrow = bool(types or own.under or own.not_under or own.ecl)
         share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
-        # a user who asks for drugs, procedures or modes of inheritance expects these to be found
+        # a user who selects drugs, procedures or modes of inheritance expects mentions of these
         are_findings = share >= (_FEW_FINDINGS if is_narrow else _NO_FINDINGS)
         if not are_findings:
             self._classifier = replace(self._classifier, trusts_names=True)
         self._links_attributes = not are_findings or include_attribute_types(types)
         self._head_first = scopes(language).head_first
         self._shorthand = AbbreviationTable(language)
-        self._has_procedure = lru_cache(_CACHED_LONG_FORMS)(self._find_procedure)
+        self._has_procedure = lru_cache(_CACHED_LONG_FORMS)(
+            lambda long: any(_PROCEDURE in word.entry.kinds for word in self._scanner.scan(long).words)
+        )
         self._detect_abbreviations = make_detector(options.abbreviations, language)
         self._qualifier_reader = (
             qualifier_reader(language, present_only=options.present_only) if options.qualifiers else None
@@ -184,54 +187,41 @@ class TextReader:
         qualified = []
         for text, own in zip(texts, mentions, strict=True):
             spans = [(mention.start, mention.end) for mention in own]
-            qualifiers: list[Qualifiers | None] = [None] * len(spans)
+            qualifiers: Sequence[Qualifiers | None] = [None] * len(spans)
             if spans and self._qualifier is not None:
-                qualifiers = list(self._qualifier.qualify(text.text, spans))
+                qualifiers = self._qualifier.qualify(text.text, spans)
             elif spans and self._qualifier_reader is not None:
-                discontinuous = {span for span, mention in zip(spans, own, strict=True) if mention.discontinuous}
-                acts = {
-                    span for span, mention in zip(spans, own, strict=True) if not self._names_finding(text, mention)
-                }
-                both = zip(spans, own, strict=True)
-                procedures = {span for span, one in both if span in acts and self._names_procedure(text, one)}
+                by_span = dict(zip(spans, own, strict=True))
+                discontinuous = {span for span, mention in by_span.items() if mention.discontinuous}
+                acts = {span for span, mention in by_span.items() if not self._names_finding(text, mention)}
+                procedures = {span for span in acts if self._names_procedure(text, by_span[span])}
                 note = self._qualifier_reader.read_once(text)
-                qualify = note.qualifiers if headings else note.qualify
-                qualifiers = list(qualify(spans, discontinuous, acts, procedures))
-                if None in qualifiers:
-                    done = _examinations(text, note.headings)
-                    is_done = [q is None and done(*span) for q, span in zip(qualifiers, spans, strict=True)]
-                    regardless = note.qualifiers(spans, discontinuous, acts, procedures) if any(is_done) else qualifiers
-                    qualifiers = [r if d else q for q, r, d in zip(qualifiers, regardless, is_done, strict=True)]
-            qualified.append(
-                [
-                    m if q is None else replace(m, qualifiers=_without_contradiction(text, m, q))
-                    for m, q in zip(own, qualifiers, strict=True)
-                ]
-            )
+                qualifiers = note.qualifiers(spans, discontinuous, acts, procedures)
+                hidden = set() if headings else {span for span in spans if note.in_heading(*span)}
+                if hidden:
+                    hidden -= _examinations(text, note.headings, hidden)
+                qualifiers = [None if span in hidden else q for span, q in zip(spans, qualifiers, strict=True)]
+            qualified.append([_qualified(text, *pair) for pair in zip(own, qualifiers, strict=True)])
         return qualified
 
     def _names_finding(self, text: ScannedText, mention: ReadMention) -> bool:
         """Whether a mention, or the long form of an abbreviation, may name a finding rather than a drug or an act."""
-        long = mention.mention.expanded
-        words = text.words[slice(*text.place(mention.start, mention.end))]
-        if any(word.finds for word in words):
+        words, long = _words(text, (mention.start, mention.end)), mention.mention.expanded
+        if names_finding(words):
             head = words[0 if self._head_first else -1]
             is_act = not head.finds and _PROCEDURE in head.entry.kinds  # "hernia repair"
             return not is_act and any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
-        words = [*words, *(() if long is None else self.scan([long])[0].words)]
-        return any(word.finds for word in words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
+        words = [*words, *(() if long is None else self._scanner.scan(long).words)]
+        return names_finding(words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
 
     def _names_procedure(self, text: ScannedText, mention: ReadMention) -> bool:
         """Whether a mention that names no finding, or its long form, has a word for a procedure."""
-        words, long = text.words[slice(*text.place(mention.start, mention.end))], mention.mention.expanded
+        words, long = _words(text, (mention.start, mention.end)), mention.mention.expanded
         if any(_PROCEDURE in word.entry.kinds for word in words):
             return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
         short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
         long = short.long if short is not None else long
         return bool(long) and self._has_procedure(long)
-
-    def _find_procedure(self, long: str) -> bool:
-        return any(_PROCEDURE in word.entry.kinds for word in self.scan([long])[0].words)
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)
@@ -248,10 +238,8 @@ class TextReader:
         mentions = []
         for text, selected, of_spans in zip(texts, spans, attributes, strict=True):
             inside = in_placeholder(text.text)
-            own = (
-                self._mention(text, _span(text, span.candidate), span, of_span)
-                for span, of_span in zip(selected, of_spans, strict=True)
-            )
+            pairs = zip(selected, of_spans, strict=True)
+            own = (self._mention(text, _span(text, span.candidate), span, of_span) for span, of_span in pairs)
             mentions.append([mention for mention in own if not inside(mention.start, mention.end)])
         return mentions
 
@@ -268,13 +256,9 @@ class TextReader:
             selected = self._classifier.score_given(ordered, wanted)
             disjoint = weighted_interval_scheduling(list(selected.values()), 0.0)
             read = self._attributes.read(text, disjoint, of_text)
-            attributes = dict(zip((span.place for span in disjoint), read, strict=True))
-            judged.append(
-                [
-                    self._mention(text, span, selected.get(place), tuple(attributes.get(place, ())))
-                    for span, place in zip(spans, wanted, strict=True)
-                ]
-            )
+            attributes = {span.place: tuple(own) for span, own in zip(disjoint, read, strict=True)}
+            pairs = zip(spans, wanted, strict=True)
+            judged.append([self._mention(text, at, selected.get(p), attributes.get(p, ())) for at, p in pairs])
         return judged
 
     def score_candidates(
@@ -338,52 +322,42 @@ class TextReader:
         return ReadMention(*span, mention, context, candidate.value, attributes, candidate.discontinuous)
 
     def _query(self, text: ScannedText, candidate: CandidateSpan) -> Mention:
-        written = text.text[slice(*_span(text, candidate))]
-        return Mention(
-            written,
-            self._language,
-            candidate.expanded,
-            None if candidate.expanded else candidate.match,
-            candidate.learned_share,
-            candidate.learned or None,
-        )
+        written, expanded = text.text[slice(*_span(text, candidate))], candidate.expanded
+        match, learned = None if expanded else candidate.match, candidate.learned or None
+        return Mention(written, self._language, expanded, match, candidate.learned_share, learned)
 
 
-def _without_contradiction(text: ScannedText, mention: ReadMention, found: Qualifiers) -> Qualifiers:
-    """Correct qualifiers by what a mention is.
+def _qualified(text: ScannedText, mention: ReadMention, found: Qualifiers | None) -> ReadMention:
+    """Add qualifiers to a mention, corrected by its kind.
 
     A value was measured: negation and doubt around it refer to something else. A finding in a list of allergies is a
     reaction or an allergy, not a substance.
     """
-    if mention.value is not None:
-        found = replace(found, presence="present")
-    if found.allergy:
-        found = replace(found, allergy=not _finds(text, (mention.start, mention.end)))
-    return found
+    if found is None:
+        return mention
+    presence = "present" if mention.value is not None else found.presence
+    allergy = found.allergy and not names_finding(_words(text, (mention.start, mention.end)))
+    return replace(mention, qualifiers=replace(found, presence=presence, allergy=allergy))
 
 
-def _finds(text: ScannedText, span: Span) -> bool:
-    """Whether a word of a span may name a finding."""
-    return any(word.finds for word in text.words[slice(*text.place(*span))])
+def _words(text: ScannedText, span: Span) -> list[ScannedWord]:
+    return text.words[slice(*text.place(*span))]
 
 
 def _span(text: ScannedText, candidate: CandidateSpan) -> Span:
     return text.span(candidate.place) if candidate.span is None else candidate.span
 
 
-def _examinations(text: ScannedText, headings: Sequence[tuple[int, int, str]]) -> Callable[[int, int], bool]:
-    """Return a predicate of a span in a heading that tells whether it is an examination whose result follows."""
+def _examinations(text: ScannedText, headings: Sequence[tuple[int, int, str]], spans: Collection[Span]) -> set[Span]:
+    """Return the spans in headings that are examinations whose result follows."""
     ends = [start for start, _, _ in headings[1:]] + [len(text.text)]
     done = [
         (start, end)
         for (start, end, kind), behind in zip(headings, ends, strict=True)
         if kind == _RESULTS and any(map(str.isalnum, text.text[end:behind]))
     ]
-
-    def is_done(start: int, end: int) -> bool:
-        return not _finds(text, (start, end)) and any(first <= start and end <= last for first, last in done)
-
-    return is_done
+    acts = (span for span in spans if not names_finding(_words(text, span)))
+    return {(start, end) for start, end in acts if any(first <= start and end <= last for first, last in done)}
 
 
 def _first_named_values(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:

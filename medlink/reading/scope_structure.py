@@ -60,7 +60,12 @@ def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
 
 
 class ScopeStructure:
-    """The structure of a text with its mentions and matches, as :func:`medlink.reading.scopes.decide` gets them."""
+    """The structure of a text around its mentions and matches.
+
+    ``mentions`` are distinct, in order, and given by their words. ``stops`` tells for each word whether a scope ends
+    before it. ``matches`` are in order and disjoint. ``acts`` are the mentions of drugs and procedures, if they are
+    known, and ``procedures`` those of the latter.
+    """
 
     def __init__(
         self,
@@ -73,11 +78,10 @@ class ScopeStructure:
     ) -> None:
         self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
         self._procedures = procedures
-        self._acts, self._tells_acts = acts or (), acts is not None
+        self._acts, self._knows_acts = acts or (), acts is not None
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
         self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
         self._colons = layout.places.get(":", [])
-        self._joins = [at for at in layout.places_of(self._rules.joins) if self._plain[at] or not self._is_rate(at)]
         self._either = layout.places_of(self._rules.either)
         self._ands = self._rules.joins - self._rules.either
         self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
@@ -86,7 +90,10 @@ class ScopeStructure:
             free[start:end] = bytes(end - start)
         self._free = [0, *accumulate(free)]  # cumulative count of words outside mentions
         sums = [at for at in layout.places.get("+", ()) if at and self._covered[at - 1]]  # "chemo + radiation"
-        self._joins = sorted({*self._joins, *sums})
+        joins = layout.places_of(self._rules.joins)
+        # "120/min"
+        rates = {at for at in joins if at and not self._plain[at] and self._words[at - 1].low[:1].isdecimal()}
+        self._joins = sorted({*joins, *sums} - rates.difference(sums))
         self._acting = acting = [match for match in matches if not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
@@ -107,17 +114,8 @@ class ScopeStructure:
         self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
         self._from = sorted({*self._sentences, *(end for _, end in causes)})
         self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
-        self._bound = {
-            match.end
-            for match in acting
-            if self._words[match.start].low in self._rules.without
-            and match.start > 0
-            and self._covered[match.start - 1]
-        }
-
-    def _is_rate(self, slash: int) -> bool:
-        """Whether a mark follows a number: "120/min"."""
-        return slash > 0 and self._words[slash - 1].low[:1].isdecimal()
+        behind = (match for match in acting if match.start and self._covered[match.start - 1])
+        self._bound = {match.end for match in behind if self._words[match.start].low in self._rules.without}
 
     @cached_property
     def _breaks(self) -> list[int]:
@@ -126,8 +124,8 @@ class ScopeStructure:
     def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
         """Dashes between blanks, except those beside a cue ("Fever - none")."""
         words = self._words
-        dashes = [at for at in dashes if 0 < at < len(words) - 1]
-        dashes = [at for at in dashes if words[at - 1].end < words[at].start and words[at].end < words[at + 1].start]
+        dashes = [at for at in dashes if 0 < at < len(words) - 1 and words[at - 1].end < words[at].start]
+        dashes = [at for at in dashes if words[at].end < words[at + 1].start]
         beside = {at for match in acting if dashes for start, end in match.parts for at in (start - 1, end)}
         return [at for at in dashes if at not in beside]
 
@@ -251,7 +249,7 @@ class ScopeStructure:
         return lows[verb : verb + 1] not in ([], [","]) and rules.evident.isdisjoint(lows[verb + 1 : verb + 2])
 
     def _is_subject(self, number: int) -> bool:
-        """Whether an act tells what follows: "neither CT nor MRI showed"."""
+        """Whether an act is the subject of a verb that reports a finding: "neither CT nor MRI showed"."""
         at = self._mentions[number].end
         while at < len(self._words) and (
             self._covered[at] or self._words[at].low in self._rules.joins or self._words[at].low in self._rules.articles
@@ -349,14 +347,12 @@ class ScopeStructure:
         if any_within(self._joins, begin, anchor):
             return False  # "fever and cough, dyspnea denied"
         # a result is that of one test: "chest pain, troponin negative", but "HIV, HCV negative"
-        return self._low(end) not in self._rules.results or all(
-            mention in self._acts or self._names_test(mention)
-            for mention in self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
-        )
-
-    def _names_test(self, mention: WordSpan) -> bool:
-        """Whether a word of a mention is in capitals, as the names of tests are: "HIV", "Hepatitis B"."""
-        return any(word.text.isupper() for word in self._words[mention.start : mention.end])
+        if self._low(end) not in self._rules.results:
+            return True
+        mentions = self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
+        others = (mention for mention in mentions if mention not in self._acts)
+        # names of tests have a word in capitals: "HIV", "Hepatitis B"
+        return all(any(word.text.isupper() for word in self._words[slice(*mention)]) for mention in others)
 
     def _between(self, start: int, end: int) -> int:
         return self._counted[end] - self._counted[start] if end > start else 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from medlink.language.cues import Cue, any_within
-from medlink.reading.clauses import Layout
-from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Match, ScopeStructure, WordSpan
+from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Match, ScopeStructure
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _ATTACHED = 6  # most words and marks before a procedure that belongs to what is before
@@ -31,32 +30,13 @@ class CueEffect(NamedTuple):
     cue: str
 
 
-def decide(
-    mentions: Sequence[WordSpan],
-    layout: Layout,
-    stops: bytearray,
-    matches: Sequence[Match],
-    acts: Collection[WordSpan] | None = None,
-    procedures: Collection[WordSpan] = (),
-) -> list[dict[str, CueEffect]]:
-    """Decide the effects of cues on each field of mentions, which are distinct, in order, and given by their
-    words.
-
-    Matches are in order and disjoint; ``stops`` tells for each word whether a scope ends before it. ``acts`` are the
-    mentions of drugs and procedures, if they are known, and ``procedures`` those of the latter.
-    """
-    if not (mentions and layout.words):
-        return [{} for _ in mentions]
-    return _Scopes(mentions, layout, stops, matches, acts, procedures).decide()
-
-
-class _Scopes(ScopeStructure):
-    decided: list[dict[str, CueEffect]]
+class Scopes(ScopeStructure):
+    """The effects of cues on the fields of mentions."""
 
     def decide(self) -> list[dict[str, CueEffect]]:
         """Return the effects on each field of each mention."""
-        self.decided = [{} for _ in self._mentions]
-        for match in self._acting:
+        self.decided: list[dict[str, CueEffect]] = [{} for _ in self._mentions]
+        for match in self._acting if self._mentions else ():
             for cue in match.cues:
                 if self._is_denied(cue, match):
                     self._act(cue._replace(reads="absent"), match)
@@ -175,8 +155,8 @@ class _Scopes(ScopeStructure):
         if cue.scope_limit is not None and cue.scope_limit > _GAP:
             # it stands for what was named before: "caused a rash, and the drug was stopped"
             named = range(bisect_left(self._starts, end) - 1, bisect_left(self._starts, begin) - 1, -1)
-            told = self._acts if self._tells_acts else self._mentions
-            acts = [number for number in named if self._mentions[number] in told]
+            known = self._acts if self._knows_acts else self._mentions
+            acts = [number for number in named if self._mentions[number] in known]
             act = next((n for n in acts if self._mentions[n] not in self._procedures), acts[0] if acts else None)
             if act is not None:
                 self._decide(cue, act, self._between(self._mentions[act].end, end))
@@ -267,7 +247,7 @@ class _Scopes(ScopeStructure):
         of_others = reads in ("absent", "uncertain") or (reads in OVER and cue.side == "before")
         if is_act and of_others and self._is_subject(number):
             return
-        if reads in _OF_ACTS and self._tells_acts and not is_act:
+        if reads in _OF_ACTS and self._knows_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
         if reads == "uncertain" and self._mentions[number] in self._procedures:
             if distance > _EXPECTS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Literal
 
 import numpy as np
@@ -44,11 +44,11 @@ Written = tuple[tuple[str, bool], ...]
 
 
 class TruncationReader:
-    """Finds names of the index that a text of one language (BCP 47) writes with shortened words."""
+    """Finds names of the index that a text in the language of a scanner writes with shortened words."""
 
-    def __init__(self, language: str, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
-        self._language, self._scanner, self._index, self._selection = language, scanner, index, selection
-        self._abbreviated, self._forms = scopes(language).abbreviated, index.forms
+    def __init__(self, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
+        self._base, self._scanner, self._index, self._selection = base(scanner.language), scanner, index, selection
+        self._abbreviated, self._forms = scopes(scanner.language).abbreviated, index.forms
         self._finds = np.zeros(len(self._forms.names) + UNKNOWN, dtype=bool)
         self._finds[: len(self._forms.names)] = [kind in FINDING_KINDS for kind in self._forms.kinds]
         self._names: LRUCache[Written, tuple[str | None, bool]] = LRUCache(_CACHE_SIZE)
@@ -104,22 +104,15 @@ class TruncationReader:
         if not finds or not all(map(len, completions)):
             return None, not finds
         phrases = self._phrases([entry.exact for entry, _ in content])
-        words = [
-            np.union1d(features, phrases)
-            for entry, is_cut in content
-            for features in self._features(entry, is_cut=is_cut)
-        ]
+        features = chain.from_iterable(self._features(entry, is_cut=is_cut) for entry, is_cut in content)
+        words = [np.union1d(own, phrases) for own in features]
         names = self._index.completed_names(words, self._selection)
-        entries = [
-            entry
-            for name, length in names
-            if length <= len(words) + 1
-            for entry in self._index.entries_of(name, self._selection)
-        ]
+        short = (name for name, length in names if length <= len(words) + 1)
+        entries = chain.from_iterable(self._index.entries_of(name, self._selection) for name in short)
         alike = [entry for entry in entries if _has_words(entry.text, cut)]
         if len({entry.concept_id for entry in alike}) != 1:
             return self._by_family(content), bool(names)
-        own = [entry for entry in alike if base(entry.language) == base(self._language)]
+        own = [entry for entry in alike if base(entry.language) == self._base]
         return min((entry.text for entry in own or alike), key=lambda text: (len(text), text)), bool(names)
 
     def _by_family(self, content: Sequence[tuple[WordEntry, bool]]) -> str | None:
@@ -133,7 +126,7 @@ class TruncationReader:
         return next((text.text for text, places in found if (0, len(text.words)) in places), None)
 
     def _whole_words(self, letters: str) -> list[str]:
-        known = self._forms.continuations(WORD, base(self._language), letters)
+        known = self._forms.continuations(WORD, self._base, letters)
         own = (letters + rest for rest, forms in known.items() if any(not f.marks & (AFFIX | SHORT) for f in forms))
         return sorted(own, key=lambda word: (len(word), word))[:_MAX_WHOLE]
 
@@ -147,7 +140,7 @@ class TruncationReader:
 
     def _complete(self, letters: str) -> NDArray[np.int64]:
         """The features of the words of the lexicon, and of first words of names of the index, that begin so."""
-        known = self._forms.continuations(WORD, base(self._language), letters)
+        known = self._forms.continuations(WORD, self._base, letters)
         found = {form.meaning for forms in known.values() for form in forms if not form.marks & (AFFIX | SHORT)}
         names = self._index.names_beginning(letters, _MAX_NAMES)
         words = {name.partition(" ")[0] for name in names} - {letters + rest for rest in known}
@@ -162,24 +155,20 @@ class TruncationReader:
         """Meanings of the phrases of the lexicon whose words begin so."""
         if len(words) == 1:
             return np.zeros(0, np.int64)
-        found = [
-            meaning
-            for stems, meaning in self._phrases_of(words[0][:_MIN_LETTERS])
-            if len(stems) == len(words) and all(map(_begins_alike, stems, words))
-        ]
-        return np.array(found, np.int64)
+        phrases = (phrase for phrase in self._phrases_of(words[0][:_MIN_LETTERS]) if len(phrase[0]) == len(words))
+        return np.array([meaning for stems, meaning in phrases if all(map(_begins_alike, stems, words))], np.int64)
 
     def _phrases_beginning(self, letters: str) -> list[tuple[list[str], int]]:
-        found = self._forms.continuations(PHRASE, base(self._language), letters)
+        found = self._forms.continuations(PHRASE, self._base, letters)
         split = (((letters + rest).split(), forms) for rest, forms in found.items())
         return [(stems, form.meaning) for stems, forms in split if len(stems) <= _MAX_WORDS for form in forms]
 
     def _complete_part(self, letters: str) -> list[str]:
         """The compounds that a word with a cut last part may be: *makuladeg*."""
-        for length in reversed(self._forms.lengths(WORD, base(self._language), letters)):
+        for length in reversed(self._forms.lengths(WORD, self._base, letters)):
             rest = letters[length:]
             if length >= _MIN_LETTERS and _MIN_LETTERS <= len(rest) < _ALONE:
-                forms = self._forms.continuations(WORD, base(self._language), rest)
+                forms = self._forms.continuations(WORD, self._base, rest)
                 is_whole = any(not form.marks & SHORT for form in forms.get("", ()))
                 return [] if is_whole else [letters + more for more in forms if more]
         return []

@@ -73,13 +73,10 @@ class ValueFinding(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """A value in a text.
+    """A value in a text, with the ``numbers`` that it may be in the unit of the limits.
 
-    Attributes:
-        start, end: its characters.
-        numbers: possible numbers in the unit of the limits.
-        after: end of the ``flag`` and ``limit`` that the laboratory prints behind it.
-        doubtful: whether it counts only in a row of values.
+    ``after`` is the end of the ``flag`` and ``limit`` that the laboratory prints behind it. If ``doubtful``, it counts
+    only in a row of values.
     """
 
     start: int
@@ -126,13 +123,11 @@ class _Note:
     def arrows(self) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         text = self._text
         for arrow in _ARROW.finditer(text):
-            before = self._name(arrow.start())
-            before_arrow = arrow.start()
-            while before_arrow and text[before_arrow - 1] in " \t":
-                before_arrow -= 1
-            begins = not before_arrow or text[before_arrow - 1] in _BEGINS
-            behind = self._name_behind(arrow.end()) if begins else None
-            if before is not None and not _NUMBER.match(text, arrow.end() + (text[arrow.end() :][:1] == " ")):
+            before, at = self._name(arrow.start()), arrow.start()
+            while at and text[at - 1] in " \t":
+                at -= 1
+            behind = self._name_behind(arrow.end()) if not at or text[at - 1] in _BEGINS else None
+            if before is not None and not _NUMBER.match(text, arrow.end() + text.startswith(" ", arrow.end())):
                 start, end, called = before[0], arrow.end(), before[1]
             elif behind is not None:
                 start, end, called = arrow.start(), *behind
@@ -211,8 +206,8 @@ class _Note:
         return start
 
     def _link(self, tokens: list[tuple[int, int]], stop: int) -> int:
-        endings = ((n, self._text[tokens[stop - n][0] : tokens[stop - 1][1]]) for n in range(min(4, stop), 0, -1))
-        return next((count for count, written in endings if key(written) in self._words.links), 0)
+        end, counts = tokens[stop - 1][1], range(min(4, stop), 0, -1)
+        return next((n for n in counts if key(self._text[tokens[stop - n][0] : end]) in self._words.links), 0)
 
     def _has_unit(self, measure: Measure, start: int) -> bool:
         found = _NUMBER.match(self._text, start)
@@ -238,15 +233,10 @@ class _Note:
         if not all(readings):
             return
         flag, limit, after = self._printed(stop, next(iter(readings[0])), text[start : found.start()])
-        if (
-            unit is None
-            and not flag
-            and any(pattern.match(text, end) for pattern in (_CONTINUES, _UNIT_LIKE, self._words.dose))
-        ):
+        continues = (_CONTINUES, _UNIT_LIKE, self._words.dose)
+        if not flag and (not units or (unit is None and any(pattern.match(text, end) for pattern in continues))):
             return
         if measure.form == "hundredths" and len(written.replace(",", ".").partition(".")[2]) < 2:
-            return
-        if not units and not flag:
             return
         if limit is not None:
             number, possible = next(iter(readings[0].items()))
@@ -309,15 +299,9 @@ class _Note:
         if limit is None or not self._is_meant(read):
             return None
         by: Literal["limit", "range", "flag"] = "limit" if not read.flag else "flag" if read.limit is None else "range"
-        value = Value(
-            read.measure.name,
-            read.numbers[0],
-            read.measure.first_unit,
-            "low" if limit.is_low else "high",
-            by,
-            limit.number if by == "limit" else read.limit,
-            limit.source if by == "limit" else "",
-        )
+        number, source = (limit.number, limit.source) if by == "limit" else (read.limit, "")
+        reads: Literal["low", "high"] = "low" if limit.is_low else "high"
+        value = Value(read.measure.name, read.numbers[0], read.measure.first_unit, reads, by, number, source)
         return ValueFinding(read.start, read.end, self._words.finding(limit), value)
 
     def _limit(self, read: _Measured) -> Limit | None:

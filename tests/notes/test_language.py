@@ -1,6 +1,4 @@
-"""The language of a note: given, named or detected, for bundles with regions and untagged names; and word
-boundaries.
-"""
+"""The language of a note: given, named or detected; warnings on a wrong language or encoding; and word boundaries."""
 
 from __future__ import annotations
 
@@ -9,23 +7,18 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.index import build_bundle
-from medlink.kb import Input, build_kb
-from medlink.notes.language import NoteLanguages
+from medlink.files.problems import is_utf8, likely_encoding
+from medlink.notes.language import InputChecks, NoteLanguages
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.notes.spacy_language import blank
+from tests.reading.bundles import bundle_of
 
 GERMAN = "Der Patient klagt seit gestern über Fieber und Gicht."
 
 
 def bundle(folder: Path, *names: tuple[str, str]) -> Path:
-    """A bundle of names with their languages."""
-    rows = [f"X:{i}\t{name}\t{language}" for i, (name, language) in enumerate(names)]
-    (folder / "t.tsv").write_text("\n".join(["concept_id\tname\tlanguage", *rows]) + "\n", encoding="utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "t.tsv")])
-    build_bundle(folder / "b", kb=folder / "kb.sqlite")
-    return folder / "b"
+    return bundle_of(folder, *(f"X:{i}\t{name}\t{language}" for i, (name, language) in enumerate(names)))
 
 
 def linked(pipeline: NotePipeline, *notes: Note) -> list[tuple[str, list[str]]]:
@@ -122,10 +115,7 @@ def test_marks_around_a_mention(tmp_path: Path) -> None:
     """A name that ends in a plus, or contains marks, is found as a whole."""
     findings, others = [*WORDS[::2], "Übelkeit"], [name.rstrip("+") for name in NONE[:-1]]
     with_marks = ["Crohn's disease", "HER2/neu", "Na+/K+-ATPase"]
-    names = [
-        *((name, "de") for name in [*findings, *others, "Rhesus+", "Rhesus"]),
-        *((one, "en") for one in with_marks),
-    ]
+    names = [(name, "de") for name in [*findings, *others, "Rhesus+", "Rhesus"]] + [(one, "en") for one in with_marks]
     folder = bundle(tmp_path, *names)
     expected = {marks.format(word): [word] for word in WORDS for marks in MARKS} | {text: [] for text in NONE}
     expected["Rhesus+ Fieber+ Rhesus"] = ["Rhesus+", "Fieber", "Rhesus"]
@@ -136,3 +126,45 @@ def test_marks_around_a_mention(tmp_path: Path) -> None:
     text = "Crohn's disease, HER2/neu,Na+/K+-ATPase"
     (note,) = NotePipeline(folder, language="en").link([Note("n", text)])
     assert [text[one.start : one.end] for one in note.mentions] == with_marks
+
+
+TEXTS = {
+    "de": "Der Patient hat seit gestern Fieber und keine Dyspnoe, aber eine Rötung über dem rechten Knöchel.",
+    "en": "The patient has had a fever since yesterday and there is no rash, but she was given a naïve dose.",
+    "es": "El paciente presenta fiebre desde ayer y no tiene disnea, pero sí una lesión en la región lumbar.",
+}
+
+
+def warnings(texts: list[str], encoding: str = "utf-8", language: str | None = None) -> list[str]:
+    checks = InputChecks(encoding, language)
+    for text in texts:
+        checks.add(text)
+    return list(checks.warnings())
+
+
+@pytest.mark.parametrize("written", TEXTS)
+@pytest.mark.parametrize("given", [*TEXTS, "de-AT", "fr", None])
+def test_a_language_that_most_notes_are_not_in(written: str, given: str | None) -> None:
+    found = warnings([TEXTS[written]] * 2 + ["EF 55 %"], language=given)
+    is_right = given is None or given == "fr" or given.startswith(written)
+    tag = (given or "")[:2]
+    sentence = f'2 of 3 notes probably in {written!r}, not in {tag!r}: give language="{written}"'
+    assert found == ([] if is_right else [sentence])
+    assert warnings([TEXTS[written], TEXTS["de"], "Husten"], language="de") == []  # not most of them
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "iso8859-1", "cp850", "iso8859-15", "mac-roman"])
+def test_an_encoding_that_most_notes_are_not_in(encoding: str) -> None:
+    garbled = [text.encode().decode(encoding, "ignore") for text in TEXTS.values()]
+    assert warnings([*garbled, "fever"], encoding) == [
+        f'3 notes read as {encoding.upper()}, but probably UTF-8: give encoding="utf-8"'
+    ]
+    assert warnings([*TEXTS.values(), "fever", "→ ↓"], encoding) == []
+    assert warnings(garbled, "utf-8") == []
+
+
+@pytest.mark.parametrize("text", ["Menü", "Müdigkeit", "año ñ", "fiebre", ""])
+def test_likely_encodings(text: str) -> None:
+    assert is_utf8(text.encode("latin-1")) is False
+    assert likely_encoding(text.encode("latin-1") + b" ") == "cp1252"
+    assert is_utf8(text.encode() + "Ödem Ö".encode()[:-1])

@@ -88,10 +88,8 @@ def test_a_ranker_as_an_object(demo: Bundle) -> None:
 
 
 def test_a_reranker_as_an_object(demo: Bundle) -> None:
-    note, pipeline = (
-        Note("n", "No fever, but asthma.", "en"),
-        NotePipeline(demo, reranker=ReverseReranker(), verbatim=True),
-    )
+    note = Note("n", "No fever, but asthma.", "en")
+    pipeline = NotePipeline(demo, reranker=ReverseReranker(), verbatim=True)
     (own,), (other,) = NotePipeline(demo, verbatim=True).link([note]), pipeline.link([note])
     first = [one.link.candidates[0].concept_id for one in own.mentions]
     assert [one.link.candidates[0].concept_id for one in other.mentions] != first

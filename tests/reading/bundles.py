@@ -1,7 +1,8 @@
-"""Small bundles of names, and the mentions of a note that they give."""
+"""Small bundles of names, the mentions of a note that they give, and the rows of ``cases.tsv``."""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,14 @@ from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.pipeline import LinkedMention, NotePipeline
 from medlink.notes.reading import Note
+
+
+def cases(test: str) -> list[tuple[str, str, Any]]:
+    """The rows of a test: language, text, and what is wanted, as JSON."""
+    sections = Path(__file__).with_name("cases.tsv").read_text("utf-8").split("## ")
+    (lines,) = (rest for name, _, rest in (section.partition("\n") for section in sections) if name == test)
+    rows = (line.split("\t") for line in lines.splitlines() if not line.startswith("# "))
+    return [(language, text.replace("\\n", "\n"), json.loads(wanted)) for language, text, wanted in rows]
 
 
 def bundle_of(

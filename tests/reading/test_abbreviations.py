@@ -10,6 +10,7 @@ import spacy
 
 from medlink.errors import ConfigError
 from medlink.reading.abbreviations import make_detector
+from tests.reading.bundles import cases
 
 WHY = "scispaCy is an extra: medlink[scispacy]"
 
@@ -20,32 +21,9 @@ def pairs(language: str, text: str, choice: str = "builtin") -> dict[str, str]:
     return {text[start:end]: long for (start, end), long in find(text).items()}
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "found"),
-    [
-        ("de", "Bekannte Mitralklappenstenose (MKS), die MKS ist stabil.", {"MKS": "Mitralklappenstenose"}),
-        (
-            "de",
-            "chronisch obstruktive Lungenerkrankung (COLE, seit 2010)",
-            {"COLE": "chronisch obstruktive Lungenerkrankung"},
-        ),
-        ("de", "CT (Computertomographie) ohne Befund", {"CT": "Computertomographie"}),
-        ("de", "COPD (chronisch obstruktive pulmonale Dyspnoe)", {"COPD": "chronisch obstruktive pulmonale Dyspnoe"}),
-        ("es", "frecuencia cardíaca (FC): 80", {"FC": "frecuencia cardíaca"}),
-        ("es", "Ácido úrico (AU) normal", {"AU": "Ácido úrico"}),
-        ("es", "enfermedad pulmonar obstructiva crónica (EPOC)", {"EPOC": "enfermedad pulmonar obstructiva crónica"}),
-        ("en", "1. Dilation and curettage (D&C).,2. Lap", {"D&C": "Dilation and curettage"}),
-        ("en", "the heart rate, heat shock factor (HSF)", {"HSF": "heat shock factor"}),
-        # no abbreviation at all
-        ("de", "weight (kg) und Größe (links) sowie AST (37 U/l)", {}),
-        ("es", "en la cara inferior (II, III y aVF)", {}),
-        ("en", "He left. Mitral stenosis was known\n\n(MS)", {}),
-        ("en", "PSA (PSA serum assay)", {}),
-        ("en", "()( ) (A) (((MS)", {}),
-    ],
-)
-def test_definitions_of_abbreviations(language: str, text: str, found: dict[str, str]) -> None:
-    assert pairs(language, text) == found
+@pytest.mark.parametrize(("language", "text", "wanted"), cases("definitions_of_abbreviations"))
+def test_definitions_of_abbreviations(language: str, text: str, wanted: dict[str, str]) -> None:
+    assert pairs(language, text) == wanted
 
 
 def test_every_occurrence_has_the_first_definition() -> None:

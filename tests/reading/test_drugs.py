@@ -10,6 +10,7 @@ import pytest
 from medlink.language.scan import Scanner
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
+from tests.reading.bundles import cases
 from tests.reading.test_qualifiers import parsed
 
 
@@ -47,22 +48,8 @@ def test_an_allergen_stands_apart_if_the_allergy_is_no_name(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("language", "text", "found"),
-    [
-        # a name that is an abbreviation with one meaning
-        ("en", "Cough, COVID-19 negative.", {"Cough": "present", "COVID-19": "absent"}),
-        # an abbreviation of a finding is no act beside a drug, and that of a drug is one
-        ("en", "No DVT on heparin.", {"DVT": "absent", "heparin": "present"}),
-        ("es", "Evitar AINE por dolor.", {"AINE": "absent", "dolor": "present"}),
-        ("en", "She refused transfusion.", {"transfusion": "absent"}),
-        # a long word of the lexicon is not cut
-        ("de", "Mammakarzinom. Patient hat Kopfschmerzen.", {"Mammakarzinom": "present", "Kopfschmerzen": "present"}),
-        # platelets are no form of it
-        ("de", "Z. n. Thrombose 2016.", {}),
-    ],
-)
-def test_what_is_an_act_and_what_is_a_name(language: str, text: str, found: dict[str, str], demo: Any) -> None:
+@pytest.mark.parametrize(("language", "text", "wanted"), cases("what_is_an_act_and_what_is_a_name"))
+def test_what_is_an_act_and_what_is_a_name(language: str, text: str, wanted: dict[str, str], demo: Any) -> None:
     (note,) = NotePipeline(demo).link([Note("1", text, language)])
     linked = (mention for mention in note.mentions if mention.link.concept_id)
-    assert {one.link.mention: one.qualifiers and one.qualifiers.presence for one in linked} == found
+    assert {one.link.mention: one.qualifiers and one.qualifiers.presence for one in linked} == wanted

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.language.cues import words
 from medlink.language.languages import language_data, rows
+from medlink.language.relatives import relatives
 from medlink.reading.qualifiers import QualifierReader, qualifier_reader
 from medlink.records import Qualifiers
+from tests.reading.bundles import cases
 
 LANGUAGES = ("de", "en", "es")
 READERS = {language: QualifierReader(language) for language in LANGUAGES}
@@ -136,15 +138,9 @@ def test_a_section_that_begins_in_the_line_of_its_heading_ends_with_the_paragrap
     note = "Family history: <Gout>.\n<Asthma>.\n\nThe patient has <fever>."
     text, places, _ = parsed(note)
     found = READERS["en"].read(text).qualifiers(places)
-    assert [(q.experiencer, q.section) for q in found] == [
-        ("family", "family_history"),
-        ("family", "family_history"),
-        ("patient", ""),
-    ]
-    assert qualifiers_of("Past medical history: <Pneumonia>, no <stroke>.", "en") == [
-        ("present", "historical", "patient"),
-        ("absent", "current", "patient"),
-    ]
+    assert [(q.experiencer, q.section) for q in found] == [("family", "family_history")] * 2 + [("patient", "")]
+    past, absent = ("present", "historical", "patient"), ("absent", "current", "patient")
+    assert qualifiers_of("Past medical history: <Pneumonia>, no <stroke>.", "en") == [past, absent]
     assert qualifiers_of("Risiken: <Blutung>", "de") == [("present", "hypothetical", "patient")]
 
 
@@ -165,7 +161,7 @@ PATTERNS = [
     "no fever, ", "no ", "fever, no. ", "fever and ", "no\nfever\n", "kann nicht ", "FEVER: ", "history of fever\t",
     "(no fever ", "[ ] fever ", "3.5.2021 1999 fever ", "no fever or ", "kein Fieber, ", "HWS ", "derzeit nicht ",
     "noch ", "1. x ", "Family history: fever ", "Family history: fever\n", "\n", "\n\nfever", "- x\n", "☐ ", "1,5 ",
-    "no , ", "-.",
+    "no , ", "-.", "+ + - fever ", "mother fever, ",
     *(mark + blank for mark in "-(?_*•….,:;)[" for blank in ("", " ")),
 ]  # fmt: skip
 
@@ -213,26 +209,28 @@ def test_words_may_be_given() -> None:
 
 def test_a_very_long_number_before_a_dot() -> None:
     """Python parses no number of so many digits."""
-    assert qualifiers_of("1. <COPD> 2. V. a. <Asthma> " + "7" * 5000 + ". Kein <Fieber>", "de") == [
-        ("present", "current", "patient"),
-        ("uncertain", "current", "patient"),
-        ("absent", "current", "patient"),
-    ]
+    found = qualifiers_of("1. <COPD> 2. V. a. <Asthma> " + "7" * 5000 + ". Kein <Fieber>", "de")
+    assert [presence for presence, _, _ in found] == ["present", "uncertain", "absent"]
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "presence"),
-    [
-        ("es", "hígado no agrandado", "absent"),
-        ("es", "hígado agrandado", "present"),
-        ("de", "Milz nicht vergrößert", "absent"),
-        ("en", "abdomen is soft and nontender", "absent"),
-    ],
-)
-def test_a_negation_inside_a_discontinuous_mention(language: str, text: str, presence: str) -> None:
+@pytest.mark.parametrize(("language", "text", "wanted"), cases("a_negation_inside_a_discontinuous_mention"))
+def test_a_negation_inside_a_discontinuous_mention(language: str, text: str, wanted: str) -> None:
     note, place = READERS[language].read(text), (0, len(text))
-    assert [q.presence for q in note.qualifiers([place], [place])] == [presence]
+    assert [q.presence for q in note.qualifiers([place], [place])] == [wanted]
     assert [q.presence for q in note.qualifiers([place])] == ["present"]
+
+
+@pytest.mark.parametrize(("language", "marked", "wanted"), cases("relatives_and_ages"))
+def test_relatives_and_ages(language: str, marked: str, wanted: list[list[str | int | None]]) -> None:
+    assert [[one.relative, one.onset_age] for one in read(marked, language)] == wanted
+
+
+def test_an_unknown_relative_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "relatives.tsv").write_text("phrase\tcode\tsource\nmater\tMUM\tusage\n", "utf-8")
+    monkeypatch.setenv("MEDLINK_LANGUAGES", str(tmp_path))
+    with pytest.raises(InputError, match="'MUM' is not a code of a relative"):
+        relatives("it")
 
 
 @pytest.mark.parametrize("text", ["Lunge: eupn., VAG bds.", "Pat. eupn.", "Eupnoe."])
@@ -242,29 +240,10 @@ def test_a_mention_without_the_full_stop_of_its_word(text: str) -> None:
     assert [q.presence for q in note.qualifiers([(end - 4 if "eupn" in text else 0, end)])] == ["absent"]
 
 
-@pytest.mark.parametrize(
-    ("language", "marked", "day", "temporality"),
-    [
-        ("en", "He had a <heart attack> in 2003.", None, "historical"),
-        ("en", "He had a <heart attack> in 2003.", date(2003, 11, 30), "current"),
-        ("en", "He had a <heart attack> in 2003.", date(2004, 1, 3), "historical"),
-        ("en", "<Pneumonia> on 12/28/2003.", date(2004, 1, 3), "current"),
-        ("en", "<Pneumonia> on 12/28/2002.", date(2004, 1, 3), "historical"),
-        ("en", "<Diabetes> in 1990.", date(2004, 1, 3), "current"),
-        ("de", "<Herzinfarkt> 2019.", date(2019, 5, 1), "current"),
-        ("de", "<Herzinfarkt> 2019.", date(2021, 5, 1), "historical"),
-        ("de", "<Apoplex> 03.2019.", date(2019, 5, 1), "current"),
-        ("de", "<Fraktur> am 3.2.2019, Kontrolle am 4.5.2019.", date(2026, 5, 1), "historical"),
-        ("de", "<Fraktur> am 3.2.2019, Kontrolle am 4.5.2019.", None, "current"),
-        ("de", "Aufnahme am 3.2.2025. <Infarkt> 2024.", date(2025, 2, 4), "historical"),
-        ("es", "<IAM> en 2012.", date(2012, 3, 1), "current"),
-        ("es", "<IAM> en 2012.", date(2013, 3, 1), "historical"),
-        ("es", "<Apendicectomía> en 1990.", date(2013, 3, 1), "historical"),
-        ("es", "<Ictus> en 2020, <diabetes> desde 2010.", date(2020, 3, 1), "current"),
-    ],
-)
-def test_the_date_of_a_note(language: str, marked: str, day: date | None, temporality: str) -> None:
-    text, places, _ = parsed(marked)
+@pytest.mark.parametrize(("language", "marked", "wanted"), cases("the_date_of_a_note"))
+def test_the_date_of_a_note(language: str, marked: str, wanted: tuple[str | None, str]) -> None:
+    (written, temporality), (text, places, _) = wanted, parsed(marked)
+    day = date.fromisoformat(written) if written else None
     assert {q.temporality for q in READERS[language].read(text, day=day).qualifiers(places)} == {temporality}
 
 

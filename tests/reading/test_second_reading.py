@@ -1,10 +1,11 @@
-"""Sentences with mistakes that a clinician would not forgive (``benchmarks/gold/second_reading.tsv``)."""
+"""Benchmarks of reading: sentences with bad mistakes (``benchmarks/gold/second_reading.tsv``), and qualifiers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from medlink.index import Bundle
 from tests.scripts import benchmark
@@ -25,3 +26,15 @@ def test_each_kind_has_ten_sentences_beside_the_examples() -> None:
     for kind in {row.kind for row in rows}:
         assert sum(row.kind == kind for row in rows) >= 40, kind
     assert all(row.text[found.start : found.end] for row in rows for found in row.expected)
+
+
+@pytest.mark.slow
+def test_recall_and_precision_of_qualifiers(shared: Path) -> None:
+    result = CliRunner().invoke(benchmark("status").main, catch_exceptions=False)
+    assert result.exit_code == 0
+    cells = [line.strip("| ").split(" | ") for line in result.output.splitlines()]
+    absent, written = ([float(cell.split()[4]) for cell in row[1:]] for row in cells if row[0] == "`absent`")
+    historical, *_ = ([float(cell.split()[4]) for cell in row[1:]] for row in cells if row[0] == "`historical`")
+    assert min(absent) >= 0.92
+    assert min(written) >= 0.92
+    assert all(value >= least for value, least in zip(historical, (0.70, 0.70, 0.55), strict=True))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from medlink.reading.abbreviations import make_detector
-from medlink.reading.qualifiers import qualifier_reader
-from tests.reading.bundles import bundle_of, mentions
+from tests.reading.bundles import bundle_of, cases, mentions, presence
 
 NAMES = [
     "Chronic bronchitis", "Complete right bundle branch block", "Mitral regurgitation", "Macular degeneration",
@@ -24,24 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bundle_of(tmp_path_factory.mktemp("short"), *(f"X:{n}\t{name}\ten" for n, name in enumerate(NAMES)))
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "wanted"),
-    [
-        ("de", "Bek. chron. Bronch. seit Jahren.", {"chron. Bronch": "Chronic bronchitis"}),
-        ("en", "Echo with mitr. regurg. again.", {"mitr. regurg": "Mitral regurgitation"}),
-        ("es", "Degen. macular en ambos ojos.", {"Degen. macular": "Macular degeneration"}),
-        ("en", "N/V/D since yesterday.", {"N": "Nausea", "V": "Vomiting", "D": "Diarrhea"}),
-        ("en", "She has f/c today.", {"f": "Fever"}),
-        ("en", "Neck veins were not visibly distended.", {"Neck veins were not visibly distended": NAMES[6]}),
-        ("de", "Gallenblasenwand mit 6 mm verdickt.", {"Gallenblasenwand mit 6 mm verdickt": NAMES[4]}),
-        ("de", "Hb ↓, Leukozyten ↑.", {"Hb ↓": "Anemia", "Leukozyten ↑": "Leukocytosis"}),
-        ("en", "↑WBC and ↓Hgb.", {"↑WBC": "Leukocytosis"}),
-        ("de", "Erstmals kopfschmerzfrei, gebührenfrei versandt.", {"kopfschmerzfrei": "Headache"}),
-        ("en", "Referred to the headache clinic for headache.", {"headache": "Headache"}),
-        ("de", "Termin in der Kopfschmerzsprechstunde.", {}),
-        ("en", "Seen by the bronch. team.", {}),
-    ],
-)
+@pytest.mark.parametrize(("language", "text", "wanted"), cases("what_is_written_short_is_linked"))
 def test_what_is_written_short_is_linked(folder: Path, language: str, text: str, wanted: dict[str, str]) -> None:
     read = mentions(folder, text, language, threshold=0.3)
     assert {text[m.start : m.end]: m.link.concept_id for m in read} == {
@@ -49,34 +29,9 @@ def test_what_is_written_short_is_linked(folder: Path, language: str, text: str,
     }
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "presence"),
-    [
-        ("en", "Neck veins were not visibly distended.", "absent"),
-        ("en", "Neck veins were visibly distended.", "present"),
-        ("de", "Erstmals kopfschmerzfrei.", "absent"),
-        ("en", "ROS: + headache, - fever.", "present"),
-    ],
-)
-def test_a_denial_between_subject_and_predicate_counts(folder: Path, language: str, text: str, presence: str) -> None:
-    first = mentions(folder, text, language, threshold=0.3)[0]
-    assert first.qualifiers is not None
-    assert first.qualifiers.presence == presence
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("Hydrocephalus (Hydro) was seen. Hydro was stable.", "Hydrocephalus"),
-        ("Gastroesophageal reflux [GR] since birth. GR under PPI.", "Gastroesophageal reflux"),
-        ("desprendimiento de retina (DR) en OD. DR en seguimiento.", "desprendimiento de retina"),
-    ],
-)
-def test_a_note_defines_its_abbreviations(text: str, wanted: str) -> None:
-    detect = make_detector("builtin", "es")
-    assert detect is not None
-    assert set(detect(text).values()) == {wanted}
-    assert len(detect(text)) == 2
+@pytest.mark.parametrize(("language", "text", "wanted"), cases("a_denial_between_subject_and_predicate_counts"))
+def test_a_denial_between_subject_and_predicate_counts(folder: Path, language: str, text: str, wanted: str) -> None:
+    assert presence(mentions(folder, text, language, threshold=0.3))[0] == wanted
 
 
 def test_behind_a_cue_an_abbreviation_is_a_finding(tmp_path: Path) -> None:
@@ -94,28 +49,3 @@ def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
     asked = mentions(bundle, text, "en", semantic_types=("Inheritance",))
     assert [text[m.start : m.end] for m in asked] == ["Autosomal dominant inheritance", "sporadic"]
     assert [text[m.start : m.end] for m in mentions(bundle, text, "en")] == ["Headache"]
-
-
-@pytest.mark.slow
-def test_long_rows_of_signs_and_relatives_take_linear_time() -> None:
-    reader = qualifier_reader("en")
-    assert reader is not None
-    calls = []
-    for size in (500, 1_000):
-        text = "Fever -, cough " + "+ " * size + "mother gout, " * size
-        places = [(at, at + 4) for at in range(text.index("gout"), len(text), 13)]
-        start = sys.getprofile()
-        count = 0
-
-        def counted(*_: object) -> None:
-            nonlocal count
-            count += 1
-
-        sys.setprofile(counted)
-        try:
-            found = reader.read(text).qualifiers(places)
-        finally:
-            sys.setprofile(start)
-        assert {one.relative for one in found} == {"MTH"}
-        calls.append(count)
-    assert calls[1] < 2.5 * calls[0]

@@ -78,10 +78,7 @@ def test_a_symbol_alone_needs_a_unit_a_flag_or_its_row() -> None:
 
 def test_other_fluids_until_blood_is_named() -> None:
     text = "Urin: Leukozyten 18.000/µl. Blutbild: Leukozyten 18.000/µl."
-    assert [text[finding.start :].startswith("Leukozyten 18.000/µl.") for finding in value_findings(text, "de")] == [
-        True
-    ]
-    assert value_findings(text, "de")[0].start > 30
+    assert [finding.start for finding in value_findings(text, "de")] == [text.rindex("Leukozyten")]
 
 
 STRANGE = (
@@ -134,10 +131,8 @@ def test_a_negation_does_not_apply_to_a_value(folder: Path) -> None:
 def test_a_former_value_and_one_of_a_relative(folder: Path) -> None:
     text = "Previous Hb 7.9 g/dl. Mother: Hb 7.1 g/dl."
     qualifiers = [m.qualifiers for m in mentions(folder, text, "en", values=True)]
-    assert [q and (q.temporality, q.experiencer) for q in qualifiers] == [
-        ("historical", "patient"),
-        ("current", "family"),
-    ]
+    former = ("historical", "patient")
+    assert [q and (q.temporality, q.experiencer) for q in qualifiers] == [former, ("current", "family")]
 
 
 @pytest.mark.slow

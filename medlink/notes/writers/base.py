@@ -59,8 +59,7 @@ class Job:
 
 
 class Writer(Protocol):
-    """Output for the links of notes: call ``open``, then ``write`` for each note, ``commit`` from time to time, and
-    ``close``."""
+    """Output for links: call ``open``, then ``write`` for each note, ``commit`` from time to time, and ``close``."""
 
     def open(self, job: Job) -> int:
         """Begin a run, or resume a run of the same job; return the number of notes that are already written.
@@ -86,21 +85,13 @@ class Writer(Protocol):
 class TextWriter(ABC):
     """Lines of text in a file, on standard output, or in a named pipe or device.
 
-    A file is built beside its target as the locked file ``NAME.part``, and replaces the target at the end. Meanwhile
-    ``NAME.part.json`` counts the notes and bytes saved. A format implements :meth:`lines` and, if needed, ``header``. A
-    format built from all lines at the end also implements :meth:`finish`, and needs a file (``is_file``).
-
-    Attributes:
-        written: mentions so far, including those of the resumed run.
-
-    Args:
-        out: target of the lines; ``None`` is standard output.
+    A file is built beside its target ``out`` as the locked file ``NAME.part``, and replaces the target at the end.
+    Meanwhile ``NAME.part.json`` counts the notes and bytes saved. A format implements :meth:`lines` and, if needed,
+    ``header``, a first line. A format built from all lines at the end also implements :meth:`finish`, and needs a file
+    (``is_file``). ``written`` counts the mentions, including those of the resumed run.
     """
 
-    header = ""
-    """First line of the output, without line end."""
-    is_file = False
-    """Whether the format needs a file."""
+    header, is_file = "", False
 
     def __init__(self, out: str | Path | None = None) -> None:
         self.out = None if out is None else Path(out)
@@ -256,10 +247,7 @@ class FolderWriter(TextWriter):
     """Folder of files, built at the end from the JSON lines of the unfinished file.
 
     A hidden file marks folders of medlink, which a later run may replace; other folders are rejected. A format
-    implements :meth:`lines`, with a line for each note, and :meth:`files`.
-
-    Attributes:
-        written: notes so far, including those of the resumed run.
+    implements :meth:`lines`, with a line for each note, and :meth:`files`. ``written`` counts notes.
     """
 
     def __init__(self, out: str | Path | None) -> None:

@@ -42,12 +42,9 @@ def nlp_rows(
         InputError: the id of the note is not a whole number.
     """
     if not _NUMBER.fullmatch(note.note_id):
-        remedy = (
-            "name each file by OMOP's note_id, such as 17.txt, "
-            "or give ids=..., a table with the columns name and note_id"
-            if is_text_file(note)
-            else "name the column of OMOP's note_id with id_field=..."
-        )
+        table = "or give ids=..., a table with the columns name and note_id"
+        remedy = f"name each file by OMOP's note_id, such as 17.txt, {table}"
+        remedy = remedy if is_text_file(note) else "name the column of OMOP's note_id with id_field=..."
         raise InputError("NOTE_NLP needs a whole number as the id of the note", remedy=remedy)
     for number, mention in enumerate(mentions, start=first):
         q = mention.qualifiers
@@ -71,9 +68,7 @@ def nlp_rows(
 
 
 def require_day(day: str | None) -> str:
-    """Return the day of the run; raises ConfigError without a day, because a clock would make the output
-    irreproducible.
-    """
+    """Return the day of the run; raises ConfigError without one: with the clock no output could be reproduced."""
     if day is None:
         raise ConfigError("note_nlp needs the day of the run", remedy="give it with date=..., such as 2026-11-30")
     return day

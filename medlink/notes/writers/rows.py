@@ -90,10 +90,8 @@ class JsonLinesWriter(TextWriter):
     """One JSON object for each mention, with all candidates and the versions that the link depends on."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        for mention in mentions:
-            yield escape_controls(
-                json.dumps(mention_record(note, language, mention, self.bundle, self.versions), ensure_ascii=False)
-            )
+        records = (mention_record(note, language, mention, self.bundle, self.versions) for mention in mentions)
+        return (escape_controls(json.dumps(record, ensure_ascii=False)) for record in records)
 
 
 class CsvWriter(TextWriter):
@@ -120,9 +118,8 @@ class ParquetWriter(TextWriter):
         return super().open(job)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
-        return (
-            json.dumps(mention_row(note, language, mention, self.bundle), ensure_ascii=False) for mention in mentions
-        )
+        rows = (mention_row(note, language, mention, self.bundle) for mention in mentions)
+        return (json.dumps(row, ensure_ascii=False) for row in rows)
 
     def finish(self, part: Path, out: Path) -> None:
         with needs_extra("parquet", "writing Parquet"):

@@ -29,13 +29,8 @@ class SqlWriter:
     A second table, ``medlink_runs``, records the finished notes and the rows of each run. One transaction writes both,
     so a kill neither loses nor repeats a row. A run without ``resume`` deletes the rows of an unfinished run of the
     same table. Repeating a finished run raises ConfigError. PostgreSQL cannot store NUL, which becomes U+FFFD
-    (``remarks`` has the count).
-
-    Args:
-        address: address of the database.
-        table: name of the table, with its schema if needed; by default ``links`` or, for NOTE_NLP, ``note_nlp``.
-        is_nlp: whether the table is NOTE_NLP.
-        day: value of ``nlp_date``.
+    (``remarks`` has the count). The default of ``table``, with its schema if needed, is ``links`` or, for NOTE_NLP
+    (``is_nlp``), ``note_nlp``; ``day`` is the value of ``nlp_date``.
     """
 
     def __init__(self, address: str, table: str | None, *, is_nlp: bool, day: str | None) -> None:
@@ -168,11 +163,9 @@ class SqlWriter:
             int: BigInteger, str: Text, list: Text, float: Double, bool: Boolean, date: Date, datetime: DateTime,
         }  # fmt: skip
         columns: dict[str, type | int] = {**note_nlp.COLUMNS} if self._day else {self._id_column: int, **rows.COLUMNS}
-        typed = {column: String(kind) if isinstance(kind, int) else kinds[kind] for column, kind in columns.items()}
-        typed_columns = (
-            Column(c, of, primary_key=c == self._id_column, autoincrement=False) for c, of in typed.items()
-        )
-        return Table(name, metadata, *typed_columns)
+        typed = ((column, String(kind) if isinstance(kind, int) else kinds[kind]) for column, kind in columns.items())
+        own = (Column(c, of, primary_key=c == self._id_column, autoincrement=False) for c, of in typed)
+        return Table(name, metadata, *own)
 
     def _begin(self) -> None:
         from sqlalchemy import func, select

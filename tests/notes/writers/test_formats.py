@@ -46,13 +46,9 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Rows:
             "preferred_name": None if one.link.nil else one.link.candidates[0].preferred_name,
             "score": None if one.link.nil else one.link.candidates[0].score,
             "status": one.link.status,
-            "presence": one.qualifiers.presence,  # type: ignore[union-attr]  # languages with cues
-            "temporality": one.qualifiers.temporality,  # type: ignore[union-attr]  # the same
-            "experiencer": one.qualifiers.experiencer,  # type: ignore[union-attr]  # the same
-            "section": one.qualifiers.section or None,  # type: ignore[union-attr]  # the same
-            "relative": one.qualifiers.relative or None,  # type: ignore[union-attr]  # the same
-            "onset_age": one.qualifiers.onset_age,  # type: ignore[union-attr]  # the same
-            "allergy": one.qualifiers.allergy,  # type: ignore[union-attr]  # the same
+            **{name: getattr(one.qualifiers, name) for name in ("presence", "temporality", "experiencer")},
+            **{name: getattr(one.qualifiers, name) or None for name in ("section", "relative")},
+            **{name: getattr(one.qualifiers, name) for name in ("onset_age", "allergy")},
             "attributes": [attribute.to_dict() for attribute in one.attributes or ()],
             "value": one.value and one.value.to_dict(),
             "same_as": [] if one.link.nil else list(one.link.candidates[0].same_as),
@@ -357,13 +353,8 @@ def test_new_files_are_private(name: str, run: Run, tmp_path: Path) -> None:
 
 def test_sqlite_keeps_a_nul(run: Run, tmp_path: Path) -> None:
     text, messages = TEXTS["1"].replace("today", "to\0ay"), list[str]()
-    run(
-        f"sqlite:///{tmp_path}/o.db",
-        [Note("1", text)],
-        format="note_nlp",
-        date="2026-11-30",
-        on_message=messages.append,
-    )
+    options = {"format": "note_nlp", "date": "2026-11-30", "on_message": messages.append}
+    run(f"sqlite:///{tmp_path}/o.db", [Note("1", text)], **options)
     with closing(sqlite3.connect(tmp_path / "o.db")) as base:
         assert {"to\0ay" in snippet for (snippet,) in base.execute("select snippet from note_nlp")} == {True}
     assert not any("NUL" in message for message in messages)
@@ -421,17 +412,19 @@ def test_an_own_format_is_resumed(run: Run, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part*"))
 
 
-def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
+def resources_of(path: Path) -> list[Any]:
     from fhir.resources.R4B.bundle import Bundle
 
+    bundles = map(Bundle.model_validate_json, path.read_text("utf-8").splitlines())
+    return [entry.resource for bundle in bundles for entry in bundle.entry]
+
+
+def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     text = "Her father had gout at age 54. The pneumonia has resolved."
     (tmp_path / "notes.csv").write_text(f"id,text\n7,{text}\n", "utf-8")
     for name, options in (("o.fhir.ndjson", {}), ("n.csv", {"format": "note_nlp", "date": "2026-11-29"})):
         assert link_notes(demo, tmp_path / "notes.csv", out=tmp_path / name, language="en", **options).notes == 1
-    resources = [
-        entry.resource for entry in Bundle.model_validate_json((tmp_path / "o.fhir.ndjson").read_text("utf-8")).entry
-    ]
-    history, condition = resources  # in the order of the text
+    resources = history, condition = resources_of(tmp_path / "o.fhir.ndjson")  # in the order of the text
     assert [one.get_resource_type() for one in resources] == ["FamilyMemberHistory", "Condition"]
     assert history.relationship.coding[0].code == "FTH"
     assert (history.condition[0].code.text, history.condition[0].onsetAge.value) == ("gout", 54)
@@ -443,28 +436,18 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
 
 
 def test_drugs_have_the_status_of_a_medication_statement(demo: Any, tmp_path: Path) -> None:
-    from fhir.resources.R4B.bundle import Bundle
-
     text = (
         "Metformin 500 mg, Ramipril abgesetzt. Beginn mit Apixaban 5 mg geplant. Kein Heparin. Ibuprofen meiden. "
         "Evtl. Bisoprolol. Ehefrau nimmt Sertralin. Omeprazol wurde pausiert. Früher Tramadol.\nLabor: Insulin 9."
     )
     note = Note("1", text, "de", date=(day := date(2026, 11, 30)))
     link_notes(demo, [note], out=tmp_path / "o.fhir.ndjson")
-    resources = [
-        entry.resource for entry in Bundle.model_validate_json((tmp_path / "o.fhir.ndjson").read_text("utf-8")).entry
-    ]
+    resources = resources_of(tmp_path / "o.fhir.ndjson")
     statements = [one for one in resources if one.get_resource_type() == "MedicationStatement"]
     assert [(one.medicationCodeableConcept.text, one.status) for one in statements] == [
-        ("Metformin", "active"),
-        ("Ramipril", "stopped"),
-        ("Apixaban", "intended"),
-        ("Heparin", "not-taken"),
-        ("Ibuprofen", "not-taken"),
-        ("Bisoprolol", "unknown"),
-        ("Omeprazol", "stopped"),
-        ("Tramadol", "stopped"),
-    ]
+        ("Metformin", "active"), ("Ramipril", "stopped"), ("Apixaban", "intended"), ("Heparin", "not-taken"),
+        ("Ibuprofen", "not-taken"), ("Bisoprolol", "unknown"), ("Omeprazol", "stopped"), ("Tramadol", "stopped"),
+    ]  # fmt: skip
     assert {one.dateAsserted for one in statements} == {day}
     others = {one.code.text for one in resources if one.get_resource_type() == "Observation"}
     assert {"Sertralin", "Insulin"} <= others
@@ -474,8 +457,6 @@ DATES = ("recordedDate", "dateAsserted", "effectiveDateTime")
 
 
 def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
-    from fhir.resources.R4B.bundle import Bundle
-
     texts = {
         1: "Allergien: Amoxicillin (Exanthem), Metamizol. Nimmt Ramipril.",
         2: "Keine Penicillinallergie. Keine Allergie gegen Ibuprofen. Pneumonie.",
@@ -490,15 +471,14 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
         )
         return tmp_path / name
 
-    bundles = [Bundle.model_validate_json(line) for line in links("o.fhir.ndjson").read_text("utf-8").splitlines()]
+    resources = resources_of(links("o.fhir.ndjson"))
     found = [
         (
             one.get_resource_type(),
             (getattr(one, "code", None) or one.medicationCodeableConcept).text,
             str(next(one.__dict__[at] for at in DATES if one.__dict__.get(at))),
         )
-        for bundle in bundles
-        for one in (entry.resource for entry in bundle.entry)
+        for one in resources
     ]
     assert found[:4] == [
         ("AllergyIntolerance", "Amoxicillin", "2026-11-30"),
@@ -506,9 +486,7 @@ def test_allergies_and_the_date_of_a_note(demo: Any, tmp_path: Path) -> None:
         ("AllergyIntolerance", "Metamizol", "2026-11-30"),
         ("MedicationStatement", "Ramipril", "2026-11-30"),
     ]
-    allergies = [
-        one.resource for bundle in bundles for one in bundle.entry if "Allergy" in one.resource.__class__.__name__
-    ]
+    allergies = [one for one in resources if one.get_resource_type() == "AllergyIntolerance"]
     assert [one.verificationStatus.coding[0].code for one in allergies] == ["confirmed", "confirmed", "refuted"]
     assert [one.clinicalStatus.coding[0].code for one in allergies] == ["active", "active", "inactive"]
     present = {row["text"] for row in csv.DictReader(links("p.csv", present_only=True).read_text("utf-8").splitlines())}

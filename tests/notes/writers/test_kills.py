@@ -35,16 +35,9 @@ KILLS = 50 if FULL else 1
 TIMES = 16
 """Repetitions of the tricky notes, enough for several commits."""
 FORMATS = {
-    "jsonl": "o.jsonl",
-    "csv": "o.csv",
-    "parquet": "o.parquet",
-    "fhir": "o.fhir.ndjson",
-    "note_nlp": "o.csv",
-    "brat": "o",
-    "docbin": "o",
-    "table": "sqlite:///{}/o.db",
-    "table, note_nlp": "sqlite:///{}/o.db",
-}
+    "jsonl": "o.jsonl", "csv": "o.csv", "parquet": "o.parquet", "fhir": "o.fhir.ndjson", "note_nlp": "o.csv",
+    "brat": "o", "docbin": "o", "table": "sqlite:///{}/o.db", "table, note_nlp": "sqlite:///{}/o.db",
+}  # fmt: skip
 
 
 def content(folder: Path) -> dict[str, Any]:
@@ -59,35 +52,15 @@ def content(folder: Path) -> dict[str, Any]:
     return found
 
 
-def forked(work: Callable[[], object], kill_at: int) -> int:
-    """Run something in a forked process and kill it at a call; return the signal that ended it, 0 for none."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1] & 0x7F
-    left = kill_at
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal left
-        left -= event in ("call", "c_call")
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    try:
-        sys.setprofile(count)
-        work()
-        sys.setprofile(None)
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
-def calls(work: Callable[[], object]) -> int:
-    """Count the calls of something."""
+def calls(work: Callable[[], object], kill_at: int = 0) -> int:
+    """Count the calls of something, and kill this process at one of them."""
     number = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal number
         number += event in ("call", "c_call")
+        if number == kill_at != 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(count)
     try:
@@ -95,6 +68,18 @@ def calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return number
+
+
+def forked(work: Callable[[], object], kill_at: int) -> int:
+    """Run something in a forked process and kill it at a call; return the signal that ended it, 0 for none."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] & 0x7F
+    try:
+        calls(work, kill_at)
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
 @pytest.fixture
@@ -142,11 +127,7 @@ def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Pa
 
 @pytest.mark.parametrize(("name", "writer"), [("csv", TextWriter), ("table", SqlWriter)])
 def test_killed_after_the_failures_are_complete(
-    name: str,
-    writer: type[TextWriter | SqlWriter],
-    linked: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, writer: Any, linked: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, whole = tmp_path / "out", tmp_path / "whole"
     linked(name, whole)
