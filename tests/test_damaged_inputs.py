@@ -30,9 +30,11 @@ from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
 from medlink.kb.decision_table import COLUMNS
+from medlink.kb.readers.claml import read_claml
 from medlink.kb.readers.delimited import read_table
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
+from medlink.kb.readers.omop import read_omop
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.readers.scispacy import read_scispacy
@@ -47,7 +49,7 @@ from medlink.training.data.rated_pairs import has_triplets, read_pairs, read_tri
 from medlink.training.data.selection import read_definitions
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb import writers
-from tests.kb.writers import Term, conso, read_babelon, row
+from tests.kb.writers import Term, conso, read_alphaid, read_atc, read_babelon, row
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
 TERMS = [
@@ -76,6 +78,16 @@ def read(records: Iterable[Record]) -> list[Record] | None:
     for record in found:
         "".join(str(part) for part in astuple(record)).encode("utf-8")
     return found
+
+
+def read_damaged(
+    reader: Callable[..., Iterable[Record]], name: str, data: bytes, share: float
+) -> tuple[list[Record] | None, Problems]:
+    """Read a file of these bytes; the records are ``None`` where it is refused."""
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / name).write_bytes(data)
+        return read(reader(folder / name, problems=problems)), problems
 
 
 def count(records: Iterable[Record], *kinds: type) -> int:
@@ -118,13 +130,10 @@ RF2_ASSOCIATION = "der2_cRefset_AssociationSnapshot_INT_20260901.txt"
 @tried(EXAMPLES)
 @given(damaged(TABLE), SHARES)
 def test_tables(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.tsv").write_bytes(data)
-        found = read(read_table(folder / "x.tsv", problems=problems))
-        # without tabs in the header the file is read as CSV, see below
-        if found is not None and b"\t" in lines_of(data)[0]:
-            assert count(found, Name) + unread(problems) == problems.rows == with_text(data) - 1
+    found, problems = read_damaged(read_table, "x.tsv", data, share)
+    # without tabs in the header the file is read as CSV, see below
+    if found is not None and b"\t" in lines_of(data)[0]:
+        assert count(found, Name) + unread(problems) == problems.rows == with_text(data) - 1
 
 
 @tried(2 * EXAMPLES)
@@ -150,10 +159,7 @@ def test_quoted_tables(data: bytes, share: float) -> None:
 @tried(EXAMPLES)
 @given(damaged(BABELON), SHARES)
 def test_babelon(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.tsv").write_bytes(data)
-        found = read(read_babelon(folder / "x.tsv", problems=problems))
+    found, problems = read_damaged(read_babelon, "x.tsv", data, share)
     if found is not None:
         assert count(found, Name, Definition) + unread(problems) == problems.rows == with_text(data) - 1
 
@@ -161,21 +167,14 @@ def test_babelon(data: bytes, share: float) -> None:
 @tried(EXAMPLES)
 @given(damaged(OBO), SHARES)
 def test_obo(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.obo").write_bytes(data)
-        found = read(read_obo(folder / "x.obo", problems=problems))
+    found, problems = read_damaged(read_obo, "x.obo", data, share)
     if found is not None:
         lines = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
         assert problems.rows == len(lines)
         terms = sum(line is not None and line.strip() == "[Term]" for line in lines)
         left = ("obsolete term", "term of another ontology", "culture condition")
-        assert (
-            terms
-            == count(found, Concept)
-            + sum(problems.skipped[reason] for reason in left)
-            + (problems.bad["term without id or name"])
-        )
+        left_out = sum(problems.skipped[reason] for reason in left) + problems.bad["term without id or name"]
+        assert terms == count(found, Concept) + left_out
 
 
 @tried(4 * EXAMPLES)
@@ -183,10 +182,7 @@ def test_obo(data: bytes, share: float) -> None:
     st.one_of(damaged(OBOGRAPH), wrong_json(json.loads(OBOGRAPH)).map(lambda wrong: json.dumps(wrong).encode())), SHARES
 )
 def test_obograph(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.json").write_bytes(data)
-        found = read(read_obograph(folder / "x.json", problems=problems))
+    found, problems = read_damaged(read_obograph, "x.json", data, share)
     if found is not None:
         graph = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data.removeprefix(b"\xef\xbb\xbf"))
         nodes, edges = graph["graphs"][0]["nodes"], graph["graphs"][0].get("edges") or []
@@ -201,10 +197,7 @@ def test_obograph(data: bytes, share: float) -> None:
 @tried(2 * EXAMPLES)
 @given(damaged_json(SCISPACY), SHARES)
 def test_scispacy(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.jsonl").write_bytes(data)
-        found = read(read_scispacy(folder / "x.jsonl", problems=problems))
+    found, problems = read_damaged(read_scispacy, "x.jsonl", data, share)
     if found is not None:
         assert count(found, Concept) + unread(problems) == problems.rows
         texts = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
@@ -438,22 +431,25 @@ def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read_one", "name"),
+    ("read_one", "name", "begin"),
     [
-        (read_table, "x.tsv"),
-        (read_obo, "x.obo"),
-        (read_babelon, "x.tsv"),
-        (read_scispacy, "x.jsonl"),
-        (lambda path: read_rrf(path.parent), "MRCONSO.RRF"),
-        (lambda path: read_terms(path).texts, "t.txt"),
+        (read_table, "x.tsv", b""),
+        (read_obo, "x.obo", b""),
+        (read_scispacy, "x.jsonl", b""),
+        (read_claml, "x.xml", b"<ClaML><Class>"),
+        (read_alphaid, "x.txt", b""),
+        (read_atc, "x.csv", b""),
+        (lambda path: read_rrf(path.parent), "MRCONSO.RRF", b""),
+        (lambda path: read_omop(path.parent), "CONCEPT.csv", b""),
+        (lambda path: read_terms(path).texts, "t.txt", b""),
     ],
 )
 def test_a_small_file_that_unpacks_to_a_large_one(
-    read_one: Callable[[Path], Iterable[object]], name: str, tmp_path: Path
+    read_one: Callable[[Path], Iterable[object]], name: str, begin: bytes, tmp_path: Path
 ) -> None:
     """64 MB without a line end, in 64 kB: memory does not grow with a line or with what a block unpacks to."""
     path = tmp_path / name
-    path.write_bytes(gzip.compress(b"x" * (64 << 20)))
+    path.write_bytes(gzip.compress(begin + b"x" * (64 << 20)))
     tracemalloc.start()
     try:
         with pytest.raises(MedlinkError):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,7 +32,7 @@ from tests.kb.readers import (
     test_sssom,
 )
 from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc, read_sssom
-from tests.test_damaged_inputs import EXAMPLES, SHARES, count, read, unread, written
+from tests.test_damaged_inputs import EXAMPLES, SHARES, count, read, read_damaged, unread, written
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Generating overly large repr")]
 CLAML = written("x.xml", test_claml.write)
@@ -58,10 +56,7 @@ OMOP = {
 @tried(2 * EXAMPLES)
 @given(damaged(CLAML), SHARES)
 def test_claml_files(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.xml").write_bytes(data)
-        found = read(read_claml(folder / "x.xml", problems=problems))
+    found, problems = read_damaged(read_claml, "x.xml", data, share)
     if found is not None:
         try:
             root = ElementTree.fromstring(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
@@ -81,10 +76,8 @@ def test_claml_files(data: bytes, share: float) -> None:
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
 def test_alpha_id(layout: bytes, data: st.DataObject, share: float) -> None:
-    content, problems = data.draw(damaged(layout)), Problems(share)
-    with in_time() as folder:
-        (folder / "x.txt").write_bytes(content)
-        found = read(read_alphaid(folder / "x.txt", problems=problems))
+    content = data.draw(damaged(layout))
+    found, problems = read_damaged(read_alphaid, "x.txt", content, share)
     if found is not None:
         assert count(found, Name) + unread(problems) == problems.rows
         assert problems.rows == sum(line not in (b"", b"\r", b"\xef\xbb\xbf") for line in lines_of(content))
@@ -105,10 +98,7 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
 @tried(EXAMPLES)
 @given(damaged(SSSOM), SHARES)
 def test_sssom_files(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.tsv").write_bytes(data)
-        found = read(read_sssom(folder / "x.tsv", problems=problems))
+    found, problems = read_damaged(read_sssom, "x.tsv", data, share)
     if found is not None:
         assert count(found, Mapping) + unread(problems) >= problems.rows
 
@@ -117,10 +107,8 @@ def test_sssom_files(data: bytes, share: float) -> None:
 @tried(EXAMPLES)
 @given(st.data(), SHARES)
 def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: st.DataObject, share: float) -> None:
-    content, problems = data.draw(damaged(table)), Problems(share)
-    with in_time() as folder:
-        (folder / "x.csv").write_bytes(content)
-        found = read(read_one(folder / "x.csv", problems=problems))
+    content = data.draw(damaged(table))
+    found, problems = read_damaged(read_one, "x.csv", content, share)
     if found is not None:  # a row of a code that stood before brings further names, and no concept
         assert count(found, Concept) + unread(problems) <= problems.rows <= count(found, Name) + unread(problems)
 
@@ -128,10 +116,7 @@ def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: s
 @tried(2 * EXAMPLES)
 @given(damaged(ATC), SHARES)
 def test_atc_files(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.csv").write_bytes(data)
-        found = read(read_atc(folder / "x.csv", problems=problems))
+    found, problems = read_damaged(read_atc, "x.csv", data, share)
     if found is not None:
         assert count(found, Concept) + unread(problems) == problems.rows
         # a line without a code goes on with the row before it
@@ -154,10 +139,7 @@ def test_omop_files(name: str, data: st.DataObject, share: float) -> None:
 
 
 def check_fhir(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.json").write_bytes(data)
-        found = read(read_fhir(folder / "x.json", problems=problems))
+    found, problems = read_damaged(read_fhir, "x.json", data, share)
     if found is not None:
         assert count(found, Concept) <= problems.rows
 
@@ -193,34 +175,3 @@ def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
         for kind in (*files, "fhir"):
             with suppress(MedlinkError):
                 build_kb(folder / "kb", [Input(kind, folder / kind)], max_bad_share=1)
-
-
-def in_omop(path: Path) -> Iterator[Record]:
-    return read_omop(path.parent)
-
-
-@pytest.mark.parametrize(
-    ("read_one", "name", "begin"),
-    [
-        (read_claml, "x.xml", b""),
-        (read_claml, "x.xml", b"<ClaML><Class>"),
-        (read_alphaid, "x.txt", b""),
-        (read_loinc, "x.csv", b""),
-        (read_atc, "x.csv", b""),
-        (read_cie10, "x.csv", b""),
-        (in_omop, "CONCEPT.csv", b""),
-    ],
-)
-def test_little_that_unpacks_to_much(
-    read_one: Callable[[Path], Iterable[object]], name: str, begin: bytes, tmp_path: Path
-) -> None:
-    """64 MB without a line end, in 64 kB: memory grows neither with a line nor with what a block unpacks to."""
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(begin + b"x" * (64 << 20)))
-    tracemalloc.start()
-    try:
-        with pytest.raises(MedlinkError):
-            list(read_one(path))
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    finally:
-        tracemalloc.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize
 
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
+_ECL_HELP = "Only concepts that an expression constraint selects, such as '<< A MINUS << B'."
+_KINDS = click.Choice(["fhir", "ftrm", "sssom"])
 
 
 @click.group(cls=Commands)
@@ -69,9 +72,8 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
             raise ConfigError("--format needs a file to read", remedy="name it after OUT")
         if description.suffix != ".toml":
             toml = next((path for path in paths if path.suffix == ".toml"), "FORMAT.toml")
-            raise ConfigError(
-                f"{description} is not a description of a format", remedy=f"write --format {toml} {description}"
-            )
+            message = f"{description} is not a description of a format"
+            raise ConfigError(message, remedy=f"write --format {toml} {description}")
         inputs = [*pop_inputs(given), *(Input(str(description), path) for path in paths)]
     else:
         inputs = pop_required_inputs(given, paths, say)
@@ -83,20 +85,23 @@ def build(out: str, paths: tuple[Path, ...], description: Path | None, as_json: 
     report = build_kb(target, inputs, **given)
     print_report(report, as_json)
     if bundle and (target.parent / MANIFEST).exists():
-        from medlink.index.bundle import describe_names_left_out
-
         say("the bundle stays as it is until it is built")
-        if sentence := describe_names_left_out(out):
-            say(escape_controls(as_typed(sentence)))
+        _say_names_left_out(out, say)
     say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
+
+
+def _say_names_left_out(bundle: str | Path, say: Callable[[str], object]) -> None:
+    from medlink.index.bundle import describe_names_left_out
+
+    if sentence := describe_names_left_out(bundle):
+        say(escape_controls(as_typed(sentence)))
 
 
 def _is_bundle(out: str) -> bool:
     path = Path(out)
     if out.endswith(os.sep) and path.exists() and not path.is_dir():
-        raise ConfigError(
-            "is a file, and a name that ends in a slash is a bundle folder", path=path, remedy="name another folder"
-        )
+        message = "is a file, and a name that ends in a slash is a bundle folder"
+        raise ConfigError(message, path=path, remedy="name another folder")
     return path.is_dir() or out.endswith(os.sep) or not (path.suffix[1:2].isalpha() or path.exists())
 
 
@@ -126,10 +131,8 @@ def info(kb_path: Path, as_json: bool) -> None:
         click.echo("names by language: " + format_language_counts(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
-            click.echo(
-                f"  {escape_controls(source.release)}: {pluralize(held['concepts'], 'concept')}, "
-                f"names {format_language_counts(held['names'])}"
-            )
+            concepts, names = pluralize(held["concepts"], "concept"), format_language_counts(held["names"])
+            click.echo(f"  {escape_controls(source.release)}: {concepts}, names {names}")
 
 
 @kb.command()
@@ -137,11 +140,7 @@ def info(kb_path: Path, as_json: bool) -> None:
 @click.argument("text")
 @language_option("Language of the names, such as de; all when left out.")
 @under_options
-@click.option(
-    "--ecl",
-    metavar="CONSTRAINT",
-    help="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.",
-)
+@click.option("--ecl", metavar="CONSTRAINT", help=_ECL_HELP)
 @integer_option("--limit", 10, "Maximum number of names.", minimum=1, maximum=1_000_000)
 @json_option
 def search(
@@ -160,15 +159,10 @@ def search(
         names = opened.search(text, limit, language, among=among, **under)
         preferred = opened.preferred_names([name.concept_id for name in names], language)
         if as_json:
-            rows = [
-                {
-                    "concept_id": name.concept_id,
-                    "name": name.text,
-                    **select_fields([name], "language", "type", "source")[0],
-                }
-                for name in names
-            ]
-            print_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows])
+            fields = select_fields(names, "language", "type", "source")
+            ids = [{"concept_id": name.concept_id, "name": name.text} for name in names]
+            titles = [{"preferred_name": preferred[name.concept_id]} for name in names]
+            print_json([first | rest | title for first, rest, title in zip(ids, fields, titles, strict=True)])
             return
         if not names:
             click.echo(f"no name matches {text!r}", err=True)
@@ -201,11 +195,8 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
                 print_lines(format_retired(opened, retired, language))
             return
         if view is None:
-            raise InputError(
-                f"there is no concept {concept_id!r}",
-                path=kb_path,
-                remedy=f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME",
-            )
+            remedy = f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME"
+            raise InputError(f"there is no concept {concept_id!r}", path=kb_path, remedy=remedy)
         if as_json:
             print_json(concept_to_dict(opened, view, language, depth))
         else:
@@ -214,9 +205,7 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 
 @kb.command()
 @_kb
-@click.option(
-    "--format", "kind", type=click.Choice(["fhir", "ftrm", "sssom"]), required=True, help="Format of the export."
-)
+@click.option("--format", "kind", type=_KINDS, required=True, help="Format of the export.")
 @click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
 def export(kb_path: Path, kind: str, output: Path) -> None:
     """Export KB to another format.
@@ -233,13 +222,11 @@ def export(kb_path: Path, kind: str, output: Path) -> None:
     check_output_paths({"the output": output}, [kb_path])
     with KnowledgeBase(kb_path) as opened:
         if kind == "ftrm":
-            what = pluralize(write_ftrm(opened, output), "concept")
-        elif kind == "fhir":
-            with atomic_text_writer(output) as file:
-                what = pluralize(write_fhir(opened, file), "concept")
+            count = write_ftrm(opened, output)
         else:
             with atomic_text_writer(output) as file:
-                what = pluralize(write_sssom(opened, file), "mapping")
+                count = write_fhir(opened, file) if kind == "fhir" else write_sssom(opened, file)
+    what = pluralize(count, "mapping" if kind == "sssom" else "concept")
     click.echo(f"wrote {what} to {escape_controls(str(output))}")
 
 
@@ -284,8 +271,5 @@ def update(kb_path: Path, paths: tuple[Path, ...], out: Path | None, as_json: bo
     else:
         print_lines((*report.lines(), *changed.lines()))
     if (kb_path / MANIFEST).exists():
-        from medlink.index.bundle import describe_names_left_out
-
-        if sentence := describe_names_left_out(kb_path):
-            say(escape_controls(as_typed(sentence)))
+        _say_names_left_out(kb_path, say)
         say(f"next: medlink index update {shlex.quote(str(kb_path))}")

@@ -22,9 +22,8 @@ from functools import partial
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Table, create_engine, delete, insert, select
+from sqlalchemy import Connection, create_engine, delete, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -85,11 +84,8 @@ def build_kb(
         KnowledgeBaseError: ``out`` is not a knowledge base, or the disk is full.
         BundleError: ``out`` is inside a part of a bundle.
     """
-    began = time.perf_counter()
-    target = Path(out).absolute()
-    included, excluded = [*under], [*not_under]
-    hierarchy = HierarchyFilter(included, excluded) if included or excluded else None
-    tags = language_filter(languages)
+    began, target, filters = time.perf_counter(), Path(out).absolute(), ([*under], [*not_under])
+    hierarchy, tags = HierarchyFilter(*filters) if any(filters) else None, language_filter(languages)
     digest, sources, reports, _ = _load(target, inputs, None, tags, max_bad_share, progress, before_replace, hierarchy)
     return BuildReport(str(Path(out)), digest, sources, reports, round(time.perf_counter() - began, 3))
 
@@ -114,8 +110,7 @@ def extend_kb(
     began = time.perf_counter()
     with KnowledgeBase(path) as opened:
         base = opened.path
-    target = Path(out).absolute()
-    digest, added, reports, marks = _load(target, inputs, base, None, max_bad_share, False)
+    digest, added, reports, marks = _load(Path(out).absolute(), inputs, base, None, max_bad_share)
     contributing = tuple(counts for counts in added if replace(counts, source=_NO_COUNTS.source) != _NO_COUNTS)
     return ExtendReport(str(Path(out)), digest, contributing, reports, marks, round(time.perf_counter() - began, 3))
 
@@ -126,7 +121,7 @@ def _load(
     base: Path | None,
     languages: frozenset[str] | None,
     max_bad_share: float,
-    progress: bool | None,
+    progress: bool | None = False,
     before_replace: Callable[[Path], object] | None = None,
     hierarchy: HierarchyFilter | None = None,
 ) -> tuple[str, tuple[SourceCounts, ...], tuple[InputReport, ...], dict[str, int]]:
@@ -139,11 +134,9 @@ def _load(
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
     _check_target(target)
     with scratch_folder(target, "the knowledge base") as folder, _progress(inputs, progress) as (advance, step):
-        problems = [
-            # in a table of one's own every row counts; a release has small files with odd rows
-            Problems(max_bad_share, advance, max_odd_rows=0 if _is_own(given) else MAX_ODD_ROWS)
-            for given in inputs
-        ]
+        # in a table of one's own every row counts; a release has small files with odd rows
+        own = [given.format == "table" or given.format not in formats() for given in inputs]
+        problems = [Problems(max_bad_share, advance, max_odd_rows=0 if is_own else MAX_ODD_ROWS) for is_own in own]
         new = folder / "kb.sqlite"
         try:
             if base is not None:
@@ -175,9 +168,8 @@ def _load(
             replace_atomically(new, target, "the knowledge base")
         except (OSError, sqlite3.Error, DatabaseError) as error:
             reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
-            raise KnowledgeBaseError(
-                f"cannot be written: {reason}", path=target, remedy="check the rights and the space on the disk"
-            ) from error
+            remedy = "check the rights and the space on the disk"
+            raise KnowledgeBaseError(f"cannot be written: {reason}", path=target, remedy=remedy) from error
     reports = tuple(
         InputReport(
             given.format,
@@ -193,10 +185,6 @@ def _load(
         for number, (given, account) in enumerate(zip(inputs, problems, strict=True))
     )
     return digest, added, reports, loader.marks
-
-
-def _is_own(given: Input) -> bool:
-    return given.format == "table" or given.format not in formats()
 
 
 def _add_notes(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
@@ -248,19 +236,14 @@ def _check_target(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_file():
-        kind = "folder" if target.is_dir() else "pipe or a device"
-        raise KnowledgeBaseError(
-            f"is a {kind}, a knowledge base is a file", path=target, remedy="name a file, such as kb.sqlite"
-        )
+        message = f"is a {'folder' if target.is_dir() else 'pipe or a device'}, a knowledge base is a file"
+        raise KnowledgeBaseError(message, path=target, remedy="name a file, such as kb.sqlite")
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE key = 'application'").fetchone()
         if row and row[0] == schema.APPLICATION:
             return
-    raise KnowledgeBaseError(
-        "exists and is not a medlink knowledge base, so it is not replaced",
-        path=target,
-        remedy="name another file, or delete this one yourself",
-    )
+    message = "exists and is not a medlink knowledge base, so it is not replaced"
+    raise KnowledgeBaseError(message, path=target, remedy="name another file, or delete this one yourself")
 
 
 @contextmanager
@@ -291,19 +274,17 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 
 
 def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
-    def count_new(table: Table) -> Counter[int]:
-        new = select(table.c.source_id).where(table.c.id > loader.marks.get(table.name, 0))
-        # counted here, since SQLite would sort the rows
-        return Counter(map(itemgetter(0), iter_driver_rows(connection, new)))
-
     names: dict[int, dict[str, int]] = {}
     for (number, language), count in sorted(loader.names.items()):
         names.setdefault(number, {})[language] = count
-    facts = [count_new(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
-    counts = []
-    for number, name, tags in connection.execute(
-        select(schema.source.c.id, schema.source.c.name, schema.source.c.languages).order_by(schema.source.c.id)
-    ):
+    facts = []
+    for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping):
+        new = select(table.c.source_id).where(table.c.id > loader.marks.get(table.name, 0))
+        # counted here, since SQLite would sort the rows
+        facts.append(Counter(map(itemgetter(0), iter_driver_rows(connection, new))))
+    counts, stored = [], schema.source.c
+    rows = connection.execute(select(stored.id, stored.name, stored.languages).order_by(stored.id))
+    for number, name, tags in rows:
         source = replace(loader.sources[name], languages=tuple(tag for tag in tags.split(",") if tag))
         numbers = (counter[number] for counter in facts)
         counts.append(SourceCounts(source, loader.concepts[number], names.get(number, {}), *numbers))
@@ -320,7 +301,12 @@ def _write_meta(
 ) -> str:
     """Replace the metadata; returns the content hash."""
     old = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
-    counts = [_sum(old.get(new.source.name, asdict(_NO_COUNTS)), new) for new in added]
+    counts = []
+    for new in added:
+        before = old.get(new.source.name, asdict(_NO_COUNTS))
+        tags = sorted({*before["names"], *new.names})
+        names = {tag: before["names"].get(tag, 0) + new.names.get(tag, 0) for tag in tags}
+        counts.append(replace(new, names=names, **{kind: before[kind] + getattr(new, kind) for kind in _KINDS}))
     more: dict[str, str] = {key: loader.meta[key] for key in ("extended", "built", "beside") if key in loader.meta}
     if loader.meta:
         if not any(entry.names or entry.semantic_types for entry in added):
@@ -354,11 +340,6 @@ def _write_meta(
     connection.execute(delete(schema.meta))
     connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
     return digest
-
-
-def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
-    names = {tag: old["names"].get(tag, 0) + new.names.get(tag, 0) for tag in sorted({*old["names"], *new.names})}
-    return replace(new, names=names, **{kind: old[kind] + getattr(new, kind) for kind in _KINDS})
 
 
 @contextmanager

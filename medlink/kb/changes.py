@@ -52,8 +52,7 @@ class Change:
 
     Attributes:
         change: one of :data:`KINDS`.
-        concept_id: the concept.
-        preferred_name: its display name, from the old knowledge base if the new one lacks the concept.
+        preferred_name: display name, from the old knowledge base if the new one lacks the concept.
         language: language of an added, removed or newly preferred name; otherwise empty.
         before, after: the old and the new name, or removed and added parents or semantic types; for a retired concept
             ``after`` holds its successors.
@@ -117,9 +116,13 @@ def compare_kbs(
             deque(count_changes(), maxlen=0)
         else:
             check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
-            form = rows_format(out)
+            is_json = rows_format(out) == "jsonl"
             with atomic_text_writer(out) as file:
-                file.writelines(_format(count_changes(), is_json=form == "jsonl"))
+                if not is_json:
+                    file.write("\t".join(Change.__slots__) + "\n")
+                for values in map(asdict, count_changes()):
+                    cells = (escape_cell(escape_controls(value)) for value in values.values())
+                    file.write(json_line(values) if is_json else "\t".join(cells) + "\n")
         return ChangeReport(
             tuple(source.release for source in before.sources()),
             tuple(source.release for source in after.sources()),
@@ -135,10 +138,7 @@ def check_sources_kept(
 
     A forgotten file, such as that of an extension, would retire its names. A renamed source, such as a table with
     another file name, counts as the same if it has half of the first names. ``languages`` are the languages that the
-    new release keeps; errors name ``path``.
-
-    Raises:
-        ConfigError: a source or a language is missing.
+    new release keeps. Raises a :class:`ConfigError` that names ``path``.
     """
     before, kept, wanted = old.counts()["sources"], new.counts()["sources"], language_filter(languages)
     lost = [
@@ -154,35 +154,19 @@ def check_sources_kept(
         gone, added = sorted(before.keys() - kept.keys()), sorted(kept.keys() - before.keys())
         if gone and added:
             more += f"; {gone[0]} is missing, and {added[0]} is another source: the name of a table names its source"
-        raise ConfigError(
-            f"the new release has no names of: {', '.join(lost[:_MAX_LOST])}{more}",
-            path=path,
-            remedy="name the files of all sources and extensions, or give allow_loss=... if these names are to go",
-        )
+        message = f"the new release has no names of: {', '.join(lost[:_MAX_LOST])}{more}"
+        remedy = "name the files of all sources and extensions, or give allow_loss=... if these names are to go"
+        raise ConfigError(message, path=path, remedy=remedy)
 
 
 def _has_half(kb: KnowledgeBase, names: Iterable[Name]) -> bool:
-    found = [
-        any((name.text, name.language) == (n.text, n.language) for n in kb.names(name.concept_id)) for name in names
-    ]
+    found = [(name.text, name.language) in {(n.text, n.language) for n in kb.names(name.concept_id)} for name in names]
     return 2 * sum(found) >= len(found)
 
 
 def kb_input_paths(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
     """Return the paths that outputs must not overwrite: the file, and its bundle if ``path`` is a bundle."""
     return [kb.path, Path(path)] if (Path(path) / MANIFEST).exists() else [kb.path]
-
-
-def _format(changes: Iterable[Change], *, is_json: bool) -> Iterator[str]:
-    if not is_json:
-        yield "\t".join(Change.__slots__) + "\n"
-    for change in changes:
-        values = asdict(change)
-        yield (
-            json_line(values)
-            if is_json
-            else "\t".join(escape_cell(escape_controls(value)) for value in values.values()) + "\n"
-        )
 
 
 def iter_changes(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
@@ -199,12 +183,12 @@ def iter_changes(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
         with _attached(old.path, new.path) as connection:
             changes = _iter_unnamed(connection, new)
             while batch := list(islice(changes, _BATCH)):
-                yield from _add_names(batch, old, new)
+                names = new.preferred_names(change.concept_id for change in batch)
+                names |= old.preferred_names(change.concept_id for change in batch if change.concept_id not in names)
+                yield from (replace(change, preferred_name=names.get(change.concept_id, "")) for change in batch)
     except (DatabaseError, sqlite3.Error) as error:
-        reason = str(getattr(error, "orig", None) or error)
-        raise KnowledgeBaseError(
-            f"cannot be compared with {new.path}: {reason}", path=old.path, remedy=REBUILD_REMEDY
-        ) from error
+        message = f"cannot be compared with {new.path}: {getattr(error, 'orig', None) or error}"
+        raise KnowledgeBaseError(message, path=old.path, remedy=REBUILD_REMEDY) from error
 
 
 def _attached(old: Path, new: Path) -> closing[sa.Connection]:
@@ -256,20 +240,12 @@ def classify_retirement(concept_id: str, new: KnowledgeBase) -> Change:
     return Change(MERGED_AWAY if merged else RETIRED, concept_id, after=after, how=how)
 
 
-def _add_names(changes: Sequence[Change], old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
-    names = new.preferred_names(change.concept_id for change in changes)
-    names |= old.preferred_names(change.concept_id for change in changes if change.concept_id not in names)
-    for change in changes:
-        yield replace(change, preferred_name=names.get(change.concept_id, ""))
-
-
 class _Side:
     def __init__(self, name: str) -> None:
         metadata = sa.MetaData()
-        self.concept, self.name, self.relation, self.semantic_type = (
-            table.to_metadata(metadata, schema=name)
-            for table in (schema.concept, schema.name, schema.relation, schema.semantic_type)
-        )
+        tables = (schema.concept, schema.name, schema.relation, schema.semantic_type)
+        copies = [table.to_metadata(metadata, schema=name) for table in tables]
+        self.concept, self.name, self.relation, self.semantic_type = copies
 
     def has(self, concept_id: sa.Column[Any]) -> Any:
         return sa.exists().where(self.concept.c.concept_id == concept_id)
@@ -338,9 +314,9 @@ def update_kb(
 
     Args:
         path: the knowledge base: a file, a bundle, or a folder with ``kb.sqlite``.
-        changes: file for the differences; see :func:`compare_kbs`.
         inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, with the
             same errors.
+        changes: file for the differences; see :func:`compare_kbs`.
         allow_loss: accept a release that lacks a source or language of the old file.
 
     Raises:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Connection, Engine, Select, create_engine
+from sqlalchemy import CompoundSelect, Connection, Engine, Select, create_engine
 from sqlalchemy.exc import DatabaseError, ResourceClosedError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import NullType
@@ -34,20 +34,21 @@ _OPEN_WORDS = "CREATE VIRTUAL TABLE temp.name_word USING fts5vocab(main, name_se
 def not_found_error(path: Path) -> KnowledgeBaseError:
     """Build the error for a path without a knowledge base; raises :class:`BundleError` for a part of a bundle."""
     check_not_in_bundle(path)
+    where, remedy = " in this folder", OTHER_FILE_REMEDY
     if not path.exists():
-        return KnowledgeBaseError("there is no knowledge base: no such file or folder", path=path, remedy=_CHECK)
-    if not path.is_dir():
-        return KnowledgeBaseError(
-            "there is no knowledge base: it is a pipe or a device", path=path, remedy=OTHER_FILE_REMEDY
-        )
-    entries: list[Path] = []
-    with suppress(OSError):
-        entries = sorted(path.iterdir())
-    candidates = [entry for entry in entries if entry.suffix == ".sqlite" or (entry / MANIFEST).is_file()]
-    remedy = f"name {' or '.join(map(str, candidates[:_MAX_NAMED]))}" if candidates else OTHER_FILE_REMEDY
-    if any(map(is_part, entries)):
-        remedy = rebuild_remedy(path)
-    return KnowledgeBaseError("there is no knowledge base in this folder", path=path, remedy=remedy)
+        where, remedy = ": no such file or folder", _CHECK
+    elif not path.is_dir():
+        where = ": it is a pipe or a device"
+    else:
+        entries: list[Path] = []
+        with suppress(OSError):
+            entries = sorted(path.iterdir())
+        candidates = [entry for entry in entries if entry.suffix == ".sqlite" or (entry / MANIFEST).is_file()]
+        if any(map(is_part, entries)):
+            remedy = rebuild_remedy(path)
+        elif candidates:
+            remedy = f"name {' or '.join(map(str, candidates[:_MAX_NAMED]))}"
+    return KnowledgeBaseError(f"there is no knowledge base{where}", path=path, remedy=remedy)
 
 
 class SqliteReader:
@@ -93,9 +94,8 @@ class SqliteReader:
         try:
             status = self.path.stat()
         except OSError as error:
-            raise KnowledgeBaseError(
-                f"cannot be opened: {error.strerror}", path=self.path, remedy=REBUILD_REMEDY
-            ) from error
+            message = f"cannot be opened: {error.strerror}"
+            raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY) from error
         file = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if self._file not in (None, file):
             raise KnowledgeBaseError("was replaced while it was open", path=self.path, remedy="open it again")
@@ -113,7 +113,8 @@ class SqliteReader:
 
         Raises if a value has another type than its column: SQLite returns damaged rows without an error.
         """
-        expected = [_python_type(column) for column in statement.selected_columns]
+        types_of = [column.type for column in statement.selected_columns]
+        expected = [(str, int) if isinstance(kind, NullType) else (kind.python_type,) for kind in types_of]
         seen: tuple[type, ...] = ()
         try:
             for batch in self.connection().execute(statement, values).partitions(_BATCH):
@@ -125,18 +126,13 @@ class SqliteReader:
                         seen = types
                 yield from batch
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
-            if not self._is_database():
-                raise KnowledgeBaseError(
-                    "is not a medlink knowledge base", path=self.path, remedy=OTHER_FILE_REMEDY
-                ) from error
-            reason = str(getattr(error, "orig", None) or error)
-            message = f"cannot be read as a knowledge base: {reason}"
-            raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY) from error
-
-    def _is_database(self) -> bool:
-        with suppress(OSError), open(self.path, "rb") as file:
-            return file.read(len(_SQLITE)) == _SQLITE
-        return True  # an unreadable file may be one
+            message = f"cannot be read as a knowledge base: {getattr(error, 'orig', None) or error}"
+            remedy = REBUILD_REMEDY
+            # an unreadable file may be a knowledge base
+            with suppress(OSError), open(self.path, "rb") as file:
+                if file.read(len(_SQLITE)) != _SQLITE:
+                    message, remedy = "is not a medlink knowledge base", OTHER_FILE_REMEDY
+            raise KnowledgeBaseError(message, path=self.path, remedy=remedy) from error
 
     def close(self) -> None:
         """Close the connections of this process."""
@@ -144,10 +140,6 @@ class SqliteReader:
         if self._process == os.getpid():
             for connection in list(self._open):
                 connection.close()
-
-
-def _python_type(column: ColumnElement[Any]) -> tuple[type, ...]:
-    return (str, int) if isinstance(column.type, NullType) else (column.type.python_type,)
 
 
 def _engine(path: Path) -> Engine:

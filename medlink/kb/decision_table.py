@@ -1,18 +1,9 @@
 """Tables of reviewers' decisions on terms of a list, mentions in notes, and codes of a code list.
 
-A table is a TSV file that a person can edit. Each row is one decision, with the columns ``id``, ``name``, ``language``,
-``type`` (``preferred`` or ``synonym``), ``parent`` and ``decision``:
-
-- ``accept``: the name belongs to the concept ``id``;
-- ``group``: the terms of this ``id`` belong together, but are not yet a concept;
-- ``none``: the terminology has no concept for the name; ``id`` is empty;
-- ``reject``: the name belongs to no concept, the span is not a mention, or the code is not to be mapped; ``id`` is
-  empty;
-- ``done``: the note is fully annotated, so that a span without a row is not a mention; ``id`` and ``name`` are empty.
-
-Six more columns locate the name: ``kind`` (``mention``, ``code`` or ``note``; empty for a term of a list), ``item``
-(the note id or the code), ``start`` and ``end`` (characters of the note), ``section`` (kind of the section around the
-mention) and ``proposed`` (the concept proposed to the reviewer). A table of terms has none of them.
+A table is a TSV file with one decision in each row: ``accept`` (the name belongs to the concept ``id``), ``group`` (the
+terms of this ``id`` belong together, but are not yet a concept), ``none`` (the terminology lacks the concept),
+``reject`` (no concept, no mention, or no map) or ``done`` (the note is fully annotated). ``kind``, ``item``, ``start``,
+``end``, ``section`` and ``proposed`` locate a mention or a code, and name the concept that the reviewer was shown.
 """
 
 from __future__ import annotations
@@ -39,8 +30,7 @@ LOCATION_COLUMNS = ("kind", "item", "start", "end", "section", "proposed")
 """Columns that a table of terms lacks."""
 _DECISIONS_BY_KIND = {
     "": (ACCEPT, GROUP, REJECT),
-    MENTION: (ACCEPT, NONE, REJECT),
-    CODE: (ACCEPT, NONE, REJECT),
+    **dict.fromkeys((MENTION, CODE), (ACCEPT, NONE, REJECT)),
     NOTE: (DONE,),
 }
 _TYPES = ("preferred", "synonym")
@@ -84,11 +74,10 @@ def format_cells(row: Decision) -> list[str]:
 
 
 def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
-    """Yield the rows of a table, plain or ``.gz``, with duplicates.
+    """Yield the rows of a table, plain or ``.gz``, with duplicates; raises :class:`InputError` for any bad row.
 
-    Raises:
-        InputError: the table cannot be read, is not UTF-8, lacks or repeats a column; a row lacks a name or a valid id
-            or location, or has an unknown word; a location has two decisions.
+    A row is bad without a name, a valid id or a valid location, or with an unknown word; so are two different decisions
+    about one location.
     """
     # no bad row is tolerated: losing a decision silently is worse than having to repair the file
     strict = Problems(0, adjustable=False)
@@ -138,10 +127,8 @@ def _parse_row(table: Table, line: int, values: list[str]) -> Decision:
     elif kind and not item:
         problem, remedy = "there is no item", "write the id of the note, or the code"
     elif kind == MENTION and not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end) and int(start) < int(end)):
-        problem, remedy = (
-            "start and end are not a place in the note",
-            "write the offsets of the first character and after the last",
-        )
+        problem = "start and end are not a place in the note"
+        remedy = "write the offsets of the first character and after the last"
     if problem:
         raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
     if not has_id:

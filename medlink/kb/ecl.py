@@ -15,9 +15,9 @@ Other ECL (``>``, ``^``, ``*``, cardinality, groups, several attributes, filters
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 from medlink.errors import ConfigError
 from medlink.kb.store import KnowledgeBase
@@ -31,6 +31,9 @@ _MAX_DEPTH = 50
 _REMEDY = "write for example: (<< 404684003 MINUS << 64572001) : 363698007 = << 39057004"
 
 
+Concepts = frozenset[str]
+
+
 def select_concepts(kb: KnowledgeBase, constraint: str) -> set[str]:
     """Return the ids of the concepts that satisfy a constraint.
 
@@ -41,13 +44,9 @@ def select_concepts(kb: KnowledgeBase, constraint: str) -> set[str]:
         ConfigError: the constraint cannot be parsed, or names an unknown concept.
     """
     parser = _Parser(kb, constraint)
-    expression = parser.expression(0)
+    selected = parser.expression(0)
     parser.expect("")
-    return set(parser.evaluate(expression))
-
-
-Node = tuple[Any, ...]
-"""A node of a constraint: its operator, and its operands or id."""
+    return set(selected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +57,19 @@ class _Token:
 
 
 class _Parser:
+    """Evaluates a constraint while parsing it; equal parts are evaluated once."""
+
     def __init__(self, kb: KnowledgeBase, text: str) -> None:
         self.kb, self.text = kb, text
         self._tokens = list(self._tokenize())
         self._next = 0
         self._known = set[str]()
-        self._evaluated: dict[Node, frozenset[str]] = {}
+        self._descendants: Callable[[Concepts], Concepts] = cache(lambda roots: frozenset(kb.descendants(roots)))
+        self._heads = cache(self._read_heads)
 
-    def evaluate(self, node: Node) -> frozenset[str]:
-        if node not in self._evaluated:
-            self._evaluated[node] = self._evaluate(*node)
-        return self._evaluated[node]
-
-    def _evaluate(self, kind: str, first: Any, *others: Any) -> frozenset[str]:
-        if kind == "id":
-            return frozenset([first])
-        roots = self.evaluate(first)
-        if kind == "()":
-            return roots
-        if kind in ("<", "<<"):
-            return frozenset(self.kb.descendants(roots)) | (roots if kind == "<<" else frozenset())
-        if kind == ":":
-            types, values = others[0], self.evaluate(others[1])
-            relations = self.kb.iter_relations(types=types)
-            return roots & {relation.head for relation in relations if relation.tail in values}
-        sets = list(map(self.evaluate, others))
-        if kind == "AND":
-            return roots.intersection(*sets)
-        return roots.union(*sets) if kind == "OR" else roots.difference(*sets)
+    def _read_heads(self, types: tuple[str, ...], values: Concepts) -> Concepts:
+        relations = self.kb.iter_relations(types=types)
+        return frozenset(relation.head for relation in relations if relation.tail in values)
 
     def _tokenize(self) -> Iterator[_Token]:
         for match in _TOKEN.finditer(self.text.rstrip()):
@@ -129,47 +113,54 @@ class _Parser:
         token = self._tokens[self._next]
         return token.text in texts and not token.is_valid_id
 
-    def expression(self, depth: int) -> Node:
+    def expression(self, depth: int) -> Concepts:
         if depth > _MAX_DEPTH:
             raise self._error(f"parentheses are more than {_MAX_DEPTH} deep")
-        parts, first = [self._refined(depth)], ""
+        (selected, has_attribute), first = self._refined(depth), ""
+        parts = {selected}
         while self._is(*_OPERATORS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
                 raise self._error(f"{first} and {word} stand side by side; add parentheses")
             first = word
-            parts.append(self._refined(depth))
-            if any(part[0] == ":" for part in (parts[0], parts[-1])):
+            part, has_another = self._refined(depth)
+            if has_attribute or has_another:
                 raise self._error(f"{word} stands beside an attribute; add parentheses")
-        return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
+            if word == "MINUS":
+                selected -= part
+            elif part not in parts:
+                parts.add(part)
+                selected = selected & part if word == "AND" else selected | part
+        return selected
 
-    def _refined(self, depth: int) -> Node:
-        term = self._term(depth)
+    def _refined(self, depth: int) -> tuple[Concepts, bool]:
+        """Return the concepts of a term, and whether it has an attribute."""
+        roots = self._term(depth)
         if not self._is(":"):
-            return term
+            return roots, False
         self._take()
         types = self._types(self._concept())
         self.expect("=")
-        return ":", term, types, self._term(depth)
+        return roots & self._heads(types, self._term(depth)), True
 
-    def _term(self, depth: int) -> Node:
+    def _term(self, depth: int) -> Concepts:
         operator = self._take().text if self._is("<", "<<") else ""
         if self._is("("):
             self._take()
-            roots: Node = ("()", self.expression(depth + 1))
+            roots = self.expression(depth + 1)
             self.expect(")")
         else:
-            roots = ("id", self._concept())
-        return (operator, roots) if operator else roots
+            roots = frozenset([self._concept()])
+        below = self._descendants(roots) if operator else roots
+        return roots | below if operator == "<<" else below
 
     def _concept(self) -> str:
         token = self._take()
         if not token.is_valid_id:
             raise self._error(f"a concept is expected at character {token.at + 1}, not {token.text or 'the end'!r}")
-        if token.text not in self._known:
-            if token.text not in self.kb:
-                raise self._error(f"there is no concept {token.text}")
-            self._known.add(token.text)
+        if token.text not in self._known and token.text not in self.kb:
+            raise self._error(f"there is no concept {token.text}")
+        self._known.add(token.text)
         return token.text
 
     def _types(self, attribute: str) -> tuple[str, ...]:

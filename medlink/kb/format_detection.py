@@ -6,9 +6,7 @@ The rules of all formats are here, not in the readers, since they must exclude e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from medlink.errors import InputError, MissingLibraryError
@@ -18,49 +16,20 @@ from medlink.files.streams import LineFile, existing_file
 from medlink.files.workbooks import is_workbook
 from medlink.kb.readers import formats
 from medlink.kb.readers.common import missing_files_error
-from medlink.kb.readers.descriptions import Description, builtin_descriptions
+from medlink.kb.readers.descriptions import builtin_descriptions
 
 _MAX_BYTES = 1 << 22  # of a JSON file, whose identifying key may come late
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"(?:CodeSystem|ValueSet|ConceptMap|Bundle)"')
 _SCISPACY = re.compile(r'\{.*"canonical_name"\s*:')
 _OBO = re.compile(r"(?m)^(?:format-version:|\[Term\]\s*$)")
 _OWL = re.compile(r"<rdf:RDF|<Ontology|@prefix owl:|^Prefix\(")
+_REMEDY = "name its format, such as table=..., one of those of build_kb()"
 # format of a folder, by the name of its main file
 _MAIN_FILES = {
     "rrf": re.compile(r"MRCONSO\.RRF(\.gz)?"),
     "rf2": re.compile(r"x?sct2_Concept_\w*Snapshot[-_.].*\.txt(\.gz)?", re.IGNORECASE),
     "omop": re.compile(r"CONCEPT\.csv(\.gz)?", re.IGNORECASE),
     **{description.name: description.main_file() for description in builtin_descriptions() if description.in_folder},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _FileStart:
-    text: str
-    first: str
-    cells: frozenset[str]
-
-    @property
-    def is_object(self) -> bool:
-        return self.text.lstrip().startswith("{")
-
-
-def _fits(description: Description, start: _FileStart) -> bool:
-    return description.fits(start.first, start.cells)
-
-
-# by format: whether a file has it
-_TESTS: dict[str, Callable[[_FileStart], bool]] = {
-    "obo": lambda start: bool(_OBO.search(start.text)) and not start.is_object,
-    "obograph": lambda start: start.is_object and '"graphs"' in start.text and not _RESOURCE.search(start.text),
-    "fhir": lambda start: start.is_object and bool(_RESOURCE.search(start.text)),
-    "scispacy": lambda start: '"concept_id"' in start.first and bool(_SCISPACY.match(start.first)),
-    "claml": lambda start: "<ClaML" in start.text,
-    **{
-        description.name: partial(_fits, description)
-        for description in builtin_descriptions()
-        if not description.in_folder
-    },
 }
 
 
@@ -76,18 +45,16 @@ def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
     """Detect the inputs at a path; also returns the files of a folder without a unique format.
 
     A folder may hold releases and single files. The files of a release are one input; a single file of a release also
-    stands for its folder. Hidden files are ignored.
-
-    Raises:
-        InputError: ``path`` does not exist; a file has no known format, or may have several; a folder has no known
-            file.
+    stands for its folder. Hidden files are ignored. Raises :class:`InputError` for a file without a unique format, and
+    for a folder without any known file.
     """
     top = Path(path)
     if not top.is_dir():
         file = existing_file(top)
         releases = [kind for kind, pattern in _MAIN_FILES.items() if pattern.fullmatch(file.name)]
         return [DetectedInput(releases[0], file.parent) if releases else DetectedInput(_format_of(file, top), top)], []
-    below = sorted(file for file in top.rglob("*") if file.is_file() and not _is_hidden(file, top))
+    files = sorted(file for file in top.rglob("*") if file.is_file())
+    below = [file for file in files if not any(part.startswith(".") for part in file.relative_to(top).parts)]
     detected: dict[tuple[str, Path], None] = {}
     for file in below:
         for kind, pattern in _MAIN_FILES.items():
@@ -115,29 +82,7 @@ def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
     return [DetectedInput(kind, location) for kind, location in detected], unknown
 
 
-_REMEDY = "name its format, such as table=..., one of those of build_kb()"
-
-
-def _is_hidden(file: Path, top: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(top).parts)
-
-
 def _format_of(file: Path, named: Path) -> str:
-    start = _read_start(file)
-    fitting = [name for name in formats() if name in _TESTS and _TESTS[name](start)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        options = " or ".join(formats()[name].option for name in fitting)
-        raise InputError(f"may be of {len(fitting)} formats", path=named, remedy=f"use {options}")
-    if _OWL.search(start.text):
-        remedy = "convert it to OBO-graphs JSON, for example: robot convert -i FILE -o FILE.json"
-        raise InputError("is OWL, which is not supported", path=named, remedy=remedy)
-    known = ", ".join(form.option for form in formats().values())
-    raise InputError(f"its beginning matches no known format; options are {known}", path=named, remedy=_REMEDY)
-
-
-def _read_start(file: Path) -> _FileStart:
     data = b""
     for block in LineFile(file, Problems(1.0)).iter_blocks():
         data += block
@@ -146,5 +91,24 @@ def _read_start(file: Path) -> _FileStart:
             break
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     first = next((line.rstrip("\r") for line in text.split("\n") if not line.startswith("#")), "")
-    cells = (cell.strip().strip('"').strip().lower() for cell in re.split("[\t,;]", first))
-    return _FileStart(text, first, frozenset(cells))
+    cells = frozenset(cell.strip().strip('"').strip().lower() for cell in re.split("[\t,;]", first))
+    is_object, is_resource = text.lstrip().startswith("{"), _RESOURCE.search(text) is not None
+    fits = {
+        "obo": _OBO.search(text) is not None and not is_object,
+        "obograph": is_object and '"graphs"' in text and not is_resource,
+        "fhir": is_object and is_resource,
+        "scispacy": '"concept_id"' in first and _SCISPACY.match(first) is not None,
+        "claml": "<ClaML" in text,
+        **{form.name: form.fits(first, cells) for form in builtin_descriptions() if not form.in_folder},
+    }
+    fitting = [name for name in formats() if fits.get(name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        options = " or ".join(formats()[name].option for name in fitting)
+        raise InputError(f"may be of {len(fitting)} formats", path=named, remedy=f"use {options}")
+    if _OWL.search(text):
+        remedy = "convert it to OBO-graphs JSON, for example: robot convert -i FILE -o FILE.json"
+        raise InputError("is OWL, which is not supported", path=named, remedy=remedy)
+    known = ", ".join(form.option for form in formats().values())
+    raise InputError(f"its beginning matches no known format; options are {known}", path=named, remedy=_REMEDY)

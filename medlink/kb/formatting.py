@@ -16,20 +16,6 @@ def select_fields(records: Iterable[object], *names: str) -> list[dict[str, Any]
     return [{name: getattr(record, name) for name in names} for record in records]
 
 
-def _iter_parent_tree(kb: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield level, id, and whether the concept was yielded before."""
-    seen: set[str] = set()
-    stack = [(0, concept_id)]
-    while stack:
-        level, current = stack.pop()
-        repeated = current in seen
-        if level:
-            yield level, current, repeated
-        seen.add(current)
-        if not repeated and level < depth:
-            stack += [(level + 1, parent) for parent in reversed(kb.parents(current))]
-
-
 def concept_to_dict(kb: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
     """Return a concept as plain data."""
     ancestors = kb.ancestors(view.concept_id, depth) if depth else []
@@ -38,8 +24,7 @@ def concept_to_dict(kb: KnowledgeBase, view: ConceptView, language: str | None, 
         **select_fields([view], "concept_id", "source")[0],
         "preferred_name": kb.preferred_name(view.concept_id, language),
         "ancestors": [
-            {"concept_id": ancestor, "depth": level, "preferred_name": labels.get(ancestor)}
-            for ancestor, level in ancestors
+            {"concept_id": key, "depth": level, "preferred_name": labels.get(key)} for key, level in ancestors
         ],
         "names": select_fields(view.names, "text", "language", "type", "preferred"),
         "definitions": select_fields(view.definitions, "text", "language"),
@@ -56,11 +41,19 @@ def format_concept(kb: KnowledgeBase, view: ConceptView, language: str | None, d
         yield "semantic type: " + ", ".join(types)
     for item in view.definitions:
         yield f"definition ({item.language or '-'}): {item.text}"
-    tree = list(_iter_parent_tree(kb, view.concept_id, depth))
+    # level, id, and whether the concept stands above already
+    tree: list[tuple[int, str, bool]] = []
+    seen, stack = set[str](), [(0, view.concept_id)]
+    while stack:
+        level, current = stack.pop()
+        tree.append((level, current, current in seen))
+        if current not in seen and level < depth:
+            stack += [(level + 1, parent) for parent in reversed(kb.parents(current))]
+        seen.add(current)
     labels = kb.preferred_names([concept_id for _, concept_id, _ in tree], language)
-    if tree:
+    if tree[1:]:
         yield "parents:"
-    for level, concept_id, repeated in tree:
+    for level, concept_id, repeated in tree[1:]:
         yield "  " * level + f"{concept_id}  {labels.get(concept_id, '')}" + ("  (see above)" if repeated else "")
     yield "names:"
     for tag, names in groupby(view.names, lambda name: name.language):

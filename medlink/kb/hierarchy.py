@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import fields
+from dataclasses import replace
 from itertools import compress, islice
+from typing import Any
 
 from sqlalchemy import Connection, literal_column, select
 
@@ -50,31 +51,25 @@ class HierarchyFilter:
     def resolve(self) -> None:
         """Compute the selection after all inputs were added; raises :class:`ConfigError` for an unknown concept."""
         if self._missing:
-            listed = ", ".join(sorted(self._missing))
-            raise ConfigError(
-                f"no input has the concept {listed}", remedy="check the ids of under=... and not_under=..."
-            )
+            message = f"no input has the concept {', '.join(sorted(self._missing))}"
+            raise ConfigError(message, remedy="check the ids of under=... and not_under=...")
         if self.under:
             self._included = self._descendants(self.under)
-        self._excluded = self._descendants(self.not_under)
+        if self.not_under:
+            self._excluded = self._descendants(self.not_under)
         self._heads, self._tails = array("q"), array("q")
 
     def _descendants(self, roots: Collection[str]) -> frozenset[int]:
         import numpy as np
-        from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import breadth_first_order
 
-        if not roots:
-            return frozenset()
-        root_hashes = np.array([hash(root) for root in roots], np.int64)
-        heads, tails = (np.array(ends, np.int64) for ends in (self._heads, self._tails))
+        root_hashes, heads, tails = map(np.array, (list(map(hash, roots)), self._heads, self._tails))
         nodes = np.unique(np.concatenate([root_hashes, heads, tails]))
         # one extra node is the parent of all roots
         top = np.full(len(root_hashes), len(nodes))
-        rows = np.concatenate([np.searchsorted(nodes, tails), top])
-        columns = np.concatenate([np.searchsorted(nodes, heads), np.searchsorted(nodes, root_hashes)])
-        size = len(nodes) + 1
-        graph = coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size)).tocsr()
+        parents = np.concatenate([np.searchsorted(nodes, tails), top])
+        children = np.searchsorted(nodes, np.concatenate([heads, root_hashes]))
+        graph = _graph(parents, children, len(nodes) + 1)
         reached = breadth_first_order(graph, len(nodes), directed=True, return_predecessors=False)
         return frozenset(nodes[reached[1:]].tolist())
 
@@ -88,25 +83,28 @@ class HierarchyFilter:
             # a retired concept is in no hierarchy, but its successor may be selected
             if isinstance(record, Source | Retired):
                 yield record
-                continue
-            if isinstance(record, Batch):
-                yield self._filter_batch(record, skipped)
-                continue
-            ends = (record.head, record.tail) if isinstance(record, Relation) else (record.concept_id,)
-            if all(end in self for end in ends):
+            elif isinstance(record, Batch):
+                # a concept id is the first field; the tail of a relation is the third
+                ends = record.columns[::2][:2] if record.kind is Relation else record.columns[:1]
+                selected = [all(end in self for end in row) for row in zip(*ends, strict=True)]
+                skipped[OUTSIDE_HIERARCHY] += selected.count(False)
+                columns = tuple(list(compress(column, selected)) for column in record.columns)
+                yield replace(record, columns=columns, lines=list(compress(record.lines, selected)))
+            elif all(end in self for end in _ends(record)):
                 yield record
             else:
                 skipped[OUTSIDE_HIERARCHY] += 1
 
-    def _filter_batch(self, batch: Batch, skipped: Counter[str]) -> Batch:
-        id_fields = ("head", "tail") if batch.kind is Relation else ("concept_id",)
-        ends = [col for field, col in zip(fields(batch.kind), batch.columns, strict=True) if field.name in id_fields]
-        selected = [all(end in self for end in row) for row in zip(*ends, strict=True)]
-        if all(selected):
-            return batch
-        skipped[OUTSIDE_HIERARCHY] += selected.count(False)
-        columns = tuple(list(compress(column, selected)) for column in batch.columns)
-        return Batch(batch.kind, columns, batch.path, list(compress(batch.lines, selected)))
+
+def _ends(record: Any) -> tuple[str, ...]:
+    return (record.head, record.tail) if isinstance(record, Relation) else (record.concept_id,)
+
+
+def _graph(rows: Any, columns: Any, size: int) -> Any:
+    import numpy as np
+    from scipy.sparse import coo_matrix
+
+    return coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size)).tocsr()
 
 
 def iter_cycle_notes(
@@ -115,12 +113,8 @@ def iter_cycle_notes(
     """Yield the number of each input with cycles of parents, and a note with their count and the first cycle.
 
     A cycle is a strongly connected component; it belongs to the first input that has a relation in it. Memory grows by
-    some 40 bytes for each relation to a parent; when extending, only for the ancestors of new relations.
-
-    Args:
-        connection: the loaded file, with the staged rows attached.
-        mark: highest row number of the relations before the load.
-        with_location: prefixes a text with the location of a staged row.
+    some 40 bytes for each relation to a parent; when extending, only for the ancestors of new relations. ``mark`` is
+    the highest row number of the relations before the load; ``with_location`` prefixes a text with a location.
     """
     component = _find_cycles(connection, mark)
     if not component:
@@ -138,18 +132,15 @@ def iter_cycle_notes(
             cycles[number][label].append(head)
     for number, by_label in cycles.items():
         concepts = list(dict.fromkeys(next(iter(by_label.values()))))
-        named = ", ".join(concepts[:_MAX_NAMED]) + (
-            f" and {len(concepts) - _MAX_NAMED:,} more" * (len(concepts) > _MAX_NAMED)
-        )
-        first = "" if len(by_label) == 1 else ", the first"
-        note = f"{pluralize(len(by_label), 'cycle')} of parents{first}: {named}. Remedy: remove one of its parents"
-        yield number, with_location(locations[number], note)
+        named = ", ".join(concepts[:_MAX_NAMED])
+        named += f" and {len(concepts) - _MAX_NAMED:,} more" * (len(concepts) > _MAX_NAMED)
+        cycle = f"{pluralize(len(by_label), 'cycle')} of parents{', the first' * (len(by_label) > 1)}"
+        yield number, with_location(locations[number], f"{cycle}: {named}. Remedy: remove one of its parents")
 
 
 def _find_cycles(connection: Connection, mark: int) -> dict[int, int]:
     """Return the component number of each concept in a cycle, by the hash of its id."""
     import numpy as np
-    from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
     relation = schema.relation.c
@@ -171,8 +162,7 @@ def _find_cycles(connection: Connection, mark: int) -> dict[int, int]:
     # a concept without a parent is in no cycle
     index = np.minimum(np.searchsorted(nodes, to), len(nodes) - 1)
     inner = nodes[index] == to
-    ends = np.searchsorted(nodes, from_[inner]).astype(np.int32), index[inner].astype(np.int32)
-    graph = coo_matrix((np.ones(len(ends[0]), np.int8), ends), shape=(len(nodes), len(nodes)))
+    graph = _graph(np.searchsorted(nodes, from_[inner]).astype(np.int32), index[inner].astype(np.int32), len(nodes))
     _, labels = connected_components(graph, directed=True, connection="strong")
     several = np.bincount(labels)[labels] > 1
     return dict(zip(nodes[several].tolist(), labels[several].tolist(), strict=True))

@@ -1,11 +1,8 @@
 """Loading streams of records into the tables of a new or an existing knowledge base file.
 
-A second file holds the rows in reading order (:mod:`medlink.kb.staging`). After the last input SQLite sorts each table
-on disk, and the rows move into the final file, once and in order. Memory stays nearly constant: two page caches and a
-sorter of 64 MB each, some ten thousand rows, and the memory of the reader.
-
-The result depends on the records and the order of the inputs, not on the order of rows in a file. The exception is a
-language without a preferred name, or with several of the same rank: the first name read wins.
+Rows are staged in a second file (:mod:`medlink.kb.staging`); SQLite then sorts each table on disk. Memory stays nearly
+constant: two page caches and a sorter of 64 MB each, some ten thousand rows, and the memory of the reader. The order of
+rows in a file matters only for a language without a preferred name, or with several of the same rank: the first wins.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingType
 from collections.abc import Set as AbstractSet
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -25,14 +22,14 @@ from sqlalchemy.schema import CreateTable
 
 from medlink.kb import schema
 from medlink.kb.retired import store_retired
-from medlink.kb.staging import BATCH, INPUT, RANK, UNFLAGGED, RecordStager, Row, RowWriter, iter_driver_rows
+from medlink.kb.staging import BATCH, INPUT, RANK, UNFLAGGED, RecordStager, Row, insert_rows, iter_driver_rows
 from medlink.language.text import normalise
 from medlink.records import Source
 
 MAX_INPUTS = 255
 NAME_WITHOUT_CONCEPT, CONCEPT_WITHOUT_NAME = "name of a concept that is not loaded", "concept without a name"
 """Reasons for skipping a record."""
-
+Columns = Sequence[sa.ColumnElement[Any]]
 KnownNames = MappingType[str, AbstractSet[tuple[str, int]]]
 """Existing names of a concept, by language: text and source number."""
 
@@ -61,35 +58,27 @@ class Loader(RecordStager):
         self.names: Counter[tuple[int, str]] = Counter()
         self.renamed: dict[int, tuple[int, str]] = {}
         self.unicode_variants: dict[int, tuple[int, str]] = {}
-        self._languages: dict[int, tuple[str, ...]] = {}
-        if sa.inspect(connection).has_table(schema.meta.name):
-            self._read_existing()
-        else:
+        self._languages: dict[int, set[str]] = {}
+        self._normal_ids: dict[str, str] = {}
+        if not sa.inspect(connection).has_table(schema.meta.name):
             for table in schema.metadata.sorted_tables:
                 connection.execute(CreateTable(table))
             connection.execute(schema.create_search)
-
-    def _read_existing(self) -> None:
-        self.meta.update(map(tuple, self.connection.execute(sa.select(schema.meta.c.key, schema.meta.c.value))))
-        for number, name, version, title, tags in self.connection.execute(
-            sa.select(*schema.source.columns).order_by(schema.source.c.id)
-        ):
+            return
+        self.meta.update(map(tuple, connection.execute(sa.select(schema.meta.c.key, schema.meta.c.value))))
+        rows = connection.execute(sa.select(*schema.source.columns).order_by(schema.source.c.id))
+        for number, name, version, title, tags in rows:
             self.sources[name] = Source(name, version, title)
             self._source_ids[name] = number
             self.announced.setdefault(-1, []).append(name)
-            self._languages[number] = tuple(tags.split(","))
+            self._languages[number] = set(tags.split(","))
         for table in schema.numbered_tables:
-            self.marks[table.name] = self.connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0
+            self.marks[table.name] = connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0
 
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
-        """Sort all rows into the final tables and index them.
+        """Sort all rows into the final tables and index them; count the skipped rows of each input.
 
-        Args:
-            skipped: counts the skipped rows of each input.
-            step: called with the name of each step.
-
-        Returns:
-            The content hash: SHA-256 over the names and semantic types in stored order, the input of an index.
+        Returns the content hash: SHA-256 over the names and semantic types in stored order, the input of an index.
         """
         step("sorting names")
         content_hash = self._finish_names(skipped)
@@ -97,7 +86,18 @@ class Loader(RecordStager):
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
         store_retired(self.connection, skipped)
-        self._index(step)
+        step("indexing for search")
+        if self.meta:
+            name = schema.name.c
+            added = sa.select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
+            self.connection.execute(sa.insert(schema.name_search).from_select(["rowid", "normal"], added))
+        else:
+            # before the other indexes: with name_normal SQLite would read the names alphabetically, and FTS5 is six
+            # times slower when ids do not increase
+            self.connection.execute(schema.fill_search)
+            step("indexing")
+            for index in schema.indexes:
+                index.create(self.connection)
         self._finish_sources()
         types = schema.semantic_type.c
         new = sa.select(types.concept_id, types.semantic_type).where(types.id > self.marks.get("semantic_type", 0))
@@ -105,79 +105,71 @@ class Loader(RecordStager):
             content_hash.update("\x1f".join(row).encode() + b"\n")
         return str(content_hash.hexdigest())
 
-    def _index(self, step: Callable[[str], object]) -> None:
-        step("indexing for search")
-        if self.meta:
-            name = schema.name.c
-            new = sa.select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
-            self.connection.execute(sa.insert(schema.name_search).from_select(["rowid", "normal"], new))
-            return
-        # before the other indexes: with name_normal SQLite would read the names alphabetically, and FTS5 is six times
-        # slower when ids do not increase
-        self.connection.execute(schema.fill_search)
-        step("indexing")
-        for index in schema.indexes:
-            index.create(self.connection)
-
     def _existing_names(self) -> MappingType[str, KnownNames]:
         existing: dict[str, dict[str, set[tuple[str, int]]]] = {}
         if self.meta:
             staged = sa.union(sa.select(schema.staged_name.c.concept_id), sa.select(schema.staged_concept.c.concept_id))
             name = schema.name.c
-            for concept_id, language, text, source_id in self.connection.execute(
-                sa.select(name.concept_id, name.language, name.text, name.source_id).where(name.concept_id.in_(staged))
-            ):
-                existing.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
+            columns = sa.select(name.concept_id, name.language, name.text, name.source_id)
+            for concept_id, language, *key in self.connection.execute(columns.where(name.concept_id.in_(staged))):
+                existing.setdefault(concept_id, {}).setdefault(language, set()).add((key[0], key[1]))
         return existing
 
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
-        staged = schema.staged_name.c
-        concept_columns = schema.staged_concept.c
-        # SQLite takes source_id from the row with the minimum, the first one read
-        first_rows = sa.select(concept_columns.concept_id, concept_columns.source_id, sa.func.min(concept_columns.seq))
-        first_rows = first_rows.group_by(concept_columns.concept_id).order_by(concept_columns.concept_id)
-        concepts = iter_driver_rows(self.connection, first_rows)
-        by_key = staged.concept_id, staged.language, staged.key
-        order = (sa.literal_column("rowid"),) if self._name_order.is_sorted else by_key
+        def skip(number: int, reason: str, concept_id: str) -> None:
+            skipped[number][reason] += 1
+            self.first_skipped.setdefault((number, reason), concept_id)
+
+        def write() -> None:
+            insert_rows(self.connection, schema.concept, new_concepts)
+            insert_rows(self.connection, schema.name, new_names, skip="id")
+            lines = (
+                f"{concept_id}\x1f{text}\x1f{language}\x1f{kind}\x1f{sources[source_id]}\x1f{preferred}\n"
+                for concept_id, text, _, language, kind, source_id, preferred in new_names
+            )
+            content_hash.update("".join(lines).encode())
+            self.names.update(map(itemgetter(5, 3), new_names))
+            new_concepts.clear()
+            new_names.clear()
+
+        sources = {number: name for name, number in self._source_ids.items()}
+        content_hash = hashlib.sha256(f"{self.meta['content_hash']}\n".encode() if self.meta else b"")
+        new_concepts, new_names = list[Row](), list[Row]()
+        staged, existing = schema.staged_name.c, self._existing_names()
+        order: Columns = (staged.concept_id, staged.language, staged.key)
+        if self._names_sorted:
+            order = (sa.literal_column("rowid"),)
         names = iter_driver_rows(self.connection, sa.select(schema.staged_name).order_by(*order))
-        concept_writer, name_writer = RowWriter(self.connection, schema.concept), _NameWriter(self)
-        existing = self._existing_names()
+        # SQLite takes source_id from the row with the minimum, the first one read
+        read = schema.staged_concept.c
+        first_rows = sa.select(read.concept_id, read.source_id, sa.func.min(read.seq)).group_by(read.concept_id)
+        concepts = iter_driver_rows(self.connection, first_rows.order_by(read.concept_id))
         concept = next(concepts, None)
-        normal_forms: dict[str, str] = {}
-
-        def skip_nameless(concept_id: str, sequence: int) -> None:
-            if concept_id not in existing:
-                number = sequence >> INPUT
-                skipped[number][CONCEPT_WITHOUT_NAME] += 1
-                self.first_skipped.setdefault((number, CONCEPT_WITHOUT_NAME), concept_id)
-
-        for concept_id, rows in groupby(names, itemgetter(0)):
-            while concept is not None and concept[0] < concept_id:
-                skip_nameless(concept[0], concept[2])
+        for concept_id, rows in chain(groupby(names, itemgetter(0)), [(None, iter(()))]):
+            while concept is not None and (concept_id is None or concept[0] < concept_id):
+                if concept[0] not in existing:
+                    skip(concept[2] >> INPUT, CONCEPT_WITHOUT_NAME, concept[0])
                 concept = next(concepts, None)
             is_new = concept_id not in existing
             if concept is not None and concept[0] == concept_id:
                 if is_new:
-                    self._check_unicode_form(concept_id, concept[2] >> INPUT, normal_forms)
-                    concept_writer.add((concept_id, concept[1]))
+                    self._check_unicode_form(concept_id, concept[2] >> INPUT)
+                    new_concepts.append((concept_id, concept[1]))
                     self.concepts[concept[1]] += 1
                 concept = next(concepts, None)
             elif is_new:
                 for row in rows:
-                    number = row[2] >> INPUT & 0xFF
-                    skipped[number][NAME_WITHOUT_CONCEPT] += 1
-                    self.first_skipped.setdefault((number, NAME_WITHOUT_CONCEPT), concept_id)
+                    skip(row[2] >> INPUT & 0xFF, NAME_WITHOUT_CONCEPT, concept_id)
                 continue
-            name_writer.add(_deduplicate(rows, skipped, self.renamed, existing.get(concept_id, {})))
-        while concept is not None:
-            skip_nameless(concept[0], concept[2])
-            concept = next(concepts, None)
-        concept_writer.flush()
-        return name_writer.finish()
+            new_names += _deduplicate(rows, skipped, self.renamed, existing.get(concept_id, {}))
+            if len(new_names) >= BATCH:
+                write()
+        write()
+        return content_hash
 
-    def _check_unicode_form(self, concept_id: str, number: int, normal_forms: dict[str, str]) -> None:
+    def _check_unicode_form(self, concept_id: str, number: int) -> None:
         form = "" if concept_id.isascii() else unicodedata.normalize("NFC", concept_id)
-        if form and normal_forms.setdefault(form, concept_id) != concept_id:
+        if form and self._normal_ids.setdefault(form, concept_id) != concept_id:
             count, first = self.unicode_variants.get(number, (0, concept_id))
             self.unicode_variants[number] = count + 1, first
 
@@ -197,7 +189,7 @@ class Loader(RecordStager):
                 skipped[number][f"{label} repeated, kept once"] += known_rows - final
 
     def _move_one(
-        self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
+        self, table: sa.Table, columns: Columns, known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
         """Move the distinct rows of the only input whose concepts are ``known`` into an empty table, sorted.
 
@@ -210,7 +202,7 @@ class Loader(RecordStager):
             yield number, count if final == count else self.connection.execute(known_rows).scalar_one(), final
 
     def _move_several(
-        self, table: sa.Table, columns: Sequence[sa.ColumnElement[Any]], known: sa.ColumnElement[bool]
+        self, table: sa.Table, columns: Columns, known: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, int, int]]:
         """Like :meth:`_move_one`, but without rows that the table or an earlier input has."""
         staged, target = schema.staged[table.name], schema.sorted_rows[table.name]
@@ -219,20 +211,18 @@ class Loader(RecordStager):
             fresh = sa.and_(known, ~sa.exists().where(*(table.c[column.name] == column for column in columns)))
         if len(self.staged_rows[table.name]) > 1:
             fresh = sa.and_(staged.c.input == sa.func.min(staged.c.input).over(partition_by=columns), fresh)
-        each = (*columns, staged.c.input)
+        each, names = (*columns, staged.c.input), [column.name for column in columns]
         rows = sa.select(*each, sa.func.count(), known, fresh).group_by(*each).order_by(*each)
         self.connection.execute(sa.insert(target).from_select([column.name for column in target.columns], rows))
-        names = [column.name for column in columns]
-        new_rows = (
-            sa.select(*(target.c[name] for name in names)).where(target.c.fresh).order_by(sa.literal_column("rowid"))
-        )
+        new_rows = sa.select(*(target.c[name] for name in names)).where(target.c.fresh)
+        new_rows = new_rows.order_by(sa.literal_column("rowid"))
         self.connection.execute(sa.insert(table).from_select(names, new_rows))
         for number in self.staged_rows[table.name]:
             sums = sa.select(sa.func.sum(target.c.count * target.c.known), sa.func.sum(target.c.fresh))
             known_rows, final = self.connection.execute(sums.where(target.c.input == number)).one()
             yield number, known_rows, final
 
-    def _first_unknown(self, staged: sa.Table, ends: Sequence[sa.ColumnElement[str]], number: int) -> str:
+    def _first_unknown(self, staged: sa.Table, ends: Columns, number: int) -> str:
         """Describe the first row of an input that names an unknown concept."""
         unknown = [~end.in_(sa.select(schema.concept.c.concept_id)) for end in ends]
         named = [staged.c.head, staged.c.type, staged.c.tail] if len(ends) > 1 else list(ends)
@@ -242,48 +232,14 @@ class Loader(RecordStager):
         return self.with_location(location, " ".join(cells) + missing)
 
     def _finish_sources(self) -> None:
-        languages: dict[int, set[str]] = {}
         for number, language in self.names:
-            languages.setdefault(number, set()).add(language)
+            self._languages.setdefault(number, set()).add(language)
         self.connection.execute(sa.delete(schema.source))
-        rows = RowWriter(self.connection, schema.source)
+        rows: list[Row] = []
         for name, number in self._source_ids.items():
-            record = self.sources[name]
-            tags = languages.get(number, set()).union(self._languages.get(number, ()))
-            rows.add((number, name, record.version, record.title, ",".join(sorted(tags - {""}))))
-        rows.flush()
-
-
-class _NameWriter:
-    """Writes names in batches, and adds them to the content hash and the counts."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._writer = RowWriter(loader.connection, schema.name, ("id",))
-        self._counts = loader.names
-        self._sources = {number: name for name, number in loader._source_ids.items()}
-        self._hash = hashlib.sha256(f"{loader.meta['content_hash']}\n".encode() if loader.meta else b"")
-        self._rows: list[Row] = []
-
-    def add(self, rows: Iterable[Row]) -> None:
-        self._rows += rows
-        if len(self._rows) >= BATCH:
-            self._write()
-
-    def finish(self) -> Any:
-        """Write the remaining rows; returns the hash object."""
-        self._write()
-        return self._hash
-
-    def _write(self) -> None:
-        sources = self._sources
-        lines = [
-            f"{concept_id}\x1f{text}\x1f{language}\x1f{kind}\x1f{sources[source_id]}\x1f{preferred}\n"
-            for concept_id, text, _, language, kind, source_id, preferred in self._rows
-        ]
-        self._hash.update("".join(lines).encode())
-        self._counts.update(map(itemgetter(5, 3), self._rows))
-        self._writer.write(self._rows)
-        self._rows = []
+            languages = ",".join(sorted(self._languages.get(number, set()) - {""}))
+            rows.append((number, name, self.sources[name].version, self.sources[name].title, languages))
+        insert_rows(self.connection, schema.source, rows)
 
 
 def _deduplicate(
@@ -310,14 +266,13 @@ def _deduplicate(
                 skipped[number]["name repeated, kept once"] += 1
                 continue
             seen.add((text, source_id))
-            if not key >> UNFLAGGED and (unique or old):
+            if not key >> UNFLAGGED and (unique or old) and number not in counted:
+                known = {unique[0][2]} if unique else {normalise(name) for name, _ in old}
                 rival = number != first >> INPUT & 0xFF or key >> RANK == first >> RANK
-                if rival and number not in counted:
-                    known = {unique[0][2]} if unique else {normalise(name) for name, _ in old}
-                    if normal not in known:
-                        count, example = renamed.get(number, (0, concept_id))
-                        renamed[number] = count + 1, example
-                        counted.add(number)
+                if rival and normal not in known:
+                    count, example = renamed.get(number, (0, concept_id))
+                    renamed[number] = count + 1, example
+                    counted.add(number)
             first = first if unique else key
             unique.append((concept_id, text, normal, language, kind, source_id, int(not unique and not old)))
         yield from unique[:1]

@@ -72,15 +72,9 @@ SOURCES_OF = (
     .join(source, source.c.id == concept.c.source_id)
     .where(concept.c.concept_id.in_(_IDS))
 )
+_is_preferred = sa.type_coerce(name.c.preferred, sa.Boolean)
 PROFILE_NAMES = (
-    sa.select(
-        name.c.concept_id,
-        name.c.normal,
-        name.c.text,
-        name.c.language,
-        source.c.name,
-        sa.type_coerce(name.c.preferred, sa.Boolean),
-    )
+    sa.select(name.c.concept_id, name.c.normal, name.c.text, name.c.language, source.c.name, _is_preferred)
     .select_from(_named)
     .where(name.c.concept_id.in_(_IDS))
     .order_by(name.c.id)
@@ -88,19 +82,12 @@ PROFILE_NAMES = (
 
 
 def _count_limited(end: sa.Column[str]) -> sa.ScalarSelect[Any]:
-    few = (
-        sa.select(relation.c.id)
-        .where(end == concept.c.concept_id)
-        .limit(MAX_COUNTED_RELATIONS)
-        .correlate(concept)
-        .subquery()
-    )
-    return sa.select(sa.func.count()).select_from(few).scalar_subquery()
+    few = sa.select(relation.c.id).where(end == concept.c.concept_id).limit(MAX_COUNTED_RELATIONS).correlate(concept)
+    return sa.select(sa.func.count()).select_from(few.subquery()).scalar_subquery()
 
 
-RELATION_COUNTS = sa.select(
-    concept.c.concept_id, _count_limited(relation.c.head) + _count_limited(relation.c.tail)
-).where(concept.c.concept_id.in_(_IDS))
+_counted = _count_limited(relation.c.head) + _count_limited(relation.c.tail)
+RELATION_COUNTS = sa.select(concept.c.concept_id, _counted).where(concept.c.concept_id.in_(_IDS))
 _other, _its, _theirs = mapping.alias("other"), concept.alias("its"), concept.alias("theirs")
 _NOT_EQUAL = ("broad", "narrow", "related")
 # codes that mean the same and that no other concept of the source has; of several concepts with a code, the one that
@@ -150,27 +137,21 @@ PARENTS = _neighbours(relation.c.tail, relation.c.head)
 CHILDREN = _neighbours(relation.c.head, relation.c.tail)
 
 
-def _ancestors() -> sa.Select[Any]:
-    # UNION, not UNION ALL, drops repeated pairs; the limit on the depth ends a cycle
-    above = sa.select(
-        sa.literal(0).label("depth"), sa.bindparam("concept_id", type_=concept.c.concept_id.type).label("id")
-    ).cte("above", recursive=True)
-    step = (
-        sa.select(above.c.depth + 1, relation.c.tail)
-        .join(relation, relation.c.head == above.c.id)
-        .where(relation.c.type.in_(HIERARCHY), above.c.depth < sa.bindparam("limit"))
-    )
-    above = above.union(step)
-    depth = sa.func.min(above.c.depth).label("depth")
-    return (
-        sa.select(above.c.id, depth)
-        .where(above.c.id != sa.bindparam("concept_id"))
-        .group_by(above.c.id)
-        .order_by(depth, above.c.id)
-    )
-
-
-ANCESTORS = _ancestors()
+_start = sa.bindparam("concept_id", type_=concept.c.concept_id.type).label("id")
+_above = sa.select(sa.literal(0).label("depth"), _start).cte("above", recursive=True)
+# UNION, not UNION ALL, drops repeated pairs; the limit on the depth ends a cycle
+_above = _above.union(
+    sa.select(_above.c.depth + 1, relation.c.tail)
+    .join(relation, relation.c.head == _above.c.id)
+    .where(relation.c.type.in_(HIERARCHY), _above.c.depth < sa.bindparam("limit"))
+)
+_depth = sa.func.min(_above.c.depth).label("depth")
+ANCESTORS = (
+    sa.select(_above.c.id, _depth)
+    .where(_above.c.id != sa.bindparam("concept_id"))
+    .group_by(_above.c.id)
+    .order_by(_depth, _above.c.id)
+)
 
 
 def _descendants(parameter: str) -> sa.Select[Any]:
@@ -182,14 +163,6 @@ def _descendants(parameter: str) -> sa.Select[Any]:
 DESCENDANTS = _descendants("under")
 
 
-def _within() -> sa.ColumnElement[bool]:
-    concept_id, unrestricted = name.c.concept_id, sa.func.json_array_length(sa.bindparam("under")) == 0
-    among = sa.or_(sa.func.json_type(sa.bindparam("among")) == "null", concept_id.in_(json_values("among")))
-    return sa.and_(
-        sa.or_(unrestricted, concept_id.in_(_descendants("under"))), concept_id.not_in(_descendants("not_under")), among
-    )
-
-
 def _search(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
     words = (
         sa.select(name_search.c.rowid.label("id"))
@@ -198,29 +171,22 @@ def _search(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
         .limit(MAX_SEARCH_MATCHES)
         .subquery()
     )
+    plain: sa.BindParameter[str] = sa.bindparam("plain")
     prefix = (
         sa.select(name.c.id)
-        .where(name.c.normal >= sa.bindparam("plain"), name.c.normal < sa.bindparam("end"), _in_language, within)
+        .where(name.c.normal >= plain, name.c.normal < sa.bindparam("end"), _in_language, within)
         .order_by(name.c.normal, name.c.id)
         .limit(MAX_SEARCH_MATCHES)
         .subquery()
     )
     matches = sa.union_all(sa.select(words.c.id), sa.select(prefix.c.id)).subquery()
-    plain: sa.BindParameter[str] = sa.bindparam("plain")
+    begins = sa.func.substr(name.c.normal, 1, sa.func.length(plain)) == plain
+    rank = sa.case((name.c.normal == plain, 0), (begins, 1), else_=2)
     return (
         sa.select(*_NAME)
         .select_from(_named)
         .where(name.c.id.in_(sa.select(matches.c.id)))
-        .order_by(
-            sa.case(
-                (name.c.normal == plain, 0),
-                (sa.func.substr(name.c.normal, 1, sa.func.length(plain)) == plain, 1),
-                else_=2,
-            ),
-            sa.func.length(name.c.normal),
-            name.c.preferred.desc(),
-            *storage_order(name),
-        )
+        .order_by(rank, sa.func.length(name.c.normal), name.c.preferred.desc(), *storage_order(name))
         .limit(sa.bindparam("limit"))
     )
 
@@ -241,10 +207,17 @@ WORDS_WITH = (
 )
 """Words of names with a part: *Myokardinfarkt* has *infarkt*."""
 SEARCH = _search(sa.true())
-SEARCH_WITHIN = _search(_within())
+_concept_id = name.c.concept_id
+SEARCH_WITHIN = _search(
+    sa.and_(
+        sa.or_(sa.func.json_array_length(sa.bindparam("under")) == 0, _concept_id.in_(DESCENDANTS)),
+        _concept_id.not_in(_descendants("not_under")),
+        sa.or_(sa.func.json_type(sa.bindparam("among")) == "null", _concept_id.in_(json_values("among"))),
+    )
+)
 
 
-def fts_query_inside(form: str, reader: SqliteReader) -> str:
+def fts_query_inside(reader: SqliteReader, form: str) -> str:
     """Build an FTS5 query for words that contain the words of a form; ``""`` if a word is too short or in no name."""
     parts = form.split()
     if min(map(len, parts), default=0) < _SHORTEST_PART:
@@ -266,10 +239,8 @@ def select_rows(
     """Select the rows of a table in build order, with the names of their sources.
 
     Args:
-        table: the table.
         extended: rows were added after the build, so row numbers do not give the order.
         after: only rows with a higher number.
-        languages, sources: only rows of these, matched by :func:`in_language` and by name.
         semantic_types: only rows whose concept (head, for relations) has one of these, by name or code.
         values: only rows with one of these values, by column.
     """
@@ -296,11 +267,9 @@ def _of_concept(table: sa.Table) -> sa.Select[Any]:
     return select_rows(table, True).where(table.c.concept_id == sa.bindparam("concept_id"))
 
 
-CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
-    _of_concept, (concept, name, definition, semantic_type, mapping)
+CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS, RETIRED = map(
+    _of_concept, (concept, name, definition, semantic_type, mapping, retired)
 )
-RETIRED = _of_concept(retired)
 MAPPINGS_OF = select_rows(mapping, True).where(mapping.c.concept_id.in_(_IDS))
-RELATIONS = select_rows(relation, True).where(
-    sa.or_(relation.c.head == sa.bindparam("concept_id"), relation.c.tail == sa.bindparam("concept_id"))
-)
+_id: sa.BindParameter[str] = sa.bindparam("concept_id")
+RELATIONS = select_rows(relation, True).where(sa.or_(relation.c.head == _id, relation.c.tail == _id))

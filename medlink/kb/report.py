@@ -16,12 +16,9 @@ KEPT_ONCE = "repeated, kept once"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One release to load.
+    """One release to load: the file or folder ``path`` of a ``format``, see :func:`medlink.kb.readers.formats`.
 
-    Attributes:
-        format: one of :func:`medlink.kb.readers.formats`, such as ``rrf`` (UMLS), ``rf2`` (SNOMED CT) or ``table``.
-        path: its file or folder.
-        options: keyword arguments of its reader, such as ``{"sources": ["MSH"]}``.
+    ``options`` are keyword arguments of the reader, such as ``{"sources": ["MSH"]}``.
     """
 
     format: str
@@ -42,10 +39,10 @@ class SourceCounts:
     mappings: int
 
     def __str__(self) -> str:
-        names = format_language_counts(self.names)
         kinds = ("definition", "semantic type", "relation", "mapping")
         others = ", ".join(pluralize(getattr(self, kind.replace(" ", "_") + "s"), kind) for kind in kinds)
-        return f"{self.source.release}: {pluralize(self.concepts, 'concept')}, names {names}, {others}"
+        concepts, names = pluralize(self.concepts, "concept"), format_language_counts(self.names)
+        return f"{self.source.release}: {concepts}, names {names}, {others}"
 
 
 def format_language_counts(names: Mapping[str, int]) -> str:
@@ -54,16 +51,10 @@ def format_language_counts(names: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InputReport:
-    """Report on one input.
+    """Report on one input: the number of ``rows`` read, ``bad`` rows by kind, and ``skipped`` records by reason.
 
-    Attributes:
-        format, path: those of the :class:`Input`.
-        rows: rows read.
-        bad, skipped: bad rows by kind, and skipped records by reason.
-        first: the first skipped record by reason, with file and line, where known.
-        problems: the first bad rows.
-        notes: remarks for the user.
-        remedy: how to read the lines that cannot be decoded, if there are any.
+    ``first`` is the first skipped record by reason, with file and line if known, and ``problems`` are the first bad
+    rows. ``remedy`` says how to read the lines that cannot be decoded, if there are any.
     """
 
     format: str
@@ -113,11 +104,10 @@ class BuildReport:
 
 @dataclass(frozen=True, slots=True)
 class ExtendReport:
-    """Result of :func:`~medlink.kb.extend_kb`.
+    """Result of :func:`~medlink.kb.extend_kb`; ``added`` counts the new records of each contributing source.
 
-    ``added`` counts the new records of each contributing source. ``marks`` has the highest row number of each table
-    before the extension; pass it as ``after`` to :meth:`~medlink.kb.store.KnowledgeBase.iter_names` to get the new
-    names.
+    ``marks`` has the highest row number of each table before the extension, see
+    :meth:`~medlink.kb.store.KnowledgeBase.iter_names`.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Retired concepts: stored as their source describes them, and followed to their current successors."""
+"""Retired concepts: their storage, and the search for their current successors."""
 
 from __future__ import annotations
 
@@ -52,13 +52,10 @@ def store_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> No
 
 
 def successors(kb: KnowledgeBase, concept_id: str) -> list[Retired]:
-    """Return the existing concepts that replace a retired concept, the most certain first.
+    """Return a record for each existing concept that replaces a retired concept, the most certain first.
 
     Follows chains of retired replacements. A chain has the type of its least certain step. If several chains lead to a
     concept, the most certain chain counts.
-
-    Returns:
-        One record for each existing successor; none if the knowledge base does not know the retirement.
     """
     by_target: dict[str, Retired] = {}
     best, stack = {concept_id: -1}, [(concept_id, -1)]

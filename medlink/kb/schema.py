@@ -1,7 +1,7 @@
-"""Tables of a knowledge base file.
+"""Tables of a knowledge base file; indexes are created after loading.
 
-``concept_id`` is the source's own id, as text. Rows of ``name`` are stored by (concept_id, language, not preferred,
-text), which makes reading in that order one pass; rows of extensions follow. Indexes are created after loading.
+Rows of ``name`` are stored by (concept_id, language, not preferred, text), so that reading in that order is one pass;
+rows of extensions follow.
 """
 
 from __future__ import annotations
@@ -68,14 +68,8 @@ create_search = DDL(  # type: ignore[no-untyped-call]  # SQLAlchemy leaves DDL u
     "normal, content='name', content_rowid='id', tokenize='unicode61 remove_diacritics 2', prefix='2 3')"
 )
 fill_search = DDL("INSERT INTO name_search(name_search) VALUES('rebuild')")  # type: ignore[no-untyped-call]  # SQLAlchemy leaves DDL untyped
-name_search = Table(
-    "name_search",
-    MetaData(),
-    Column("rowid", Integer, primary_key=True),
-    Column("normal", Text),
-    Column("rank", Integer),
-    Column("name_search", Text),
-)
+_row = Column("rowid", Integer, primary_key=True)
+name_search = Table("name_search", MetaData(), _row, Column("normal", Text), Column("name_search", Text))
 
 staging = MetaData(schema="staging")
 """Tables of the second file, which holds the rows as read until they are sorted into the first."""
@@ -85,13 +79,10 @@ def _staged(name: str, *columns: Column[Any]) -> Table:
     return Table(name, staging, *(Column(column.name, column.type) for column in columns))
 
 
-staged_concept = Table(
-    "concept", staging, Column("seq", Integer, primary_key=True), *(Column(c.name, c.type) for c in concept.c)
-)
-_key = Column("key", Integer)
-staged_name = _staged(
-    "name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.normal, name.c.type, name.c.source_id
-)
+_seq, _key = Column("seq", Integer, primary_key=True), Column("key", Integer)
+staged_concept = Table("concept", staging, _seq, *(Column(c.name, c.type) for c in concept.c))
+_n = name.c
+staged_name = _staged("name", _n.concept_id, _n.language, _key, _n.text, _n.normal, _n.type, _n.source_id)
 # input number and location: see RecordStager.with_location
 _read_from = Column("input", Integer), Column("place", Integer)
 staged = {table.name: _staged(table.name, *_read_from, *list(table.c)[1:]) for table in numbered_tables[1:]}

@@ -1,17 +1,16 @@
-"""Staging: rows of all inputs in a second file, in reading order.
-
-The records of a :class:`~medlink.kb.readers.common.Batch` are staged by column. Names are normalised here, in bulk.
-"""
+"""Staging: the rows of all inputs in a second file, in reading order; names are normalised here, in bulk."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, repeat
+from functools import cache
+from itertools import compress, count, repeat
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, Table, insert
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
@@ -28,12 +27,18 @@ UNFLAGGED, INPUT, RANK = 62, 54, 36
 _LINE_BITS = 40  # of a location: the line number, below the file number
 
 Row = tuple[Any, ...]
-TABLES = {
-    Definition: schema.definition,
-    SemanticType: schema.semantic_type,
-    Relation: schema.relation,
-    Mapping: schema.mapping,
+Columns = Sequence[Sequence[Any]]
+_TABLES: dict[type[Record], Table] = {
+    Concept: schema.staged_concept,
+    RankedName: schema.staged_name,
+    Retired: schema.staged_retired,
+    Definition: schema.staged["definition"],
+    SemanticType: schema.staged["semantic_type"],
+    Relation: schema.staged["relation"],
+    Mapping: schema.staged["mapping"],
 }
+_VALUES = {kind: attrgetter(*kind.__dataclass_fields__) for kind in (*_TABLES, Name)}
+_NAME_KEY = itemgetter(0, 1, 2)
 
 
 def iter_driver_rows(connection: Connection, statement: Select[Any] | CompoundSelect[Any]) -> Iterator[Row]:
@@ -43,62 +48,22 @@ def iter_driver_rows(connection: Connection, statement: Select[Any] | CompoundSe
     return iter(driver.execute(str(compiled)))
 
 
-class RowWriter:
-    """Writes rows to one table in batches."""
-
-    def __init__(self, connection: Connection, table: Table, skip: tuple[str, ...] = ()) -> None:
-        self.connection = connection
-        columns = [column.name for column in table.columns if column.name not in skip]
-        # compiled once, so that rows go to the driver as tuples, several times as fast as dictionaries
-        self.sql = str(insert(table).values(dict.fromkeys(columns)).compile(connection.engine))
-        self.rows: list[Row] = []
-        self.written = 0
-
-    def add(self, row: Row) -> None:
-        """Buffer a row, and write a full buffer."""
-        self.rows.append(row)
-        if len(self.rows) >= BATCH:
-            self.flush()
-
-    def write(self, rows: list[Row]) -> None:
-        """Write the buffer, then ``rows``."""
-        self.flush()
-        if rows:
-            self.written += len(rows)
-            self.connection.exec_driver_sql(self.sql, rows)
-
-    def flush(self) -> None:
-        if self.rows:
-            rows, self.rows = self.rows, []
-            self.write(rows)
+@cache
+def _insert_statement(table: Table, skip: str) -> str:
+    columns = [column.name for column in table.columns if column.name != skip]
+    return str(insert(table).values(dict.fromkeys(columns)).compile(dialect=sqlite.dialect()))
 
 
-class SortedCheck:
-    """Checks whether rows arrive sorted, as in large releases, so that no later sort is needed.
-
-    Args:
-        columns: number of leading columns that are the unique sort key.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self._key = itemgetter(*range(columns))
-        self._last: Row | None = None
-        self.is_sorted = True
-
-    def sort(self, rows: list[Row]) -> None:
-        """Sort the next rows, and check that they follow the previous ones."""
-        if rows and self.is_sorted:
-            rows.sort(key=self._key)
-            self.is_sorted = self._last is None or self._last < self._key(rows[0])
-            self._last = self._key(rows[-1])
+def insert_rows(connection: Connection, table: Table, rows: list[Row], skip: str = "") -> None:
+    """Insert rows of all columns but ``skip``, as tuples, which is several times as fast as dictionaries."""
+    if rows:
+        connection.exec_driver_sql(_insert_statement(table, skip), rows)
 
 
 class RecordStager:
-    """Stages the records of several inputs.
+    """Stages the records of several inputs; ``languages`` filters names and definitions.
 
-    Args:
-        connection: a connection with the second file attached as ``staging``.
-        languages: filter of names and definitions; ``None`` keeps all.
+    The second file is attached to the connection as ``staging``.
 
     Attributes:
         sources: sources by name, in order of appearance.
@@ -108,86 +73,52 @@ class RecordStager:
     """
 
     def __init__(self, connection: Connection, languages: frozenset[str] | None = None) -> None:
-        self.connection = connection
-        self.languages = languages
+        self.connection, self.languages = connection, languages
         self.sources: dict[str, Source] = {}
         self.announced: dict[int, list[str]] = {}
         self.first_skipped: dict[tuple[int, str], str] = {}
-        self.staged_rows: dict[str, Counter[int]] = {table.name: Counter() for table in TABLES.values()}
+        self.staged_rows: dict[str, Counter[int]] = {name: Counter() for name in schema.staged}
         self._files: dict[str, int] = {}
         self._problems = Problems()
         self._source_ids: dict[str, int] = {}
-        self._input = 0
-        self._concepts_read = self._names_read = 0
+        self._input = self._concepts_read = self._names_read = 0
+        # names that arrive sorted, as in large releases, need no later sort
+        self._names_sorted, self._last_name = True, Row()
+        self._buffers: dict[type[Record], list[Row]] = {kind: [] for kind in _TABLES}
         for table in schema.staging.sorted_tables:
             connection.execute(CreateTable(table))
-        self._concepts = RowWriter(connection, schema.staged_concept)
-        self._names = RowWriter(connection, schema.staged_name)
-        self._name_order = SortedCheck(3)
-        self._facts = {kind: RowWriter(connection, schema.staged[table.name]) for kind, table in TABLES.items()}
-        self._retired = RowWriter(connection, schema.staged_retired)
-        self._values = {
-            kind: attrgetter(*(column.name for column in table.columns if column.name not in ("id", "source_id")))
-            for kind, table in TABLES.items()
-        }
-        self._name_buffer: list[Row] = []
-        # cached, since many rows come from one line
-        self._position: tuple[object, int] | None = None
-        self._location_of_position = 0
 
     def add(self, records: Iterable[Record | Batch], number: int, problems: Problems) -> None:
         """Stage the records of one input; ``number``, from 0, is its precedence."""
         self._input, self._problems = number, problems
-        before = {kind: rows.written for kind, rows in self._facts.items()}
         for record in records:
             if isinstance(record, Batch):
-                self._add_batch(record)
-            elif isinstance(record, Name):
-                rank = record.rank if isinstance(record, RankedName) else 0
-                values = record.concept_id, record.text, record.language, record.type, record.source
-                self._name_buffer.append((*values, record.preferred, rank))
-                if len(self._name_buffer) >= BATCH:
-                    self._flush_names()
-            elif isinstance(record, Concept):
-                self._concepts_read += 1
-                sequence = number << INPUT | self._concepts_read
-                self._concepts.add((sequence, record.concept_id, self._source_id(record.source)))
-            elif isinstance(record, Source):
+                self._flush(record.kind)
+                file = self._file(record.path)
+                if len(record.lines):
+                    self._stage(record.kind, record.columns, [file | line for line in record.lines])
+                continue
+            if isinstance(record, Source):
                 self.sources.setdefault(record.name, record)
                 self._source_id(record.name)
                 self.announced.setdefault(number, []).append(record.name)
-            elif isinstance(record, Retired):
-                row = (number, record.concept_id, record.type, record.replaced_by, self._source_id(record.source))
-                self._retired.add(row)
-            else:
-                self._add_fact(record)
-        self._flush_names()
-        for rows in (self._concepts, self._names, self._retired, *self._facts.values()):
-            rows.flush()
-        for kind, rows in self._facts.items():
-            if rows.written > before[kind]:
-                self.staged_rows[TABLES[kind].name][number] += rows.written - before[kind]
+                continue
+            self._source_id(record.source)  # numbers in order of appearance
+            kind: type[Record] = type(record)
+            row: Row = (*_VALUES[kind](record), problems.position)
+            if kind is Name:
+                kind, row = RankedName, (*row[:-1], 0, None)
+            self._buffers[kind].append(row)
+            if len(self._buffers[kind]) >= BATCH:
+                self._flush(kind)
+        for kind in _TABLES:
+            self._flush(kind)
 
     def with_location(self, location: int, text: str) -> str:
         """Prefix a text with the file and the line of a location; 0 is none."""
         if not location:
             return text
         return f"{list(self._files)[location >> _LINE_BITS]}:{location & (1 << _LINE_BITS) - 1}: {text}"
-
-    def _add_batch(self, batch: Batch) -> None:
-        if not len(batch):
-            return
-        self._flush_names()
-        if batch.kind is Concept:
-            self._add_concepts(*batch.columns)
-        elif batch.kind is RankedName:
-            self._add_names(*batch.columns)
-        elif batch.kind is Definition:
-            for record, line in zip(batch.records(), batch.lines, strict=True):
-                self._problems.position = batch.path, line
-                self._add_fact(record)  # type: ignore[arg-type]  # the kind says what they are
-        else:
-            self._add_fact_batch(batch)
 
     def _source_id(self, name: str) -> int:
         if name not in self._source_ids:
@@ -199,28 +130,38 @@ class RecordStager:
         known = {name: self._source_id(name) for name in dict.fromkeys(sources)}
         return list(map(known.__getitem__, sources))
 
-    def _add_concepts(self, ids: Sequence[str], sources: Sequence[str]) -> None:
-        first = (self._input << INPUT | self._concepts_read) + 1
-        self._concepts_read += len(ids)
-        numbers = range(first, first + len(ids))
-        self._concepts.write(list(zip(numbers, ids, self._numbers_of(sources), strict=True)))
+    def _file(self, path: object) -> int:
+        return self._files.setdefault(str(path), len(self._files)) << _LINE_BITS
 
-    def _flush_names(self) -> None:
-        if self._name_buffer:
-            columns = list(zip(*self._name_buffer, strict=True))
-            self._name_buffer.clear()
-            self._add_names(*columns)
+    def _flush(self, kind: type[Record]) -> None:
+        if rows := self._buffers[kind]:
+            *columns, positions = zip(*rows, strict=True)
+            rows.clear()
+            self._stage(kind, columns, [self._file(at[0]) | at[1] if at else 0 for at in positions])
 
-    def _add_names(self, *columns: Sequence[Any]) -> None:
-        """Stage names, given as the columns of :class:`RankedName`."""
+    def _stage(self, kind: type[Record], columns: Columns, locations: list[int]) -> None:
+        if kind is RankedName:
+            rows = self._name_rows(columns)
+        elif kind is Concept:
+            first = (self._input << INPUT | self._concepts_read) + 1
+            self._concepts_read += len(locations)
+            rows = list(zip(count(first), columns[0], self._numbers_of(columns[1]), strict=False))
+        elif kind is Retired:
+            rows = list(zip(repeat(self._input), *columns[:-1], self._numbers_of(columns[-1]), strict=False))
+        else:
+            rows = self._fact_rows(kind, columns, locations)
+            if rows:
+                self.staged_rows[_TABLES[kind].name][self._input] += len(rows)
+        insert_rows(self.connection, _TABLES[kind], rows)
+
+    def _name_rows(self, columns: Columns) -> list[Row]:
         import numpy as np
 
         columns = columns[0], list(map(str.strip, columns[1])), *columns[2:]
         # cheap test first, since most names begin with a letter
         lettered = [text[:1].isalnum() or any(map(str.isalnum, text)) for text in columns[1]]
         columns = self._filter(columns, lettered, "name without a letter or digit")
-        passes = {tag: wanted(tag, self.languages) for tag in set(columns[2])}
-        columns = self._filter(columns, [passes[tag] for tag in columns[2]], "name in another language")
+        columns = self._filter(columns, self._wanted(columns[2]), "name in another language")
         ids, texts, languages, types, sources, preferred, ranks = columns
         read = np.arange(self._names_read + 1, self._names_read + 1 + len(ids))
         self._names_read += len(ids)
@@ -228,55 +169,33 @@ class RecordStager:
         keys = flags.astype(np.int64) << UNFLAGGED | self._input << INPUT | rank << RANK | read
         forms = normalise_all(texts)
         rows = list(zip(ids, languages, keys.tolist(), texts, forms, types, self._numbers_of(sources), strict=True))
-        self._name_order.sort(rows)
-        self._names.write(rows)
+        if rows and self._names_sorted:
+            rows.sort(key=_NAME_KEY)
+            self._names_sorted = self._last_name < _NAME_KEY(rows[0])
+            self._last_name = _NAME_KEY(rows[-1])
+        return rows
 
-    def _filter(self, columns: tuple[Sequence[Any], ...], chosen: list[bool], reason: str) -> tuple[Sequence[Any], ...]:
-        skipped = chosen.count(False)
-        if not skipped:
-            return columns
-        self._problems.skipped[reason] += skipped
-        return tuple(list(compress(column, chosen)) for column in columns)
-
-    def _add_fact_batch(self, batch: Batch) -> None:
-        file = self._file(batch.path)
-        columns: tuple[Sequence[Any], ...] = ([file | line for line in batch.lines], *batch.columns)
-        if batch.kind is Relation:
-            locations, heads, _, tails, _ = columns
-            distinct = list(map(str.__ne__, heads, tails))
+    def _fact_rows(self, kind: type[Record], columns: Columns, locations: list[int]) -> list[Row]:
+        columns = locations, *columns
+        if kind is Definition:
+            columns = self._filter(columns, self._wanted(columns[3]), "definition in another language")
+            columns = *columns[:2], list(map(str.strip, columns[2])), *columns[3:]
+        elif kind is Relation:
+            distinct = list(map(str.__ne__, columns[1], columns[3]))
             if not all(distinct):
                 first = distinct.index(False)
-                self._record_self_relation(locations[first], heads[first])
+                text = self.with_location(locations[first], columns[1][first])
+                self.first_skipped.setdefault((self._input, SELF_RELATION), text)
                 columns = self._filter(columns, distinct, SELF_RELATION)
         *cells, sources = columns
-        rows = list(zip(repeat(self._input), *cells, self._numbers_of(sources), strict=False))
-        self._facts[batch.kind].write(rows)
+        return list(zip(repeat(self._input), *cells, self._numbers_of(sources), strict=False))
 
-    def _add_fact(self, record: Definition | SemanticType | Relation | Mapping) -> None:
-        if isinstance(record, Definition):
-            if not wanted(record.language, self.languages):
-                self._problems.skipped["definition in another language"] += 1
-                return
-            record = Definition(record.concept_id, record.text.strip(), record.language, record.source)
-        elif isinstance(record, Relation) and record.head == record.tail:
-            self._problems.skipped[SELF_RELATION] += 1
-            self._record_self_relation(self._location(), record.head)
-            return
-        kind = type(record)
-        self._facts[kind].add(
-            (self._input, self._location(), *self._values[kind](record), self._source_id(record.source))
-        )
+    def _wanted(self, languages: Sequence[str]) -> list[bool]:
+        passes = {tag: wanted(tag, self.languages) for tag in set(languages)}
+        return list(map(passes.__getitem__, languages))
 
-    def _record_self_relation(self, location: int, concept_id: str) -> None:
-        self.first_skipped.setdefault((self._input, SELF_RELATION), self.with_location(location, concept_id))
-
-    def _location(self) -> int:
-        """Return the current file and line as one number, 0 if the reader does not set them."""
-        position = self._problems.position
-        if position is not self._position:
-            self._position = position
-            self._location_of_position = 0 if position is None else self._file(position[0]) | position[1]
-        return self._location_of_position
-
-    def _file(self, path: object) -> int:
-        return self._files.setdefault(str(path), len(self._files)) << _LINE_BITS
+    def _filter(self, columns: Columns, chosen: list[bool], reason: str) -> Columns:
+        if all(chosen):
+            return columns
+        self._problems.skipped[reason] += chosen.count(False)
+        return [list(compress(column, chosen)) for column in columns]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import starmap
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Select, Table
 
 from medlink.bundles.parts import BundleSnapshot
 from medlink.bundles.paths import KB_FILE, MANIFEST
@@ -25,6 +25,7 @@ from medlink.language.text import normalise, variants
 from medlink.records import RETIREMENTS, Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 T = TypeVar("T")
+Texts = Iterable[str] | None
 
 
 class KnowledgeBase:
@@ -135,31 +136,29 @@ class KnowledgeBase:
         """
         return sum_counts(self._counts)
 
+    def _records(self, record: Callable[..., T], statement: Select[Any], **values: Any) -> list[T]:
+        return list(starmap(record, self._reader.rows(statement, **values)))
+
     def get(self, concept_id: str) -> ConceptView | None:
         """Return a concept with all its records, ``None`` for an unknown id."""
         rows = self._reader.rows(queries.CONCEPT, concept_id=concept_id)
         if not rows:
             return None
-        names = tuple(self.names(concept_id))
-        return ConceptView(
-            concept_id,
-            rows[0][1],
-            choose_name({name.language: name.text for name in names if name.preferred}, None) or "",
-            names,
-            tuple(self.definitions(concept_id)),
-            tuple(self.semantic_types(concept_id)),
-            tuple(self.mappings(concept_id)),
-        )
+        names = self.names(concept_id)
+        preferred = choose_name({name.language: name.text for name in names if name.preferred}, None) or ""
+        definitions, types = tuple(self.definitions(concept_id)), tuple(self.semantic_types(concept_id))
+        mappings = tuple(self.mappings(concept_id))
+        return ConceptView(concept_id, rows[0][1], preferred, tuple(names), definitions, types, mappings)
 
     def names(self, concept_id: str) -> list[Name]:
         """Return the names of a concept by language, the preferred name first."""
-        return list(starmap(Name, self._reader.rows(queries.NAMES, concept_id=concept_id)))
+        return self._records(Name, queries.NAMES, concept_id=concept_id)
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
-        """Return the display name of a concept, ``None`` for an unknown id.
+        """Return the preferred name of a concept, ``None`` for an unknown id.
 
-        It is the preferred name in ``language``, or else in the same language without or with another region, in
-        English, or in the first other language by tag.
+        It is in ``language``, or else in the same language without or with another region, in English, or in the first
+        other language by tag.
         """
         return self.preferred_names([concept_id], language).get(concept_id)
 
@@ -186,11 +185,10 @@ class KnowledgeBase:
         for concept_id, system, code in self._reader.rows(queries.CODES_OF, concept_ids=ids):
             codes.setdefault(concept_id, set()).add((system, code))
         relations = dict(self._reader.rows(queries.RELATION_COUNTS, concept_ids=ids))
+        sources = self._reader.rows(queries.SOURCES_OF, concept_ids=ids)
         return {
-            concept_id: Profile(
-                source, tuple(names.get(concept_id, ())), frozenset(codes.get(concept_id, ())), relations[concept_id]
-            )
-            for concept_id, source in self._reader.rows(queries.SOURCES_OF, concept_ids=ids)
+            key: Profile(source, tuple(names.get(key, ())), frozenset(codes.get(key, ())), relations[key])
+            for key, source in sources
         }
 
     def semantic_types_by_source(self) -> dict[str, set[str]]:
@@ -218,8 +216,7 @@ class KnowledgeBase:
         forms = [form for form in variants(name, tag or None) if form]
         if not forms:
             return []
-        rows = self._reader.rows(queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
-        return list(starmap(Name, rows))
+        return self._records(Name, queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
 
     def search(
         self,
@@ -235,16 +232,12 @@ class KnowledgeBase:
         """Search as you type: return names with all words of ``text``; the last word may be a prefix.
 
         Names equal to the text come first, then names that begin with it, then other names; shorter before longer. If
-        there are fewer than ``limit``, names follow whose words contain the words of the text (*infarkt*:
-        *Herzinfarkt*). This reads every distinct word of the names: .06 s for 36,000 words, and in proportion for more.
+        there are fewer than ``limit`` and ``inside`` is true, names follow whose words contain the words of the text
+        (*infarkt*: *Herzinfarkt*). This reads every distinct word of the names: .06 s for 36,000 words.
 
         Args:
-            text: the words; no character has a special meaning.
-            limit: maximal number of names.
-            language: filter of the names.
             under, not_under: only concepts that are in or below ``under``, but not in or below ``not_under``.
             among: only these concepts.
-            inside: whether to search inside words.
 
         Raises:
             ConfigError: unknown language or concept.
@@ -261,16 +254,10 @@ class KnowledgeBase:
         bounds |= {"under": json.dumps(under), "not_under": json.dumps(not_under)}
         bounds["among"] = json.dumps(None if among is None else list(among))
         forms, found = list(dict.fromkeys(variants(text, tag or None))), dict[Name, None]()
-        for is_inside in (False, True)[: 1 + inside]:
-            if len(found) >= limit:
-                break
-            queries_of = [
-                queries.fts_query_inside(f, self._reader) if is_inside else queries.fts_query(f) for f in forms
-            ]
-            query = " OR ".join(f"({one})" for one in queries_of if one)
-            if not query:
-                break
-            found |= dict.fromkeys(starmap(Name, self._reader.rows(statement, query=query, **bounds)))
+        for build in (queries.fts_query, partial(queries.fts_query_inside, self._reader))[: 1 + inside]:
+            query = " OR ".join(f"({part})" for part in map(build, forms) if part)
+            if query and len(found) < limit:
+                found |= dict.fromkeys(self._records(Name, statement, query=query, **bounds))
         return list(found)[:limit]
 
     def parents(self, concept_id: str) -> list[str]:
@@ -291,26 +278,24 @@ class KnowledgeBase:
 
         Paths have at most ``max_depth`` steps. The concept itself is not included, even in a cycle.
         """
-        rows = self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
-        return [(row[0], row[1]) for row in rows]
+        return list(map(tuple, self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)))
 
     def definitions(self, concept_id: str) -> list[Definition]:
         """Return the definitions of a concept."""
-        return list(starmap(Definition, self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)))
+        return self._records(Definition, queries.DEFINITIONS, concept_id=concept_id)
 
     def semantic_types(self, concept_id: str) -> list[SemanticType]:
         """Return the semantic types of a concept."""
-        return list(starmap(SemanticType, self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)))
+        return self._records(SemanticType, queries.SEMANTIC_TYPES, concept_id=concept_id)
 
     def mappings(self, concept_id: str) -> list[Mapping]:
         """Return the codes of a concept in other systems."""
-        return list(starmap(Mapping, self._reader.rows(queries.MAPPINGS, concept_id=concept_id)))
+        return self._records(Mapping, queries.MAPPINGS, concept_id=concept_id)
 
     def mappings_of(self, concept_ids: Iterable[str]) -> dict[str, list[Mapping]]:
         """Return the mappings of many concepts in one query; concepts without a code are left out."""
-        ids = _json_ids(concept_ids)
         by_concept: dict[str, list[Mapping]] = {}
-        for mapping in starmap(Mapping, self._reader.rows(queries.MAPPINGS_OF, concept_ids=ids)):
+        for mapping in self._records(Mapping, queries.MAPPINGS_OF, concept_ids=_json_ids(concept_ids)):
             by_concept.setdefault(mapping.concept_id, []).append(mapping)
         return by_concept
 
@@ -320,7 +305,7 @@ class KnowledgeBase:
 
     def relations(self, concept_id: str) -> list[Relation]:
         """Return the relations with a concept as head or tail."""
-        return list(starmap(Relation, self._reader.rows(queries.RELATIONS, concept_id=concept_id)))
+        return self._records(Relation, queries.RELATIONS, concept_id=concept_id)
 
     def retired(self, concept_id: str) -> list[Retired]:
         """Return the records of a retired concept; none in a file of schema version 1.
@@ -330,8 +315,8 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: a kind of retirement is none of :data:`~medlink.records.RETIREMENTS`.
         """
-        rows = self._reader.rows(queries.RETIRED, concept_id=concept_id) if self.schema_version >= WITH_RETIRED else []
-        records = list(starmap(Retired, rows))
+        has_table = self.schema_version >= WITH_RETIRED
+        records = self._records(Retired, queries.RETIRED, concept_id=concept_id) if has_table else []
         if unknown := [record.type for record in records if record.type not in RETIREMENTS]:
             message = f"unknown kind of retirement {escape_controls(unknown[0])[:40]!r}"
             raise KnowledgeBaseError(message, path=self.path, remedy=REBUILD_REMEDY)
@@ -339,12 +324,7 @@ class KnowledgeBase:
         return [record for record in records if record.type != "deleted"] or records
 
     def iter_names(
-        self,
-        *,
-        languages: Iterable[str] | None = None,
-        sources: Iterable[str] | None = None,
-        semantic_types: Iterable[str] | None = None,
-        after: int = 0,
+        self, *, languages: Texts = None, sources: Texts = None, semantic_types: Texts = None, after: int = 0
     ) -> Iterator[Name]:
         """Yield names by (concept_id, language, not preferred, text).
 
@@ -356,41 +336,29 @@ class KnowledgeBase:
         filters = {"languages": _tags(languages), "sources": sources, "semantic_types": semantic_types}
         return self._iter_records(Name, schema.name, after=after, **filters)
 
-    def iter_concepts(
-        self, *, sources: Iterable[str] | None = None, semantic_types: Iterable[str] | None = None
-    ) -> Iterator[Concept]:
+    def iter_concepts(self, *, sources: Texts = None, semantic_types: Texts = None) -> Iterator[Concept]:
         """Yield concepts by id; filters as for :meth:`iter_names`."""
         return self._iter_records(Concept, schema.concept, sources=sources, semantic_types=semantic_types)
 
     def iter_relations(
-        self,
-        *,
-        types: Iterable[str] | None = None,
-        sources: Iterable[str] | None = None,
-        semantic_types: Iterable[str] | None = None,
+        self, *, types: Texts = None, sources: Texts = None, semantic_types: Texts = None
     ) -> Iterator[Relation]:
         """Yield relations by (head, type, tail); ``semantic_types`` are those of the head."""
         return self._iter_records(Relation, schema.relation, type=types, sources=sources, semantic_types=semantic_types)
 
-    def iter_definitions(
-        self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
-    ) -> Iterator[Definition]:
+    def iter_definitions(self, *, languages: Texts = None, sources: Texts = None) -> Iterator[Definition]:
         """Yield definitions by concept; filters as for :meth:`iter_names`."""
         return self._iter_records(Definition, schema.definition, languages=_tags(languages), sources=sources)
 
-    def iter_semantic_types(self, *, sources: Iterable[str] | None = None, after: int = 0) -> Iterator[SemanticType]:
+    def iter_semantic_types(self, *, sources: Texts = None, after: int = 0) -> Iterator[SemanticType]:
         """Yield semantic types by concept; ``after`` as for :meth:`iter_names`."""
         return self._iter_records(SemanticType, schema.semantic_type, sources=sources, after=after)
 
-    def iter_mappings(
-        self, *, systems: Iterable[str] | None = None, types: Iterable[str] | None = None
-    ) -> Iterator[Mapping]:
+    def iter_mappings(self, *, systems: Texts = None, types: Texts = None) -> Iterator[Mapping]:
         """Yield mappings by concept."""
         return self._iter_records(Mapping, schema.mapping, system=systems, type=types)
 
-    def _iter_records(
-        self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Iterable[str] | None
-    ) -> Iterator[T]:
+    def _iter_records(self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Texts) -> Iterator[T]:
         lists = {
             key: None if value is None else [value] if isinstance(value, str) else list(value)
             for key, value in filters.items()
@@ -402,6 +370,6 @@ def _json_ids(concept_ids: Iterable[str]) -> str:
     return json.dumps(list(dict.fromkeys(concept_ids)))
 
 
-def _tags(languages: Iterable[str] | None) -> list[str] | None:
+def _tags(languages: Texts) -> list[str] | None:
     values = [languages] if isinstance(languages, str) else languages
     return None if values is None else [resolve_language(language) for language in values]

@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote, unquote
+
+from medlink.files.json import read_toml
+from medlink.files.resources import RESOURCES
 
 UNKNOWN = "urn:medlink:"
 """Prefix of the URLs that medlink gives to systems without one; their codes are concept ids."""
@@ -22,16 +26,7 @@ _URL_SEPARATORS = re.compile(r"[/:#]+")
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A known code system, with its prefix, URLs and other names.
-
-    Attributes:
-        name: name as a source and in mappings.
-        prefix: prefix of its concept ids; empty if codes are concept ids.
-        urls: its FHIR URLs; exports use the first.
-        aliases: other names in files.
-        prefixed_codes: whether its codes also have the prefix.
-        separators: separators of the parts of a code, in ClaML files and in common use (``:`` and ``/``).
-    """
+    """A code system; ``medlink/resources/kb/systems.toml`` lists the known ones and describes the fields."""
 
     name: str
     prefix: str
@@ -61,41 +56,11 @@ class System:
         return code if not self.prefix or code.startswith(f"{self.prefix}:") else f"{self.prefix}:{code}"
 
 
-_BFARM = "http://fhir.de/CodeSystem/bfarm/"
-_SID = "http://hl7.org/fhir/sid/"
-SYSTEMS = (
-    System(
-        "SNOMEDCT",
-        "",
-        ("http://snomed.info/sct", "http://snomed.info/id"),
-        ("SNOMED", "SNOMED CT", "SNOMEDCT_US", "SCTID"),
-    ),
-    System("UMLS", "", ("http://www.nlm.nih.gov/research/umls", "http://linkedlifedata.com/resource/umls/id")),
-    System("LOINC", "LOINC", ("http://loinc.org",), ("LNC",)),
-    System("ICD-10-GM", "ICD10GM", (f"{_BFARM}icd-10-gm", "http://fhir.de/CodeSystem/dimdi/icd-10-gm")),
-    System("ICD-10-CM", "ICD10CM", (f"{_SID}icd-10-cm",)),
-    System("CIE-10-ES", "CIE10ES", (), ("CIE10", "ICD-10-ES")),
-    System("ICD-10", "ICD10", (f"{_SID}icd-10",), ("ICD-10-WHO",)),
-    System(
-        "ICD-O-3",
-        "ICDO3",
-        ("http://terminology.hl7.org/CodeSystem/icd-o-3", f"{_SID}icd-o-3"),
-        separators=(":", "/"),
-    ),
-    System("OPS", "OPS", (f"{_BFARM}ops", "http://fhir.de/CodeSystem/dimdi/ops")),
-    System("Alpha-ID", "ALPHAID", (f"{_BFARM}alpha-id",)),
-    System("ATC", "ATC", (f"{_BFARM}atc", "http://www.whocc.no/atc", "http://fhir.de/CodeSystem/dimdi/atc")),
-    System("Orphanet", "Orphanet", ("http://www.orpha.net",), ("ORPHA", "ORDO")),
-    System("OMIM", "OMIM", ("http://www.omim.org", "https://omim.org/entry"), ("MIM",)),
-    System("RxNorm", "RXNORM", ("http://www.nlm.nih.gov/research/umls/rxnorm",)),
-    System(
-        "HP",
-        "HP",
-        ("http://human-phenotype-ontology.org", "http://purl.obolibrary.org/obo/hp.owl"),
-        ("HPO",),
-        prefixed_codes=True,
-    ),
-)
+_ROWS: list[dict[str, Any]] = [
+    {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    for row in read_toml(RESOURCES / "kb" / "systems.toml")["systems"]
+]
+SYSTEMS = tuple(System(**row) for row in _ROWS)
 _BY_URL = {url: system for system in SYSTEMS for url in system.urls}
 _BY_NAME = {
     _NO_LETTER.sub("", word.lower()): system

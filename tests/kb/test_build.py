@@ -346,16 +346,3 @@ def test_disk_full(house: Path, tmp_path: Path) -> None:
     assert "cannot be written" in done.stdout
     assert "the space on the disk" in done.stdout
     assert contents(tmp_path) == ["house.tsv"]
-
-
-@pytest.mark.parametrize(("progress", "visible"), [(True, True), (False, False), (None, False)])
-def test_progress(progress: bool | None, visible: bool, house: Path, tmp_path: Path, capsys: Any) -> None:
-    build_kb(tmp_path / "kb", [Input("table", house)], progress=progress)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert ("indexing" in err) == visible
-
-
-def test_the_folder_of_the_output_is_made(house: Path, tmp_path: Path) -> None:
-    build_kb(tmp_path / "new" / "deep" / "kb.sqlite", [Input("table", house)])
-    assert KnowledgeBase(tmp_path / "new" / "deep" / "kb.sqlite").lookup("seizure")

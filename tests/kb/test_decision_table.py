@@ -13,8 +13,6 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.decision_table import COLUMNS, LOCATION_COLUMNS, Decision, format_cells, iter_decisions
-from medlink.kb.readers.delimited import read_table
-from medlink.records import Name
 
 HEADER = "\t".join((*COLUMNS, *LOCATION_COLUMNS)) + "\n"
 GOOD = (
@@ -41,14 +39,6 @@ def test_each_kind_of_row(tmp_path: Path) -> None:
         Decision("H:1", "=fever()", "de", False, "", "accept", 5, "code", "=7", proposed="H:1"),
         Decision("", "", "", False, "", "done", 6, "note", "a.txt"),
         Decision("NEW:1", "arm pain", "en", True, "H:2", "group", 7),
-    ]
-
-
-def test_what_was_accepted_is_a_table_of_names(tmp_path: Path) -> None:
-    path = written(tmp_path, *GOOD)
-    assert [(one.concept_id, one.text) for one in read_table(path) if isinstance(one, Name)] == [
-        ("H:1", "fever"),
-        ("H:1", "=fever()"),
     ]
 
 

@@ -186,11 +186,3 @@ def test_bad_rows_and_wrong_inputs_leave_the_file(path: Path, tmp_path: Path) ->
     assert report.inputs[0].bad == {"unknown language": 1}
     assert any(line.endswith("bad.tsv:8: unknown language ('klingon')") for line in report.inputs[0].lines())
     assert sorted(found.name for found in tmp_path.iterdir() if found.name.startswith(".")) == []
-
-
-def test_open_knowledge_base_stays_usable(path: Path) -> None:
-    with KnowledgeBase(path) as kb:
-        before = list(kb.iter_names())
-        add(path, MORE)
-        assert list(kb.iter_names()) == before
-        assert kb.get("H:7") is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -132,20 +131,3 @@ def test_other_folders(tmp_path: Path) -> None:
         detect_formats(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         detect_formats(tmp_path / "missing")
-
-
-@pytest.mark.slow
-def test_real_files(shared: Path, tmp_path: Path) -> None:
-    top = shared / "data" / "terminologies"
-    expected = {
-        "hpo": {"obograph": 1, "babelon": 3},
-        "icd_de": {"alphaid": 2, "claml": 1},
-        "loinc_de": {"loinc": 1},
-        "atc_de": {"atc": 1},
-        "symp": {"obo": 1},
-    }
-    for name, kinds in expected.items():
-        shutil.copytree(top / name, tmp_path / name)
-        found, left = detect_formats(tmp_path / name)
-        assert {kind: sum(one.format == kind for one in found) for kind in {one.format for one in found}} == kinds
-        assert all("license" in file.name.lower() for file in left)

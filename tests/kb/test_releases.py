@@ -15,10 +15,7 @@ import pytest
 from medlink.kb import BuildReport, Input, KnowledgeBase, build_kb
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not DATA.is_dir(), reason=f"real releases are not at hand ({DATA})"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not DATA.is_dir(), reason=f"real releases are not at hand ({DATA})")]
 
 
 def rows(path: Path, separator: str) -> Iterator[list[str]]:
@@ -201,17 +198,3 @@ def test_other_ontologies(tmp_path: Path) -> None:
         with KnowledgeBase(report.path) as kb:
             assert len(kb) == len(terms)
             assert sum(1 for _ in kb.iter_definitions()) == sum("\ndef: " in term for term in terms)
-    doid = folder / "doid"
-    spanish = doid / "doid-es-translated.tsv"
-    report = build_kb(
-        tmp_path / "kb.sqlite", [Input("obograph", doid / "doid-2018-07-05.json.gz"), Input("babelon", spanish)]
-    )
-    assert report.inputs[1].bad == {}
-    left_out = report.inputs[1].skipped
-    with KnowledgeBase(report.path) as kb:
-        definitions = sum(1 for _ in kb.iter_definitions(languages=["es"]))
-        names = sum(1 for _ in kb.iter_names(languages=["es"]))
-    assert definitions + left_out["definition of a concept that is not loaded"] == 2_046
-    assert (
-        names + left_out["name of a concept that is not loaded"] + left_out.get("name repeated, kept once", 0) == 3_935
-    )

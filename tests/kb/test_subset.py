@@ -24,25 +24,6 @@ def loaded(house: Path, out: Path, under: Sequence[str] = (), not_under: Sequenc
         return {concept.concept_id for concept in kb.iter_concepts()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("under", "not_under", "expected"),
-    [
-        ([], [], {"H:1", "H:2", "H:3", "H:4", "H:5", "H:6"}),
-        (["H:1"], [], {"H:1", "H:2", "H:3", "H:4", "H:5"}),
-        (["H:2"], [], {"H:2", "H:3"}),
-        (["H:2", "H:4"], [], {"H:2", "H:3", "H:4", "H:5"}),
-        (["H:1"], ["H:2"], {"H:1", "H:4", "H:5"}),
-        ([], ["H:4"], {"H:1", "H:2", "H:3", "H:6"}),
-        (["H:6"], [], {"H:6"}),
-    ],
-)
-def test_loaded_concepts(
-    under: list[str], not_under: list[str], expected: set[str], house: Path, tmp_path: Path
-) -> None:
-    assert loaded(house, tmp_path / "kb", under, not_under) == expected
-
-
 def test_hierarchy_of_all_inputs(house: Path, tmp_path: Path) -> None:
     (tmp_path / "ward.csv").write_text("id,name,parent\nW:1,absence,H:2\nW:2,cough,\n")
     inputs = [Input("table", tmp_path / "ward.csv"), Input("table", house)]

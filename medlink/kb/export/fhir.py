@@ -31,29 +31,26 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
-    """Write the concepts of a knowledge base, and return their number.
+    """Write the concepts of a knowledge base, and return their number; the FHIR reader restores their ids.
 
-    Each source with concepts is a CodeSystem; several are a Bundle of type ``collection``. ``language`` is the language
-    of most names. ``display`` is the preferred name in it, and every other name is a ``designation`` in its own
-    language: preferred names by their use, other types as codes of ``urn:medlink:name-type``. FHIR has no place for
-    further definitions and definitions in other languages. ``content`` is ``fragment``, since the knowledge base may
-    hold a part of a release. Parents from another source are left out, because a code system has only its own codes.
-
-    Codes of systems in :mod:`medlink.kb.systems` are bare (``A00.9``). A system that is missing there, or whose ids do
-    not contain its codes, has the URL ``urn:medlink:`` with its name, and concept ids as codes. The FHIR reader
-    restores the ids. Memory grows with the ids of one source.
+    Each source with concepts is a CodeSystem; several are a Bundle. ``display`` is the preferred name in the language
+    of most names, every other name is a ``designation``. FHIR has no place for further definitions and definitions in
+    other languages, and a code system none for parents from another source. ``content`` is ``fragment``, since the
+    knowledge base may hold a part of a release. Codes of systems in :mod:`medlink.kb.systems` are bare (``A00.9``);
+    other systems, and those whose ids do not contain their codes, have concept ids as codes. Memory grows with the ids
+    of one source.
     """
     sources = sources_with_concepts(kb)
-    if len(sources) == 1:
-        _write_code_system(kb, next(iter(sources)), file)
-        file.write("\n")
-    else:
-        file.write('{"resourceType": "Bundle", "type": "collection", "entry": [')
-        for number, source in enumerate(sources):
-            file.write(",\n" * bool(number) + '{"resource": ')
-            _write_code_system(kb, source, file)
-            file.write("}")
-        file.write("]}\n")
+    is_bundle = len(sources) != 1
+    file.write('{"resourceType": "Bundle", "type": "collection", "entry": [' * is_bundle)
+    for number, source in enumerate(sources):
+        head, concepts = build_code_system(kb, source)
+        file.write(",\n" * bool(number) + '{"resource": ' * is_bundle)
+        file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "concept": [')
+        for place, concept in enumerate(concepts):
+            file.write(",\n" * bool(place) + json.dumps(concept, ensure_ascii=False))
+        file.write("]}" + "}" * is_bundle)
+    file.write("]}" * is_bundle + "\n")
     return sum(sources.values())
 
 
@@ -63,21 +60,15 @@ def sources_with_concepts(kb: KnowledgeBase) -> dict[Source, int]:
     return {source: counts[source.name]["concepts"] for source in kb.sources() if counts[source.name]["concepts"]}
 
 
-def _write_code_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
-    head, concepts = build_code_system(kb, source)
-    file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "concept": [')
-    for number, concept in enumerate(concepts):
-        file.write(",\n" * bool(number) + json.dumps(concept, ensure_ascii=False))
-    file.write("]}")
-
-
 def build_code_system(kb: KnowledgeBase, source: Source) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """Return the fields of a CodeSystem without its concepts, and an iterator of these, ordered by id."""
     own = {concept.concept_id for concept in kb.iter_concepts(sources=[source.name])}
     system = system_by_name(source.name)
     if any(system.concept_id(system.code(concept_id)) != concept_id for concept_id in own):
         system = System(source.name, "")
-    language = _main_language(kb, own)
+    # names may have another source than their concept, as in the UMLS
+    counts = Counter(name.language for name in kb.iter_names() if name.language and name.concept_id in own)
+    language = min(counts, key=lambda tag: (-counts[tag], tag), default="")
     name = _NOT_IN_NAME.sub("_", source.name).strip("_") or "Codes"
     head = {
         "resourceType": "CodeSystem",
@@ -95,12 +86,6 @@ def build_code_system(kb: KnowledgeBase, source: Source) -> tuple[dict[str, Any]
         "property": _PROPERTIES,
     }
     return head, _iter_concepts(kb, source.name, system, own, language)
-
-
-def _main_language(kb: KnowledgeBase, own: set[str]) -> str:
-    # names may have another source than their concept, as in the UMLS
-    counts = Counter(name.language for name in kb.iter_names() if name.language and name.concept_id in own)
-    return min(counts, key=lambda tag: (-counts[tag], tag), default="")
 
 
 def _iter_concepts(
@@ -143,24 +128,14 @@ def _with_names(concept: Concept, system: System, names: list[Name], language: s
 
 
 class ConceptCursor:
-    """Reads records sorted by concept alongside a sorted sequence of concepts.
-
-    Args:
-        records: the records.
-        id_field: field with the concept id.
-    """
+    """Reads records, sorted by the concept id in ``id_field``, alongside a sorted sequence of concepts."""
 
     def __init__(self, records: Iterator[Any], id_field: str = "concept_id") -> None:
-        self._groups = groupby(records, attrgetter(id_field))
-        self._current: tuple[str, list[Any]] | None = None
-        self._advance()
-
-    def _advance(self) -> None:
-        group = next(self._groups, None)
-        self._current = None if group is None else (group[0], list(group[1]))
+        self._groups = ((key, list(group)) for key, group in groupby(records, attrgetter(id_field)))
+        self._current = next(self._groups, None)
 
     def seek(self, concept_id: str) -> list[Any]:
         """Return the records of a concept; ids must increase from call to call."""
         while self._current is not None and self._current[0] < concept_id:
-            self._advance()
+            self._current = next(self._groups, None)
         return self._current[1] if self._current is not None and self._current[0] == concept_id else []

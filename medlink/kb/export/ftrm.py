@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
 from operator import attrgetter
@@ -54,13 +54,11 @@ _LAST = (
 def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
     """Write the concepts of a knowledge base and their mappings, and return the number of concepts.
 
-    Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. Preferred
-    names, including the display, have the use ``display`` of FHIR's ``designation-usage``; names with the same meaning
-    have ``synonym``. Hades finds and shows no other designations. Each code system has a value set of all its concepts;
-    its URL ends with ``?fhir_vs``. All mappings form one concept map, ``urn:medlink:mappings``, with a group for each
-    pair of systems: ``exact`` and ``code`` are ``equivalent``, ``broad`` and ``narrow`` are ``wider`` and ``narrower``,
-    others are ``relatedto`` with their type as comment. Apart from the time of import the output is deterministic.
-    Memory grows with the ids and the hierarchy of one source.
+    Code systems are those of :func:`medlink.kb.export.fhir.write_fhir`, with the closure of their hierarchy. Each has a
+    value set of all its concepts, with a URL that ends in ``?fhir_vs``. Preferred names have the use ``display`` of
+    FHIR's ``designation-usage``, and names with the same meaning ``synonym``; Hades finds and shows no others. All
+    mappings form one concept map, ``urn:medlink:mappings``, with a group for each pair of systems. Apart from the time
+    of import the output is deterministic. Memory grows with the ids and the hierarchy of one source.
 
     Raises:
         ConfigError: the path cannot be written, or is not a regular file.
@@ -90,7 +88,6 @@ def _write(kb: KnowledgeBase, file: sqlite3.Connection) -> int:
         address = addresses[source.name] = head["url"], head.get("version", "")
         _register(file, "CodeSystem", address, count, when)
         _write_head(file, address, head)
-        _write_value_set(file, address, head)
         _register(file, "ValueSet", (_all_of(address), address[1]), count, when)
         _write_concepts(file, address, concepts, head.get("language"))
     _write_mappings(kb, file, addresses, when)
@@ -113,32 +110,24 @@ def _register(file: sqlite3.Connection, kind: str, address: tuple[str, str], cou
     )
 
 
+def _insert(file: sqlite3.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    marks = ", ".join("?" * len(columns.split()))
+    file.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(columns.split())}) VALUES ({marks})", rows)  # noqa: S608
+
+
 def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mapping[str, Any]) -> None:
     language = {"language": head["language"]} if "language" in head else {}
-    file.execute(
-        "INSERT OR IGNORE INTO codesystem_meta (url, version, case_sensitive, hierarchy_meaning, content, status, "
-        "name, title, property_defs, metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *address,
-            int(head["caseSensitive"]),
-            *(head[key] for key in ("hierarchyMeaning", "content", "status", "name", "title")),
-            json.dumps(head["property"]),
-            json.dumps({"valueSet": _all_of(address), **language}),
-        ),
-    )
-
-
-def _write_value_set(file: sqlite3.Connection, address: tuple[str, str], head: Mapping[str, Any]) -> None:
+    stated = "hierarchyMeaning", "content", "status", "name", "title"
+    properties, extra = json.dumps(head["property"]), json.dumps({"valueSet": _all_of(address), **language})
+    columns = "url version case_sensitive hierarchy_meaning content status name title property_defs metadata"
+    row = (*address, int(head["caseSensitive"]), *map(head.__getitem__, stated), properties, extra)
+    _insert(file, "codesystem_meta", columns, [row])
+    # a value set of all concepts
     about = {"name": f"All_{head['name']}", "title": f"All of {head['title']}", "status": head["status"]}
     key = _all_of(address), address[1]
-    file.execute(
-        "INSERT OR IGNORE INTO valueset (url, version, name, title, status) VALUES (?, ?, ?, ?, ?)",
-        (*key, *about.values()),
-    )
-    file.execute(
-        "INSERT OR IGNORE INTO valueset_resource VALUES (?, ?, ?, ?)",
-        (*key, json.dumps(about), json.dumps({"include": [{"system": address[0]}]})),
-    )
+    _insert(file, "valueset", "url version name title status", [(*key, *about.values())])
+    included = json.dumps({"include": [{"system": address[0]}]})
+    file.execute("INSERT OR IGNORE INTO valueset_resource VALUES (?, ?, ?, ?)", (*key, json.dumps(about), included))
 
 
 def _write_concepts(
@@ -146,36 +135,28 @@ def _write_concepts(
 ) -> None:
     parents: dict[str, list[str]] = {}
     while batch := list(islice(concepts, _BATCH)):
+        rows = ((*address, concept["code"], concept.get("display"), concept.get("definition")) for concept in batch)
         file.executemany(
-            "INSERT INTO concept (cs_url, cs_version, code, display, definition) VALUES (?, ?, ?, ?, ?)",
-            ((*address, concept["code"], concept.get("display"), concept.get("definition")) for concept in batch),
+            "INSERT INTO concept (cs_url, cs_version, code, display, definition) VALUES (?, ?, ?, ?, ?)", rows
         )
-        file.executemany(
-            "INSERT OR IGNORE INTO concept_designation "
-            "(cs_url, cs_version, code, language, use_system, use_code, use_display, value) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        designations = (
             (
-                (
-                    *address,
-                    concept["code"],
-                    item.get("language"),
-                    *map(item["use"].get, ("system", "code", "display")),
-                    item["value"],
-                )
-                for concept in batch
-                for item in _designations(concept, language)
-            ),
+                *(*address, concept["code"], item.get("language")),
+                *map(item["use"].get, ("system", "code", "display")),
+                item["value"],
+            )
+            for concept in batch
+            for item in _designations(concept, language)
         )
-        file.executemany(
-            "INSERT OR IGNORE INTO concept_property (cs_url, cs_version, code, prop_code, value_type, value_str) "
-            "VALUES (?, ?, ?, ?, 'string', ?)",
-            (
-                (*address, concept["code"], item["code"], item["valueString"])
-                for concept in batch
-                for item in concept.get("property", ())
-                if "valueString" in item
-            ),
+        columns = "cs_url cs_version code language use_system use_code use_display value"
+        _insert(file, "concept_designation", columns, designations)
+        properties = (
+            (*address, concept["code"], item["code"], "string", item["valueString"])
+            for concept in batch
+            for item in concept.get("property", ())
+            if "valueString" in item
         )
+        _insert(file, "concept_property", "cs_url cs_version code prop_code value_type value_str", properties)
         for concept in batch:
             above = [item["valueCode"] for item in concept.get("property", ()) if item["code"] == "parent"]
             if above:
@@ -213,16 +194,13 @@ def _write_mappings(
     if first is None:
         return
     address = f"{UNKNOWN}mappings", ""
-    file.execute(
-        "INSERT INTO conceptmap (url, version, name, title, status) VALUES (?, ?, 'Mappings', 'Mappings', 'active')",
-        address,
+    _insert(file, "conceptmap", "url version name title status", [(*address, "Mappings", "Mappings", "active")])
+    columns = (
+        "cm_url cm_version group_idx source_system source_version target_system target_version source_code "
+        "target_code equivalence comment"
     )
-    file.executemany(
-        "INSERT OR IGNORE INTO conceptmap_element (cm_url, cm_version, group_idx, source_system, source_version, "
-        "target_system, target_version, source_code, target_code, equivalence, comment) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*address, *element) for element in chain([first], elements)),
-    )
+    rows = ((*address, *element) for element in chain([first], elements))
+    _insert(file, "conceptmap_element", columns, rows)
     ((count,),) = file.execute("SELECT count(*) FROM conceptmap_element")
     _register(file, "ConceptMap", address, count, when)
 
@@ -241,6 +219,5 @@ def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> It
                 if (target.url, target_code) != (url, code):
                     group = groups.setdefault((url, version, target.url), len(groups))
                     comment = f"type {mapping.type}" if mapping.type not in (*_EQUIVALENT, "related") else None
-                    equivalence = _EQUIVALENT.get(mapping.type, _RELATED)
-                    target_version = versions.get(target.url)
-                    yield group, url, version, target.url, target_version, code, target_code, equivalence, comment
+                    ends = url, version, target.url, versions.get(target.url), code, target_code
+                    yield group, *ends, _EQUIVALENT.get(mapping.type, _RELATED), comment

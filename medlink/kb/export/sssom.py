@@ -53,12 +53,9 @@ _SAFE = "/:.~+*!'()@&=$,;-_#?"
 def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
     """Write all mappings of a knowledge base, and return their number.
 
-    The type of a mapping becomes its predicate: ``exact`` and ``code`` are ``skos:exactMatch``, ``broad`` and
-    ``narrow`` are ``skos:broadMatch`` (the object is wider) and ``skos:narrowMatch``, ``xref`` is
-    ``oboInOwl:hasDbXref``. Others, among them the maps of SNOMED CT, are ``skos:relatedMatch`` with their type as
-    comment. A concept whose id is its own code is not mapped to itself. Justification and license are unspecified.
-
-    The mappings are read twice, first for the prefixes; memory does not grow with them.
+    Types without a predicate of their own, among them the maps of SNOMED CT, are ``skos:relatedMatch`` with the type as
+    comment. A concept whose id is its own code is not mapped to itself. The mappings are read twice, first for the
+    prefixes; memory does not grow with them.
     """
     systems = {concept.source for concept in kb.iter_concepts()}
     prefixes = {curie.partition(":")[0] for subject, _, target, _ in _rows(kb) for curie in (subject, target)}
@@ -70,12 +67,9 @@ def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
         for subject, source, target, mapping in batch:
             predicate = _PREDICATES.get(mapping.type, _RELATED)
             comment = "" if mapping.type in (*_PREDICATES, "related") else f"type {mapping.type}"
-            cells = (
-                subject, labels.get(mapping.concept_id, ""), predicate, target, _JUSTIFICATION,
-                source, mapping.system, comment,
-            )  # fmt: skip
-            write_row(cells)
-            written += 1
+            known = subject, labels.get(mapping.concept_id, ""), predicate, target
+            write_row((*known, _JUSTIFICATION, source, mapping.system, comment))
+        written += len(batch)
     return written
 
 
@@ -84,11 +78,7 @@ def write_sssom_header(
 ) -> Callable[[Sequence[str]], object]:
     """Write the header of a mapping set, and return a function that writes a row.
 
-    Args:
-        file: output.
-        columns: SSSOM slots, one for each cell of a row.
-        prefixes: prefixes of all ids.
-        set_id, title: id and title of the set.
+    ``columns`` are SSSOM slots, one for each cell of a row, and ``prefixes`` those of all ids.
     """
     head = {
         "curie_map": {**{prefix: _expansion(prefix) for prefix in sorted(prefixes)}, **_VOCABULARIES},

@@ -43,11 +43,7 @@ def formats() -> dict[str, Format]:
 
 
 def get_format(name: str) -> Format:
-    """Return a format by name, or by the path of a description that ends in ``.toml``.
-
-    Raises:
-        ConfigError: the format is unknown, or the description is invalid.
-    """
+    """Return a format by name, or by the path of a TOML description; raises :class:`ConfigError` for any other."""
     if name.endswith(".toml"):
         return _delimited(load_description(name), name)
     if name not in formats():

@@ -1,18 +1,7 @@
 """Reader of ClaML, the XML of classifications (EN 14463): ICD-10-GM, ICD-10, ICD-O-3, OPS.
 
-Conversion:
-
-* ``Class``: a concept, also for chapters and blocks.
-* ``Rubric`` of kind ``preferred``: the preferred name, or ``preferredLong`` if there is one; the short title, which is
-  only clear below its parent's, is then left out.
-* ``inclusion``: a name of type ``narrow``, since an inclusion is more specific than its class. ``definition`` is a
-  definition; rubrics of other kinds (``exclusion``, ``note``, ``coding-hint``, ``text``) are skipped, counted by kind.
-* *Fibrosarkom o.n.A.*, the title or an inclusion of a code, is also a name *Fibrosarkom* of type ``unqualified``,
-  because the code is meant where the term has no qualifier (ICD-10, volume 2, section 3.1.4: NOS). *[obs.]* marks an
-  obsolete term, and is left out there too.
-* ``SuperClass``: ``isa``. The semantic type is the title of the top class, the chapter.
-* ``ModifiedBy``: codes that the file does not list, such as ``E10.01`` from ``E10`` with ``.0`` and ``1``. Each is a
-  child of the class it modifies, named by both titles (``Diabetes mellitus, Typ 1: Mit Koma``).
+A code is meant where its term has no qualifier (ICD-10, volume 2, section 3.1.4: NOS), so *Fibrosarkom o.n.A.* is also
+a name *Fibrosarkom* of type ``unqualified``. Inclusions are ``narrow``: more specific than their class.
 """
 
 from __future__ import annotations
@@ -69,16 +58,17 @@ def read_claml(
     reader = _Reader(lines, resolve_language(language), problems.skipped)
     for element in iter_elements(lines, "ClaML", _WANTED, encoding):
         problems.position = lines.path, element.line
+        is_row = element.tag in ("ModifierClass", "Class")
+        lines.rows += is_row
+        problems.rows += is_row
         match element.tag:
             case "Title":
                 reader.set_title(element, source, version)
             case "Meta" if element.get("name").lower() == "lang" and not language:
                 reader.language = language_tag(element.get("value")) or reader.language
             case "ModifierClass":
-                reader.count_row()
                 reader.add_modifier(element)
             case "Class":
-                reader.count_row()
                 yield from reader.concept(element)
     if reader.system is None:
         remedy = "give a file of classes, such as ICD-10-GM or OPS in ClaML"
@@ -101,24 +91,6 @@ def _open(path: str | PathLike[str], problems: Problems) -> tuple[LineFile, str 
     return LineFile(path, problems), None
 
 
-@dataclass(frozen=True, slots=True)
-class _Modifier:
-    code: str
-    title: str
-    not_after: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _ModifiedClass:
-    """A class and the modifiers appended to its code, in order, each with its valid codes, ``None`` for all."""
-
-    code: str
-    title: str
-    language: str
-    line: int
-    modifiers: tuple[tuple[str, frozenset[str] | None], ...]
-
-
 @dataclass(slots=True)
 class _Reader:
     lines: LineFile
@@ -127,14 +99,13 @@ class _Reader:
     system: System | None = None
     source_yielded: bool = False
     source: Source = field(default_factory=lambda: Source(""))
-    modifiers: dict[str, list[_Modifier]] = field(default_factory=dict)
-    modified: list[_ModifiedClass] = field(default_factory=list)
+    # code, title, and the ends of codes that it does not follow
+    modifiers: dict[str, list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=dict)
+    # code, title, language and line of a class, and the modifiers appended to its code, in order, each with its valid
+    # codes, None for all
+    modified: list[tuple[str, str, str, int, list[tuple[str, frozenset[str] | None]]]] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
-
-    def count_row(self) -> None:
-        self.lines.rows += 1
-        self.lines.problems.rows += 1
 
     def set_title(self, element: Element, source: str | None, version: str | None) -> None:
         name = _YEAR.sub("", element.get("name")) or "ClaML"
@@ -148,8 +119,8 @@ class _Reader:
             self.lines.bad_row("modifier without a code or a title", element.line)
             return
         rules = (meta.get("value").split() for meta in element.children("Meta") if meta.get("name") == _NOT_AFTER)
-        not_after = frozenset(rule[-1] for rule in rules if rule)
-        self.modifiers.setdefault(element.get("modifier"), []).append(_Modifier(code, title, not_after))
+        not_after = tuple(rule[-1] for rule in rules if rule)
+        self.modifiers.setdefault(element.get("modifier"), []).append((code, title, not_after))
         self.skipped["modifier, which is part of other codes"] += 1
 
     def labels(self, element: Element, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -197,9 +168,12 @@ class _Reader:
                 self.skipped["short title beside a long one"] += 1
             elif kind not in (*_TITLES, "inclusion", "definition"):
                 self.skipped[f"rubric of kind {kind[:40]}"] += 1
-        modifiers = tuple((child.get("code"), _valid_codes(child)) for child in element.children("ModifiedBy"))
+        modifiers: list[tuple[str, frozenset[str] | None]] = []
+        for modifier in element.children("ModifiedBy"):
+            valid = frozenset(child.get("code") for child in modifier.children("ValidModifierClass"))
+            modifiers.append((modifier.get("code"), valid if modifier.get("all").lower() == "false" else None))
         if modifiers:
-            self.modified.append(_ModifiedClass(code, titles[first_tag], first_tag, element.line, modifiers))
+            self.modified.append((code, titles[first_tag], first_tag, element.line, modifiers))
 
     def class_records(self, code: str, titles: dict[str, str]) -> Iterator[Record]:
         assert self.system is not None
@@ -216,18 +190,23 @@ class _Reader:
         assert self.system is not None
         if not self.source_yielded:
             yield self.source
-        for modified in self.modified:
-            codes = [(modified.code, modified.title, "")]
-            for modifier, valid in modified.modifiers:
-                combined = (longer for shorter in codes for longer in self._combine(shorter, modifier, valid))
+        for first_code, first_title, tag, line, modifiers in self.modified:
+            codes = [(first_code, first_title, "")]
+            for modifier, valid in modifiers:
+                combined = (
+                    (shorter + end, f"{title}: {end_title}", shorter)
+                    for shorter, title, _ in codes
+                    for end, end_title, not_after in self.modifiers.get(modifier, ())
+                    if (valid is None or end in valid) and not shorter.endswith(not_after)
+                )
                 codes = list(islice(combined, _MAX_COMBINATIONS + 1))
                 if len(codes) > _MAX_COMBINATIONS:
-                    self.lines.bad_row(f"class with more than {_MAX_COMBINATIONS:,} modified codes", modified.line)
+                    self.lines.bad_row(f"class with more than {_MAX_COMBINATIONS:,} modified codes", line)
                     break
                 for code, title, parent in codes:
                     if code not in self.titles:
                         self.titles[code], self.parents[code] = title, parent
-                        yield from self.class_records(code, {modified.language: title})
+                        yield from self.class_records(code, {tag: title})
                         head, tail = self.system.concept_id(code), self.system.concept_id(parent)
                         yield Relation(head, "isa", tail, self.source.name)
         for code in self.titles:
@@ -237,20 +216,6 @@ class _Reader:
                 top = above
             if top != code:
                 yield SemanticType(self.system.concept_id(code), self.titles[top], "", self.source.name)
-
-    def _combine(
-        self, base: tuple[str, str, str], modifier: str, valid: frozenset[str] | None
-    ) -> Iterator[tuple[str, str, str]]:
-        code, title, _ = base
-        for option in self.modifiers.get(modifier, ()):
-            if (valid is None or option.code in valid) and not code.endswith(tuple(option.not_after)):
-                yield code + option.code, f"{title}: {option.title}", code
-
-
-def _valid_codes(element: Element) -> frozenset[str] | None:
-    if element.get("all").lower() != "false":
-        return None
-    return frozenset(child.get("code") for child in element.children("ValidModifierClass"))
 
 
 def _texts(label: Element) -> list[str]:

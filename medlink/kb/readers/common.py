@@ -31,13 +31,9 @@ _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:00030
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one kind by column, because creating an object for each would take longer than reading and storing it.
+    """Records of one class ``kind`` as columns, because one object for each record would dominate the load time.
 
-    Attributes:
-        kind: class of the records.
-        columns: the values of all records for each field of the class.
-        path: the file.
-        lines: their line numbers.
+    ``columns`` has one sequence for each field of the class; ``lines`` are the line numbers in the file ``path``.
     """
 
     kind: type[Record]
@@ -45,18 +41,12 @@ class Batch:
     path: Path
     lines: Sequence[int]
 
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def records(self) -> Iterator[Record]:
-        return map(self.kind, *self.columns)
-
 
 def unbatch(records: Iterable[Record | Batch]) -> Iterator[Record]:
     """Yield the records of a stream that may contain batches."""
     for record in records:
         if isinstance(record, Batch):
-            yield from record.records()
+            yield from map(record.kind, *record.columns)
         else:
             yield record
 
@@ -100,9 +90,8 @@ def missing_files_error(folder: StrPath, wanted: str, names: Iterable[str], reme
     """Build the error for a folder without the expected files."""
     present = sorted(set(names))
     more = f" and {len(present) - 10} more" if len(present) > 10 else ""
-    return InputError(
-        f"looked for {wanted}; found {', '.join(present[:10]) or 'no files'}{more}", path=folder, remedy=remedy
-    )
+    message = f"looked for {wanted}; found {', '.join(present[:10]) or 'no files'}{more}"
+    return InputError(message, path=folder, remedy=remedy)
 
 
 def existing_folder(folder: StrPath, remedy: str) -> Path:
@@ -147,15 +136,6 @@ def is_deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool
     return bool(reason)
 
 
-def _synonym_type(scope: str, type_id: str) -> str | None:
-    """Return the name type for the scope and the type id of an OBO synonym, ``None`` for an obsolete synonym."""
-    last = type_id.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
-    if _DEPRECATED_TYPE.search(last):
-        return None
-    kind = scope.lower() or "related"
-    return _SYNONYM_TYPES.get(last, kind) if kind == "exact" else kind
-
-
 @dataclass(frozen=True, slots=True)
 class Ontology:
     """Builds the records of ontology terms, for all syntaxes."""
@@ -171,10 +151,12 @@ class Ontology:
 
     def synonym(self, concept_id: str, text: str, scope: str, type_id: str) -> Iterator[Record]:
         """Yield a synonym with its OBO scope and type id, unless it is obsolete."""
-        kind = _synonym_type(scope, type_id)
-        if kind is None:
+        last = type_id.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
+        if _DEPRECATED_TYPE.search(last):
             self.skipped["obsolete synonym"] += 1
         elif not is_deprecated(text, self.skipped, "synonym"):
+            kind = scope.lower() or "related"
+            kind = _SYNONYM_TYPES.get(last, kind) if kind == "exact" else kind
             yield Name(concept_id, text, self.language, kind, self.source)
 
     def mappings(self, concept_id: str, references: Iterable[str], exact: Iterable[str]) -> Iterator[Record]:

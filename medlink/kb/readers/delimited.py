@@ -13,7 +13,7 @@ from medlink.errors import InputError
 from medlink.files.escapes import unescape_cell
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, choose_encoding, existing_file
-from medlink.files.tables import Rows, Table, describe_header, join_lines, open_table, read_rows
+from medlink.files.tables import Table, describe_header, join_lines, open_table, read_rows
 from medlink.kb.readers.common import base_name, existing_folder, is_valid_id, missing_files_error, resolve_language
 from medlink.kb.readers.descriptions import Cell, CellCompiler, Description, Layout, load_description
 from medlink.kb.readers.table_notes import KNOWN_TYPES, TableNotes, unknown_language, unused_column_notes
@@ -52,10 +52,9 @@ def read_delimited(
         path: the file, plain or ``.gz``, or the folder.
         source, version, title: override those in the description.
         language: language of names whose row states none.
-        problems: where bad and skipped rows are counted.
 
     Raises:
-        ConfigError: the description is unknown or invalid, or the language is unknown.
+        ConfigError: the description or the language is unknown, or the description is invalid.
         InputError: the file cannot be read, has another format, or too many bad rows.
     """
     reader = _Reader(load_description(format), problems or Problems())
@@ -72,7 +71,6 @@ class _Reader:
         self.aliases: dict[str, str] = {}
         self.seen: dict[str, str] = {}
         self.layouts = description.layouts(self.aliases)
-        self.in_folder = description.in_folder
         self.system: System | None = None
         self.source = self.language = self.file = ""
         self.encoding: str | None = None
@@ -81,20 +79,20 @@ class _Reader:
     def read(
         self, path: str | PathLike[str], source: str | None, version: str | None, title: str, language: str | None
     ) -> Iterator[Record]:
-        if self.in_folder:
-            files = self._find_files(path)
-            yield self._make_source(next(iter(files.values())), self.spec, source, version, title, language)
-            for layout in self.layouts:
-                if layout.kind in files:
-                    lines = self._lines(files[layout.kind])
-                    yield from _File(self, layout, self._open(layout, lines)).records()
-                else:
-                    self.problems.notes.append(f"there is no file of {layout.kind}")
-        else:
+        if "files" not in self.spec:
             lines = self._lines(Path(path))
             layout, table = self._table(lines)
             yield self._make_source(lines.path, layout.spec, source, version, title, language)
             yield from _File(self, layout, table).records()
+            return
+        files = self._find_files(path)
+        yield self._make_source(next(iter(files.values())), self.spec, source, version, title, language)
+        for layout in self.layouts:
+            kind = layout.spec.get("kind", "")
+            if kind in files:
+                yield from _File(self, layout, self._open(layout, self._lines(files[kind]))).records()
+            else:
+                self.problems.notes.append(f"there is no file of {kind}")
 
     def _make_source(
         self, path: Path, spec: dict[str, Any], source: str | None, version: str | None, title: str, tag: str | None
@@ -164,11 +162,10 @@ class _Reader:
             rows = join_lines(lines, numbered, len(first), delimiter, re.compile(spec["rows_begin"]))
             return Table(lines, tuple(map(str.lower, written)), written, rows, delimiter)
         if not layout.has_header and delimiter:
-            rows = read_rows(lines, len(layout.columns), delimiter, wider=layout.wider)
+            rows = read_rows(lines, len(layout.columns), delimiter, wider=spec.get("wider", 0))
             return Table(lines, (), (), rows, delimiter)
-        table = open_table(
-            lines, separator=delimiter, quoted_with=spec.get("quoted_with", ""), comments=spec.get("comments", "")
-        )
+        stated = {key: spec[key] for key in ("quoted_with", "comments") if key in spec}
+        table = open_table(lines, separator=delimiter, **stated)
         return table if layout.has_header else Table(lines, (), table.first, table.iter_all_rows(), table.separators)
 
     def _find_files(self, folder: str | PathLike[str]) -> dict[str, Path]:
@@ -176,7 +173,7 @@ class _Reader:
         files: dict[str, Path] = {}
         below = sorted(path for path in top.rglob("*") if path.is_file())
         for layout in self.layouts:
-            kind, pattern = layout.kind, re.compile(layout.spec["file"])
+            kind, pattern = layout.spec.get("kind", ""), re.compile(layout.spec["file"])
             matches = [path for path in below if pattern.fullmatch(path.name)]
             if len(matches) > 1:
                 message = f"there are two files of {kind}: {matches[0].name} and {matches[1].name}"
@@ -193,20 +190,18 @@ class _File:
     def __init__(self, reader: _Reader, layout: Layout, table: Table) -> None:
         self.layout, self.spec, self.lines, self.problems = layout, layout.spec, table.lines, reader.problems
         self.source, self.system, self.seen, self.aliases = reader.source, reader.system, reader.seen, reader.aliases
-        self.indices = layout.column_indices(table)
-        second, self.rows = self._read_second_row(table)
+        self.indices, self.rows = layout.column_indices(table), table.rows
+        second = self._read_second_row(table) if layout.second else []
         self.constants = [*second, *("" for _ in self.spec.get("constants", ())), reader.file, ""]
         self.header = [table.header[index] if index < len(table.header) else "" for index in self.indices]
         self.table_notes = TableNotes() if self.spec.get("remarks") else None
         if self.table_notes:
             self.problems.notes += unused_column_notes(self.lines.path, table.header, set(filter(None, self.header)))
-        self.kinds: dict[str, str | None] = (
-            {} if layout.types else {"": "synonym", **{kind: kind for kind in KNOWN_TYPES}}
-        )
+        usual = {} if layout.types else {"": "synonym", **{kind: kind for kind in KNOWN_TYPES}}
+        self.kinds: dict[str, str | None] = {**usual}
         self.tags: dict[str, str | None] = {"": reader.language}
         self.needs_titles = any(title for *_, title in layout.semantic_types) or "repeated" in self.spec
         self.defines_concepts, self.escaped = self.spec.get("concepts", True), self.spec.get("escaped", False)
-        self.has_prefix_hierarchy = "hierarchy" in self.spec
         self.parents_of: dict[str, tuple[int, list[str]]] = {}
 
     def records(self) -> Iterator[Record]:
@@ -292,7 +287,7 @@ class _File:
             # of nested blocks the narrowest
             self.aliases[alias] = min(self.aliases.get(alias, code), code)
         parents = [part for cell in layout.parents if (text := cell(row)) for part in _split_values(text)]
-        if self.has_prefix_hierarchy:
+        if "hierarchy" in self.spec:
             self.parents_of[code] = line, parents
         else:
             records += [self._isa(concept_id, parent) for parent in parents]
@@ -353,23 +348,21 @@ class _File:
             self.table_notes.add_unknown_type(kind, line)
         return kind or "synonym"
 
-    def _read_second_row(self, table: Table) -> tuple[list[str], Rows]:
-        if self.layout.second is None:
-            return [], table.rows
+    def _read_second_row(self, table: Table) -> list[str]:
         spec = self.spec["second_row"]
         index = self.indices[self.layout.used_columns.index(spec["column"])]
         line, second = next(table.rows, (2, []))
-        match = self.layout.second.match(second[index]) if second else None
+        match = re.match(spec["pattern"], second[index]) if second else None
         if match is None:
             message = f"looked for a second header row with a directive such as {spec['like']!r}; found "
             message = f"{message}{second[index][:80]!r}" if second else "there is no second header row"
             raise InputError(message, path=table.lines.path, line=line, remedy=self.spec.get("remedy"))
         table.lines.lines_without_row += 1
-        return [text or "" for text in match.groups()], table.rows
+        return [text or "" for text in match.groups()]
 
 
-def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str], Cell]], wanted: bool) -> str:
-    for cell, pattern, reason in rules:
+def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, Cell, re.Pattern[str]]], wanted: bool) -> str:
+    for cell, reason, pattern in rules:
         if (pattern.fullmatch(cell(row)) is not None) is wanted:
             return reason(row)
     return ""

@@ -103,9 +103,8 @@ def _validate(spec: dict[str, Any], path: Path) -> None:
         entry_keys, types = _ENTRY_KEYS.get(key), _KEYS.get(key, ())
         if entry_keys is not None:
             listed = [value] if key in ("second_row", "retired") else value
-            if not isinstance(listed, list) or not all(
-                isinstance(entry, dict) and entry.keys() <= entry_keys for entry in listed
-            ):
+            is_list = isinstance(listed, list)
+            if not is_list or not all(isinstance(entry, dict) and entry.keys() <= entry_keys for entry in listed):
                 raise _invalid(path, key, "is none of its tables", f"give it the keys {', '.join(sorted(entry_keys))}")
             missing = [word for entry in listed for word in _REQUIRED_KEYS[key].split() if word not in entry]
             if missing:
@@ -145,9 +144,8 @@ class CellCompiler:
             options = [self.compile(key, option) for option in spec]
             return lambda row: next(filter(None, (option(row) for option in options)), "")
         if not isinstance(spec, dict) or "text" not in spec or not spec.keys() <= _TEXT_KEYS:
-            raise _invalid(
-                self.path, key, f"{spec!r} is not a text", f"give a text, or a table of {', '.join(sorted(_TEXT_KEYS))}"
-            )
+            remedy = f"give a text, or a table of {', '.join(sorted(_TEXT_KEYS))}"
+            raise _invalid(self.path, key, f"{spec!r} is not a text", remedy)
         cell = self.compile(key, spec["text"])
         if spec.get("upper"):
             cell = _apply(cell, str.upper)
@@ -180,16 +178,13 @@ class CellCompiler:
         try:
             return re.compile(expression)
         except (re.error, TypeError) as error:
-            raise _invalid(
-                self.path, key, f"{expression!r} is not a regular expression: {error}", "correct the pattern"
-            ) from error
+            message = f"{expression!r} is not a regular expression: {error}"
+            raise _invalid(self.path, key, message, "correct the pattern") from error
 
     def index(self, key: str, column: str) -> int:
         if column not in self.indices:
-            listed = ", ".join(filter(None, self.indices))
-            raise _invalid(
-                self.path, key, f"there is no column {column!r}", f"use one of {listed}, or add it to columns"
-            )
+            remedy = f"use one of {', '.join(filter(None, self.indices))}, or add it to columns"
+            raise _invalid(self.path, key, f"there is no column {column!r}", remedy)
         return self.indices[column]
 
     def _template(self, key: str, text: str) -> Cell:
@@ -250,58 +245,37 @@ class Layout:
         }
         defaults = {key: value for key, value in defaults.items() if key.removesuffix("s") in cells.indices}
         fields = {"names": [], "definition": "", "parents": [], "semantic_types": [], **defaults, **spec}
-        self.names = [
-            (
-                cells.conditional("names", entry, cells.compile("names", entry["text"])),
-                cells.compile("names", entry["type"]),
-            )
-            for entry in fields["names"]
-        ]
+        self.names: list[tuple[Cell, Cell]] = []
+        for entry in fields["names"]:
+            text = cells.conditional("names", entry, cells.compile("names", entry["text"]))
+            self.names.append((text, cells.compile("names", entry["type"])))
         self.definition = cells.compile("definition", fields["definition"])
         self.parents = [cells.compile("parents", entry) for entry in fields["parents"]]
-        self.semantic_types = [
-            (
-                *(cells.compile("semantic_types", entry.get(key, "")) for key in ("text", "code")),
-                entry.get("title", False),
-            )
-            for entry in fields["semantic_types"]
-        ]
-        self.mappings = [
-            (
-                _apply(cells.compile("mappings", entry["system"]), lambda name: system_by_name(name).name),
-                cells.compile("mappings", entry.get("type", "code")),
-                cells.conditional("mappings", entry, cell),
-            )
-            for entry in spec.get("mappings", ())
-            for cell in (cells.compile("mappings", code) for code in entry["codes"])
-        ]
+        self.semantic_types: list[tuple[Cell, Cell, bool]] = []
+        for entry in fields["semantic_types"]:
+            text, code = (cells.compile("semantic_types", entry.get(key, "")) for key in ("text", "code"))
+            self.semantic_types.append((text, code, entry.get("title", False)))
+        self.mappings: list[tuple[Cell, Cell, Cell]] = []
+        for entry in spec.get("mappings", ()):
+            system = _apply(cells.compile("mappings", entry["system"]), lambda name: system_by_name(name).name)
+            kind = cells.compile("mappings", entry.get("type", "code"))
+            for code in (cells.compile("mappings", code) for code in entry["codes"]):
+                self.mappings.append((system, kind, cells.conditional("mappings", entry, code)))
         self.retired = cells.compile_all(spec.get("retired", {}), "type", "by")
-        self.skip, self.good = (
-            [
-                (
-                    cells.compile(key, entry["text"]),
-                    cells.pattern(key, entry["pattern"]),
-                    cells.compile(key, entry["reason"]),
-                )
-                for entry in spec.get(key, ())
-            ]
-            for key in ("skip", "good")
-        )
+        rules: dict[str, list[tuple[Cell, Cell, re.Pattern[str]]]] = {"skip": [], "good": []}
+        for key, listed in rules.items():
+            for entry in spec.get(key, ()):
+                text, reason = (cells.compile(key, entry[word]) for word in ("text", "reason"))
+                listed.append((text, reason, cells.pattern(key, entry["pattern"])))
+        self.skip, self.good = rules["skip"], rules["good"]
         self.types = [(plain.pattern("types", pattern), kind) for pattern, kind in spec.get("types", ())]
         self.codes = [cells.index("codes", column) for column in spec.get("codes", ()) if column in cells.indices]
-        self.marks = plain.pattern("marks", spec.get("marks", "$^"))
-        self.language = cells.indices.get("language")
-        self.first_row = plain.pattern("first_row", spec.get("first_row", "$^"))
-        self.split = cells.indices.get("split")
-        self.kind: str = spec.get("kind", "")
-        self.wider = int(spec.get("wider", 0))
+        self.marks, self.first_row = (plain.pattern(key, spec.get(key, "$^")) for key in ("marks", "first_row"))
+        self.language, self.split = cells.indices.get("language"), cells.indices.get("split")
+        self.required = [column for column in self.used_columns if column not in spec.get("optional", ())]
 
     def has_width(self, columns: int) -> bool:
-        return len(self.columns) <= columns <= len(self.columns) + self.wider
-
-    @property
-    def required(self) -> list[str]:
-        return [column for column in self.used_columns if column not in self.spec.get("optional", ())]
+        return len(self.columns) <= columns <= len(self.columns) + int(self.spec.get("wider", 0))
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
         if not self.has_header:

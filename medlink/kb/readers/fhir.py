@@ -1,28 +1,11 @@
 """Reader of FHIR R4 terminology: CodeSystem, ValueSet and ConceptMap as JSON, alone or in a Bundle.
 
-Conversion (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.html):
-
-* A code is a concept of its system. In a known system its id is the same as from other readers (``ICD10GM:A00.9``, see
-  :mod:`medlink.kb.systems`). Otherwise the prefix is the name of the CodeSystem, or the end of its URL if the file does
-  not define it. A supplement adds to the system that it supplements.
-* ``display`` is the preferred name, in the language of the resource; a ``designation`` is a name in its own language,
-  of type ``fsn`` if its use is the fully specified name of SNOMED CT, and preferred if its use is ``display`` or
-  ``preferredForLanguage``. ``definition`` is a definition.
-* Nested concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is ``part-of``
-  or ``grouped-by``, which then names the relation, with ``_`` for the hyphen. A property ``semanticType`` of type
-  string is a semantic type.
-* Concepts that are ``inactive``, or whose ``status`` is ``retired``, ``inactive`` or ``deprecated``, are skipped.
-* A ValueSet gives the concepts that it lists: its expansion if it has one, otherwise the concepts of ``compose``. A
-  note reports filters and whole systems, whose concepts the file does not list, and an expansion that is one page of
-  several.
-* A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
-  target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
-  ``disjoint`` give none. The relationships of R5 are converted in the same way.
+See https://hl7.org/fhir/R4/codesystem.html, valueset.html and conceptmap.html. The prefix of the ids of an unknown
+system is the name of its CodeSystem, or the end of its URL. Relationships of R5 ConceptMaps are read too.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -75,25 +58,19 @@ def read_fhir(
     systems = _systems(resources)
     for resource in resources:
         reader = _Resource(resource, lines.path, problems, source, version, _tag(resource, tag), systems)
-        match _text(resource["resourceType"]):
-            case "CodeSystem":
-                yield from reader.code_system()
-            case "ValueSet":
-                yield from reader.value_set()
-            case "ConceptMap":
-                yield from reader.concept_map()
+        methods = {"CodeSystem": reader.code_system, "ValueSet": reader.value_set, "ConceptMap": reader.concept_map}
+        yield from methods[_text(resource["resourceType"])]()
     problems.check_bad_share(lines.path, problems.rows)
 
 
 def _resources(lines: LineFile) -> list[Object]:
     data = read_json_input(lines)
-    kind = _text(data.get("resourceType")) if isinstance(data, dict) else ""
-    candidates = [data]
+    kind, candidates = _text(_get(data, "resourceType")), [data]
     if kind == "Bundle":
         candidates = [entry.get("resource") for entry in _objects(data.get("entry"))]
     resources = []
     for resource in candidates:
-        resource_type = _text(resource.get("resourceType")) if isinstance(resource, dict) else ""
+        resource_type = _text(_get(resource, "resourceType"))
         if resource_type in KINDS:
             resources.append(resource)
         elif kind == "Bundle":
@@ -137,42 +114,43 @@ class _Resource:
     def system(self, url: str) -> System:
         return self.systems.get(_base_url(url)) or system_by_url(url)
 
-    def make_source(self, system: System, version: str, title: str) -> Iterator[Record]:
-        name = self.source or system.name
-        yield Source(name, version if self.version is None else self.version, title or name)
+    def make_source(self, name: str, version: str, title: str) -> Source:
+        return Source(name, version if self.version is None else self.version, title or name)
 
-    def is_usable(self, concept: object, skipped: Counter[str]) -> bool:
+    def note(self, text: str) -> None:
+        self.problems.notes.append(f"{self.path}: {text}")
+
+    def is_usable(self, concept: object) -> bool:
         self.problems.rows += 1
         if not isinstance(concept, dict) or not is_valid_id(_text(concept.get("code"))):
             self.problems.bad_row("concept without a code, or with a blank in it", self.path, 0)
             return False
         state = {key: value for key, value in _properties(concept) if key in ("inactive", "status")}
         if state.get("inactive") is True or state.get("status") in _INACTIVE or concept.get("inactive") is True:
-            skipped["inactive concept"] += 1
+            self.problems.skipped["inactive concept"] += 1
             return False
         return True
 
     def code_system(self) -> Iterator[Record]:
         resource = self.resource
         name, supplemented = _name(resource), _supplements(resource)
+        system = self.system(supplemented) if supplemented else system_by_url(_text(resource.get("url")), name)
+        source = self.source or system.name
         if supplemented:
-            system = self.system(supplemented)
-            yield from self.make_source(system, supplemented.partition("|")[2], "")
+            yield self.make_source(source, supplemented.partition("|")[2], "")
         else:
-            system = system_by_url(_text(resource.get("url")), name)
-            yield from self.make_source(system, _text(resource.get("version")), _text(resource.get("title")) or name)
+            yield self.make_source(source, _text(resource.get("version")), _text(resource.get("title")) or name)
         kind = _HIERARCHY.get(_text(resource.get("hierarchyMeaning")), "isa")
         seen = set[str]()
         stack = [(concept, "") for concept in reversed(_listed(resource.get("concept")))]
         while stack:
             concept, parent = stack.pop()
-            if not self.is_usable(concept, self.problems.skipped):
-                # its children move to its parent
-                stack += [(child, parent) for child in reversed(_listed(_get(concept, "concept")))]
+            is_usable = self.is_usable(concept)
+            concept_id = system.concept_id(_text(concept["code"])) if is_usable else ""
+            # the children of a skipped concept move to its parent
+            stack += [(child, concept_id or parent) for child in reversed(_listed(_get(concept, "concept")))]
+            if not is_usable:
                 continue
-            concept_id = system.concept_id(_text(concept["code"]))
-            stack += [(child, concept_id) for child in reversed(_listed(concept.get("concept")))]
-            source = self.source or system.name
             if parent:
                 yield Relation(concept_id, kind, parent, source)
             if concept_id in seen:
@@ -188,9 +166,7 @@ class _Resource:
                 elif key == "semanticType" and isinstance(value, str) and value.strip():
                     yield SemanticType(concept_id, value.strip(), "", source)
         if resource.get("content") == "not-present":
-            self.problems.notes.append(
-                f"{self.path}: the code system {system.name} says that its concepts are elsewhere"
-            )
+            self.note(f"the code system {system.name} says that its concepts are elsewhere")
 
     def concept_records(self, system: System, concept: Object, language: str) -> Iterator[Record]:
         code = _text(concept["code"])
@@ -217,19 +193,18 @@ class _Resource:
             listed = list(self._expanded(expansion))
             total = expansion.get("total")
             if isinstance(total, int) and total > len(listed):
-                note = f"the expansion has {len(listed):,} of {total:,} concepts; fetch it without pages"
-                self.problems.notes.append(f"{self.path}: {note}")
+                self.note(f"the expansion has {len(listed):,} of {total:,} concepts; fetch it without pages")
         else:
             listed = list(self._composed(compose))
         announced, seen = set[str](), set[str]()
         for url, version, concept in listed:
-            if not self.is_usable(concept, self.problems.skipped):
+            if not self.is_usable(concept):
                 continue
             system = self.system(url)
             concept_id = system.concept_id(_text(concept["code"]))
             if system.name not in announced:
                 announced.add(system.name)
-                yield from self.make_source(system, version, "")
+                yield self.make_source(self.source or system.name, version, "")
             if concept_id in seen:
                 self.problems.skipped["concept repeated, kept once"] += 1
                 continue
@@ -265,7 +240,7 @@ class _Resource:
         if not concepts:
             origin = _text(part.get("system"))[:80] or "other value sets"
             note = f"the concepts that it {what} from {origin} are not listed in it"
-            self.problems.notes.append(f"{self.path}: {note}; expand it first, or give the code system")
+            self.note(f"{note}; expand it first, or give the code system")
         return concepts
 
     def concept_map(self) -> Iterator[Record]:
@@ -276,8 +251,7 @@ class _Resource:
             source = self.source or _text(self.resource.get("name")) or subject.name
             if source not in announced:
                 announced.add(source)
-                version = _text(self.resource.get("version")) if self.version is None else self.version
-                yield Source(source, version, _text(self.resource.get("title")) or source)
+                yield self.make_source(source, *(_text(self.resource.get(key)) for key in ("version", "title")))
             for element in _objects(group.get("element")):
                 code = _text(element.get("code"))
                 for target in _listed(element.get("target")) or [{}]:
@@ -320,6 +294,5 @@ def _objects(value: object) -> list[Object]:
     return [entry for entry in _listed(value) if isinstance(entry, dict)]
 
 
-FORMAT = Format(
-    "fhir", read_fhir, "--fhir", "FHIR R4 CodeSystem, ValueSet or ConceptMap (JSON), or a Bundle of them.", 42
-)
+_HELP = "FHIR R4 CodeSystem, ValueSet or ConceptMap (JSON), or a Bundle of them."
+FORMAT = Format("fhir", read_fhir, "--fhir", _HELP, 42)

@@ -44,14 +44,11 @@ def read_obo(
     language: str = "en",
     problems: Problems | None = None,
 ) -> Iterator[Record]:
-    """Read an OBO file.
+    """Read an OBO file: the terms with the most frequent id prefix.
 
-    Concepts are the terms with the most frequent id prefix; terms with other prefixes are skipped. ``name`` is the
-    preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or ``lay`` or
-    ``abbreviation`` for an exact synonym of that type. ``xref`` becomes a mapping, and ``skos:exactMatch`` one of the
-    type ``exact``; ``is_a`` becomes the relation ``isa``, ``relationship`` a relation named by its ``Typedef``, and
-    ``namespace`` the semantic type. Obsolete terms become retired concepts with their ``replaced_by`` and ``consider``;
-    an ``alt_id`` is retired as the same as its term.
+    The type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or ``lay`` or ``abbreviation``
+    for an exact synonym of that type. A ``relationship`` is named by its ``Typedef``. Obsolete terms become retired
+    concepts with their ``replaced_by`` and ``consider``; an ``alt_id`` is retired as the same as its term.
 
     The file is read twice, first for prefixes and relation names; memory does not grow with it. ``source`` defaults to
     the prefix, such as ``DOID``, and ``version`` defaults to the date or number in ``data-version``.
@@ -61,13 +58,15 @@ def read_obo(
     lines, prefix = LineFile(path, problems), most_frequent_prefix(prefixes)
     name = source or prefix
     if not prefixes:
-        raise InputError(
-            "looked for [Term] stanzas that are not obsolete; found none", path=lines.path, remedy="give an OBO file"
-        )
+        message = "looked for [Term] stanzas that are not obsolete; found none"
+        raise InputError(message, path=lines.path, remedy="give an OBO file")
+    if version is None:
+        stated = header.value("data-version")
+        version = next(iter(numeric_parts(stated)), stated)
     title = next((value for value in header.values("property_value") if "title " in value), "")
     # from the first quote on, since trying every quote takes quadratic time
     match = _QUOTED.match(title, title.find('"') if '"' in title else 0)
-    yield Source(name, _version(header) if version is None else version, _text(match[1]) if match else name)
+    yield Source(name, version, _text(match[1]) if match else name)
     namespace = header.value("default-namespace")
     ontology = Ontology(name, language, problems.skipped)
     for stanza in _stanzas(lines):
@@ -88,13 +87,12 @@ def read_obo(
             yield from ontology.term(concept_id, label)
             for tag, value, line in stanza.tags:
                 problems.position = lines.path, line
-                if tag == "relationship":
-                    yield from _relation(lines, relations, concept_id, value, name, line)
-                else:
-                    yield from _records(lines, ontology, concept_id, tag, value, line)
+                yield from _records(lines, ontology, relations, concept_id, tag, value, line)
             matches = (_plain(value).split() for value in stanza.values("property_value"))
             exact = [parts[1] for parts in matches if parts[:1] == ["skos:exactMatch"] and parts[1:]]
-            yield from ontology.mappings(concept_id, map(_reference, stanza.values("xref")), exact)
+            references = map(_plain, stanza.values("xref"))
+            usable = ("" if " " in reference.partition(":")[0] else reference for reference in references)
+            yield from ontology.mappings(concept_id, usable, exact)
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
         else:
@@ -115,16 +113,6 @@ def _scan(path: str | PathLike[str]) -> tuple[_Stanza, dict[str, str], Counter[s
     return header, relations, prefixes
 
 
-def _relation(
-    lines: LineFile, relations: dict[str, str], concept_id: str, value: str, source: str, line: int
-) -> Iterator[Relation]:
-    kind, _, tail = _plain(value).partition(" ")
-    if tail.strip():
-        yield Relation(concept_id, relations.get(kind, kind), tail.strip(), source)
-    else:
-        lines.bad_row("relationship without a target", line)
-
-
 def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
     stanza = _Stanza("", 1)
     for number, raw in lines:
@@ -143,7 +131,9 @@ def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
     yield stanza
 
 
-def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, value: str, line: int) -> Iterator[Record]:
+def _records(
+    lines: LineFile, ontology: Ontology, relations: dict[str, str], concept_id: str, tag: str, value: str, line: int
+) -> Iterator[Record]:
     if tag in ("synonym", "def"):
         match = _QUOTED.match(value)
         text = _text(match[1]) if match else ""
@@ -153,17 +143,18 @@ def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, val
             yield Definition(concept_id, text, ontology.language, ontology.source)
         else:
             yield from ontology.synonym(concept_id, text, match[2] or "", match[3] or "")
+    elif tag == "relationship":
+        kind, _, tail = _plain(value).partition(" ")
+        if tail.strip():
+            yield Relation(concept_id, relations.get(kind, kind), tail.strip(), ontology.source)
+        else:
+            lines.bad_row("relationship without a target", line)
     elif tag == "is_a":
         yield Relation(concept_id, "isa", _plain(value), ontology.source)
     elif tag == "alt_id" and _plain(value):
         yield Retired(_plain(value), "same_as", concept_id, ontology.source)
     elif tag == "namespace":
         yield SemanticType(concept_id, _text(value), "", ontology.source)
-
-
-def _reference(value: str) -> str:
-    reference = _plain(value)
-    return "" if " " in reference.partition(":")[0] else reference
 
 
 def _retirement(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:
@@ -177,11 +168,6 @@ def _text(value: str) -> str:
 def _plain(value: str) -> str:
     """Return an id or reference without comment, trailing modifiers, description and escapes."""
     return _text(re.split(r'(?<!\\)[!{"]', value, maxsplit=1)[0])
-
-
-def _version(header: _Stanza) -> str:
-    value = header.value("data-version")
-    return next(iter(numeric_parts(value)), value)
 
 
 FORMAT = Format("obo", read_obo, "--obo", "Ontology as an OBO text file.", 30)

@@ -12,14 +12,7 @@ from medlink.errors import InputError
 from medlink.files.json import read_json_input
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import (
-    Format,
-    Ontology,
-    compact,
-    is_deprecated,
-    most_frequent_prefix,
-    numeric_parts,
-)
+from medlink.kb.readers.common import Format, Ontology, compact, is_deprecated, most_frequent_prefix, numeric_parts
 from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
@@ -43,15 +36,10 @@ def read_obograph(
     language: str = "en",
     problems: Problems | None = None,
 ) -> Iterator[Record]:
-    """Read the first graph of an OBO-graphs file.
+    """Read the first graph of an OBO-graphs file, with the conversion of :func:`medlink.kb.readers.obo.read_obo`.
 
-    Concepts are the labelled classes with the most frequent id prefix; other classes and properties are skipped. The
-    label is the preferred name; the type of a synonym is its scope (``exact``, ``narrow``, ``broad``, ``related``), or
-    ``lay`` or ``abbreviation`` for an exact synonym of that type. Cross-references and ``skos:exactMatch`` become
-    mappings of the types ``xref`` and ``exact``, ``is_a`` edges become ``isa`` relations, and other edges become
-    relations named by the label of their property. Semantic types are the OBO namespaces, or without any the labels of
-    the top ancestors (the children of a single root). Deprecated classes become retired concepts with their ``term
-    replaced by`` and ``consider``; an alternative id is retired as the same as its class.
+    Semantic types are the OBO namespaces, or without any the labels of the top ancestors (the children of a single
+    root). Edges are named by the label of their property.
 
     The whole file is held in memory (about ten times its decompressed size). ``source`` defaults to the prefix, such as
     ``HP``, and ``version`` defaults to that of the file.
@@ -77,51 +65,51 @@ def read_obograph(
                 problems.skipped["class repeated, kept once"] += 1
             own[node["id"]] = node
     if not own:
-        raise InputError(
-            f"looked for classes with a label; found {len(nodes)} nodes and none of them",
-            path=file,
-            remedy="give the OBO-graphs JSON of an ontology",
-        )
+        message = f"looked for classes with a label; found {len(nodes)} nodes and none of them"
+        raise InputError(message, path=file, remedy="give the OBO-graphs JSON of an ontology")
     name = source or prefix
-    yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
+    if version is None:
+        # or else the date or number in the version URL
+        parts = numeric_parts(str(_meta(graph).get("version") or ""))
+        version = _value(graph, _VERSION_INFO) or next(reversed(parts), "")
+    yield Source(name, version, _value(graph, _TITLE) or name)
+    ontology = Ontology(name, language, problems.skipped)
     for url, node in own.items():
-        yield from _concept(Ontology(name, language, problems.skipped), compact(url), node)
-    yield from _retirements(Ontology(name, language, problems.skipped), nodes, own, prefix)
+        yield from _concept(ontology, compact(url), node)
+    yield from _retirements(ontology, nodes, own, prefix)
     labels = {node["id"]: node["lbl"] for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
     parents: dict[str, list[str]] = {}
     edges = graph.get("edges") or []
     for edge in edges:
         match edge:
-            case {"sub": str(head), "pred": str(predicate), "obj": str(tail)}:
-                pass
+            case {"sub": str(head), "pred": str(predicate), "obj": str(tail)} if head in own and tail in own:
+                if predicate == "is_a":
+                    parents.setdefault(head, []).append(tail)
+                kind = "isa" if predicate == "is_a" else labels.get(predicate, compact(predicate))
+                yield Relation(compact(head), kind, compact(tail), name)
+            case {"sub": str(), "pred": str(), "obj": str()}:
+                problems.skipped["edge to or from a left-out node"] += 1
             case _:
                 problems.bad_row("malformed edge", file, 0)
-                continue
-        if head not in own or tail not in own:
-            problems.skipped["edge to or from a left-out node"] += 1
-            continue
-        if predicate == "is_a":
-            parents.setdefault(head, []).append(tail)
-        kind = "isa" if predicate == "is_a" else labels.get(predicate, compact(predicate))
-        yield Relation(compact(head), kind, compact(tail), name)
     problems.check_bad_share(file, len(graph["nodes"]) + len(edges))
     yield from _semantic_types(own, parents, name)
 
 
 def _load(lines: LineFile) -> dict[str, Any]:
-    data, path = read_json_input(lines), lines.path
+    data, path, message = read_json_input(lines), lines.path, ""
+    graph: dict[str, Any] = {}
     match data:
         case {"graphs": [{"nodes": list()} as first, *others]}:
-            graph: dict[str, Any] = first
+            graph = first
             if others:
                 lines.problems.notes.append(f"{path}: only the first of {len(others) + 1} graphs is read")
+            if not _is_meta(graph.get("meta")) or not isinstance(graph.get("edges") or [], list):
+                message = "graphs[0].meta or graphs[0].edges is malformed"
         case _:
             actual = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
-            raise InputError(
-                f"looked for graphs[0].nodes; found {actual or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
-            )
-    if not _is_meta(graph.get("meta")) or not isinstance(graph.get("edges") or [], list):
-        raise InputError("graphs[0].meta or graphs[0].edges is malformed", path=path, remedy="give OBO-graphs JSON")
+            message = f"looked for graphs[0].nodes; found {actual or 'nothing'}"
+    if message:
+        raise InputError(message, path=path, remedy="give OBO-graphs JSON")
     return graph
 
 
@@ -129,11 +117,11 @@ def _valid_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[s
     problems.rows += len(nodes)
     valid = []
     for node in nodes:
-        shaped = isinstance(node, dict) and isinstance(node.get("id"), str) and _is_text(node.get("lbl"))
-        if shaped and _is_meta(node.get("meta")):
-            valid.append(node)
-        else:
-            problems.bad_row("malformed node", path, 0)
+        match node:
+            case {"id": str()} if _is_text(node.get("lbl")) and _is_meta(node.get("meta")):
+                valid.append(node)
+            case _:
+                problems.bad_row("malformed node", path, 0)
     problems.check_bad_share(path, len(nodes))
     return valid
 
@@ -169,12 +157,6 @@ def _value(node: dict[str, Any], predicates: frozenset[str]) -> str:
     return next(iter(_values(node, predicates)), "")
 
 
-def _version(graph: dict[str, Any]) -> str:
-    """Return ``owl:versionInfo``, or else the date or number in the version URL."""
-    parts = numeric_parts(str(_meta(graph).get("version") or ""))
-    return _value(graph, _VERSION_INFO) or next(reversed(parts), "")
-
-
 def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Iterator[Record]:
     meta = _meta(node)
     yield from ontology.term(concept_id, node["lbl"].strip())
@@ -197,20 +179,16 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
 def _retirements(
     ontology: Ontology, nodes: list[dict[str, Any]], own: dict[str, dict[str, Any]], prefix: str
 ) -> Iterator[Record]:
-    merged: set[tuple[str, str]] = set()
-    for url, node in own.items():
-        merged.update((compact(old_id), compact(url)) for old_id in _values(node, _ALTERNATIVE) if old_id)
-    for old_id, concept_id in sorted(merged):
-        yield Retired(old_id, "same_as", concept_id, ontology.source)
+    listed = ((url, old_id) for url, node in own.items() for old_id in _values(node, _ALTERNATIVE) if old_id)
+    merged = {(compact(old_id), compact(url)) for url, old_id in listed}
+    yield from (Retired(old_id, "same_as", concept_id, ontology.source) for old_id, concept_id in sorted(merged))
     alternative = {old_id for old_id, _ in merged}
     for node in nodes:
         concept_id = compact(node["id"])
-        if node.get("type") != "CLASS" or concept_id.partition(":")[0] != prefix:
-            continue
+        is_own = node.get("type") == "CLASS" and concept_id.partition(":")[0] == prefix
+        is_gone = _meta(node).get("deprecated") or is_deprecated(node.get("lbl") or "", Counter())
         # a merged class is also deprecated
-        if concept_id not in alternative and (
-            _meta(node).get("deprecated") or is_deprecated(node.get("lbl") or "", Counter())
-        ):
+        if is_own and is_gone and concept_id not in alternative:
             others = (map(compact, _values(node, kind)) for kind in (_REPLACED_BY, _CONSIDER))
             yield from ontology.retired(concept_id, *others)
 

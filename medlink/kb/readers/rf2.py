@@ -1,33 +1,13 @@
-"""Reader of SNOMED CT snapshots in Release Format 2 (RF2).
+"""Reader of SNOMED CT snapshots in Release Format 2 (RF2); inactive rows are only counted.
 
-Files are found by their names anywhere below the folders, as the SNOMED CT Release File Specification names them
-(``sct2_Description_Snapshot-en_INT_20260901.txt``, national files such as
-``sct2_Description_SpanishExtensionSnapshot-es_INT_...``). Full and Delta files are not read.
-
-Conversion (inactive rows are only counted):
-
-* Concept: a concept of the source ``SNOMEDCT``.
-* Description: a name, of type ``fsn`` (fully specified name, tag included) or ``synonym``. Language refsets mark the
-  preferred synonyms; ``language_refsets`` decides if they disagree. The tag in the last parentheses of the English fsn
-  is the semantic type.
-* TextDefinition: a definition.
-* Relationship: inferred rows only; ``116680003`` is ``isa``, others are named by the English fsn of their type, in
-  lower case and without its tag (``finding site``).
-* Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
-  a target and conditions (``mapRule``) are left out.
-* Association: successors of inactive concepts, from the historical association reference sets (SNOMED CT Release File
-  Specifications, 5.2.5.1, and the later PARTIALLY EQUIVALENT TO and POSSIBLY REPLACED BY). An inactive concept without
-  an association has the type ``deleted``.
-
-Lines that begin with ``#``, as some servers export them, are comments. A file whose last line has no line end is
-truncated. Notes list differences in date and language refsets from ``release_package_information.json``.
+Files are found by their names, anywhere below the folders (SNOMED CT Release File Specifications); Full and Delta files
+are not read. Successors of inactive concepts come from the historical association reference sets (5.2.5.1).
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -69,13 +49,10 @@ _RETIREMENT_BY_REFSET = {
     "900000000000524003": "moved_to",
 }
 _COMPONENTS = ("Concept", "Description", "TextDefinition", "Relationship")
-# file name by kind
+_FILES = {kind: f"sct2_{kind}_" for kind in _COMPONENTS}
+_FILES |= {kind: rf"der2_\w*Refset_{kind}" for kind in ("Language", _ASSOCIATION, *_MAPS)}
 _PATTERNS = {
-    kind: re.compile(rf"x?{name}\w*Snapshot[-_.].*\.txt(?:\.gz)?", re.IGNORECASE)
-    for kind, name in {
-        **{kind: f"sct2_{kind}_" for kind in _COMPONENTS},
-        **{kind: rf"der2_\w*Refset_{kind}" for kind in ("Language", _ASSOCIATION, *_MAPS)},
-    }.items()
+    kind: re.compile(rf"x?{name}\w*Snapshot[-_.].*\.txt(?:\.gz)?", re.IGNORECASE) for kind, name in _FILES.items()
 }
 
 
@@ -90,10 +67,8 @@ def read_rf2(
     """Read a SNOMED CT snapshot, with any number of national extensions.
 
     If several files have the same component, an inactive row with a later date withdraws it. For a name, the latest row
-    counts.
-
-    Memory grows with the preferred terms (about 100 bytes each) and the inactive concepts. With several files of a
-    kind, it also grows with their inactive rows, and with the names of all files but the largest. The rest is streamed.
+    counts. Memory grows with the preferred terms (about 100 bytes each) and the inactive concepts. With several files
+    of a kind, it also grows with their inactive rows, and with the names of all files but the largest.
 
     Args:
         extensions: folders of national extensions of the same release.
@@ -103,8 +78,8 @@ def read_rf2(
     """
     problems = problems or Problems()
     folders = [folder, *extensions]
-    files, tags = _find(folders), language_filter(languages)
-    snapshot = _Snapshot(files, problems, problems.skipped, tags, [*language_refsets, _US, _GB])
+    files = _find(folders)
+    snapshot = _Snapshot(files, problems, language_filter(languages), [*language_refsets, _US, _GB])
     yield from snapshot.concepts()
     for kind in ("Description", "TextDefinition"):
         yield from snapshot.descriptions(kind)
@@ -119,12 +94,14 @@ def read_rf2(
 class _Snapshot:
     files: dict[str, list[Path]]
     problems: Problems
-    skipped: Counter[str]
     languages: frozenset[str] | None
     refset_order: list[str]
     inactive: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     refsets: set[str] = field(default_factory=set)
+
+    def skip(self, reason: str) -> None:
+        self.problems.skipped[reason] += 1
 
     def active_rows(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         newer_dates = self.newer_dates(kind)
@@ -140,9 +117,9 @@ class _Snapshot:
                 elif cells[active_index] == "0":
                     if kind == "Concept":
                         self.inactive.add(cells[id_index])
-                    self.skipped[f"inactive {kind} row"] += 1
+                    self.skip(f"inactive {kind} row")
                 elif newer_dates.get(cells[id_index], "") > cells[time_index]:
-                    self.skipped[f"{kind} row withdrawn by a later file"] += 1
+                    self.skip(f"{kind} row withdrawn by a later file")
                 else:
                     if kind == "Concept":
                         newer_dates.pop(cells[id_index], None)
@@ -203,18 +180,15 @@ class _Snapshot:
                 lines.bad_row("unknown language", line, repr(code)[:40])
                 continue
             if concept_id in self.inactive:
-                self.skipped[f"{kind} of an inactive concept"] += 1
+                self.skip(f"{kind} of an inactive concept")
                 continue
-            is_fsn = type_id == _FSN
-            if is_fsn and tag.partition("-")[0] == "en":
-                match = _TAG.search(term)
-                if match:
-                    yield SemanticType(concept_id, match[1], "", SOURCE)
-                    if match[1] in _NAMING:
-                        self.names[concept_id] = term[: match.start()].strip()
-            is_definition = type_id == _DEFINITION
+            is_fsn, is_definition = type_id == _FSN, type_id == _DEFINITION
+            if is_fsn and tag.partition("-")[0] == "en" and (match := _TAG.search(term)):
+                yield SemanticType(concept_id, match[1], "", SOURCE)
+                if match[1] in _NAMING:
+                    self.names[concept_id] = term[: match.start()].strip()
             if not wanted(tag, self.languages):
-                self.skipped["definition in another language" if is_definition else "name in another language"] += 1
+                self.skip("definition in another language" if is_definition else "name in another language")
             elif is_definition:
                 yield Definition(concept_id, term, tag, SOURCE)
             elif is_fsn:
@@ -228,9 +202,9 @@ class _Snapshot:
         columns = ["sourceId", "destinationId", "typeId", "characteristicTypeId"]
         for _, _, (head, tail, type_id, characteristic) in self.active_rows("Relationship", columns):
             if characteristic != _INFERRED:
-                self.skipped["relationship that is not inferred"] += 1
+                self.skip("relationship that is not inferred")
             elif head in self.inactive or tail in self.inactive:
-                self.skipped["relationship of an inactive concept"] += 1
+                self.skip("relationship of an inactive concept")
             else:
                 kind = "isa" if type_id == _IS_A else self.names.get(type_id, type_id).lower()
                 yield Relation(head, kind, tail, SOURCE)
@@ -240,9 +214,9 @@ class _Snapshot:
             columns = ["refsetId", "referencedComponentId", "mapTarget"]
             for _, _, (refset, concept_id, target) in self.active_rows(kind, columns):
                 if not target.strip():
-                    self.skipped["map without a target"] += 1
+                    self.skip("map without a target")
                 elif concept_id in self.inactive:
-                    self.skipped["map of an inactive concept"] += 1
+                    self.skip("map of an inactive concept")
                 else:
                     system = _SYSTEMS.get(refset) or self.names.get(refset, refset)
                     yield Mapping(concept_id, system, target.strip(), label, SOURCE)
@@ -253,15 +227,13 @@ class _Snapshot:
         associated: set[str] = set()
         for lines, line, (refset, concept_id, target) in self.active_rows(_ASSOCIATION, columns):
             if refset not in _RETIREMENT_BY_REFSET or concept_id not in self.inactive:
-                self.skipped["association of a concept that is not inactive"] += 1
+                self.skip("association of a concept that is not inactive")
             elif not target:
                 lines.bad_row("no concept that replaces it", line)
             else:
                 associated.add(concept_id)
                 yield Retired(concept_id, _RETIREMENT_BY_REFSET[refset], target, SOURCE)
-        for concept_id in sorted(self.inactive):
-            if concept_id not in associated:
-                yield Retired(concept_id, "deleted", "", SOURCE)
+        yield from (Retired(concept_id, "deleted", "", SOURCE) for concept_id in sorted(self.inactive - associated))
 
 
 def _open(path: Path, problems: Problems) -> Table:
@@ -291,11 +263,10 @@ def _compare_with_package(folder: Path, files: dict[str, list[Path]], refsets: s
         if not isinstance(information, dict):
             yield f"{path}: cannot be read, nothing is checked against it"
             continue
-        date = str(information.get("effectiveTime", "")).replace("-", "")[:8]
-        listed = information.get("languageRefsets")
-        dates = _dates(files)
+        date, dates = str(information.get("effectiveTime", "")).replace("-", "")[:8], _dates(files)
         if date and date not in dates:
             yield f"{path}: is of {date}, the Concept files are of {', '.join(sorted(dates)) or 'no date'}"
+        listed = information.get("languageRefsets")
         for entry in listed if isinstance(listed, list) else []:
             refset = str(entry.get("id", "")) if isinstance(entry, dict) else ""
             if refset and refset not in refsets:
@@ -312,29 +283,16 @@ def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
             if path not in files[kind]:
                 files[kind].append(path)
         if not matches:
-            raise missing_files_error(
-                folder,
-                "sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like",
-                (path.name for path in below),
-                "name the Snapshot folder of a SNOMED CT release, or the one above it",
-            )
+            wanted_files = "sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like"
+            remedy = "name the Snapshot folder of a SNOMED CT release, or the one above it"
+            raise missing_files_error(folder, wanted_files, (path.name for path in below), remedy)
     for kind in ("Concept", "Description"):
         if not files[kind]:
-            raise missing_files_error(
-                folders[0],
-                f"sct2_{kind}_*Snapshot*.txt",
-                (path.name for paths in files.values() for path in paths),
-                "add the folder of the international edition, or unpack the release again",
-            )
+            found = (path.name for paths in files.values() for path in paths)
+            remedy = "add the folder of the international edition, or unpack the release again"
+            raise missing_files_error(folders[0], f"sct2_{kind}_*Snapshot*.txt", found, remedy)
     return files
 
 
-FORMAT = Format(
-    "rf2",
-    read_rf2,
-    "--snomed",
-    "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions.",
-    20,
-    "extensions",
-    folder=True,
-)
+_HELP = "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions."
+FORMAT = Format("rf2", read_rf2, "--snomed", _HELP, 20, "extensions", folder=True)

@@ -1,35 +1,19 @@
-"""Reader of UMLS Rich Release Format (RRF), as in the ``META`` folder of a release.
+"""Reader of UMLS Rich Release Format (RRF), the ``META`` folder of a release.
 
-Columns are those of the UMLS Reference Manual, chapter 3 (Metathesaurus, Rich Release Format).
-
-Conversion:
-
-* ``MRCONSO``: a row is a name, with its own source; a CUI with names is a concept of the source ``UMLS``. The source
-  and code of a row become a mapping of type ``code``, unless the code is ``NOCODE``. A term type (TTY) of fully
-  specified names, such as ``FN``, gives the type ``fsn``, as in RF2. Term types that do not name the concept, listed in
-  ``resources/kb/umls_term_types.json``, are left out.
-* ``MRDEF``: definitions, in the language of their source.
-* ``MRSTY``: semantic types with their TUI.
-* ``MRREL``: REL and RELA relate CUI2 to CUI1: ``CUI1|..|CHD|CUI2|..|isa`` is ``Relation(head=CUI2, type="isa",
-  tail=CUI1)``. The type is RELA, or else REL. The file gives a hierarchy from both sides; both become one relation from
-  child to parent. ``inverse_isa`` becomes ``isa``. ``PAR`` without RELA becomes ``CHD``: the head is a child of the
-  tail, which is weaker than is-a in some sources. Other inverses (``finding_site_of``) stay two relations.
-* ``MRCUI`` (optional): the CUIs of earlier releases that this one lacks. REL gives the reason: ``SY`` merged into CUI2;
-  ``RB``, ``RN`` and ``RO`` mapped to CUI2, which is broader, narrower or otherwise related; ``DEL`` deleted. ``SUBX``
-  marks concepts outside a MetamorphoSys subset, which are not retired.
-* ``MRFILES``: the numbers of columns, rows and bytes of the other files, for a check.
+Columns are those of the UMLS Reference Manual, chapter 3. REL and RELA of ``MRREL`` relate CUI2 to CUI1. A hierarchy is
+given from both sides, which both become one relation from child to parent; other inverses stay two relations.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from itertools import compress
+from itertools import chain, compress
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.json import read_json
@@ -38,7 +22,7 @@ from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_columns, read_rows
 from medlink.kb.readers.common import MAX_RANK, Batch, Format, existing_folder, missing_files_error, unbatch
-from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, count_marks, select_name_rows
+from medlink.kb.readers.rrf_names import NameKind, NameRows, count_marks, select_name_rows
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Definition, Record, Relation, Retired, SemanticType, Source
 
@@ -66,17 +50,14 @@ def read_rrf_batches(
 ) -> Iterator[Record | Batch]:
     """Read a UMLS release in batches of some thousand rows.
 
-    ``MRCONSO.RRF`` is required; a note lists which of ``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB`` and ``MRRANK`` are
-    missing or empty. Each may be compressed (``.gz``). Raises for a file whose length differs from ``MRFILES``, apart
-    from converted line ends, unless all bad rows are tolerated. Without ``MRFILES`` the reader cannot notice a file
-    truncated at a line end.
+    ``MRCONSO.RRF`` is required; a note lists which other files are missing or empty. Each may be compressed (``.gz``).
+    Raises for a file whose length differs from ``MRFILES``, apart from converted line ends, unless all bad rows are
+    tolerated.
 
     The preferred name of a concept in a language has the source and term type that rank highest in ``MRRANK``; without
     that file, and for equal ranks, TS=P, STT=PF and ISPREF=Y decide, in that order. The reader compares only adjacent
     rows of a concept: in a file that is not sorted by CUI it marks several names as preferred, and the knowledge base
-    prefers the best ``rank``.
-
-    Memory does not grow with the release: it holds tables of sources and ranks, and the rows of one concept.
+    prefers the best ``rank``. Memory holds tables of sources and ranks, and the rows of one concept.
 
     Args:
         folder: its files, or the folder above ``META``.
@@ -89,11 +70,8 @@ def read_rrf_batches(
     release = _Release(_find(folder), problems, language_filter(languages), include_suppressed)
     release.sources = None if sources is None else frozenset(sources)
     release.term_types = None if term_types is None else frozenset(term_types)
-    yield from release.names()
-    yield from release.semantic_types()
-    yield from release.definitions()
-    yield from release.relations()
-    yield from release.retired()
+    parts = release.names(), release.semantic_types(), release.definitions(), release.relations(), release.retired()
+    yield from chain.from_iterable(parts)
 
 
 @wraps(read_rrf_batches)
@@ -106,24 +84,17 @@ def _find(folder: str | PathLike[str]) -> Path:
     remedy = "name the META folder of a UMLS release"
     top = existing_folder(folder, remedy)
     for candidate in (top, top / "META"):
-        if _exists(candidate / "MRCONSO.RRF"):
+        main = candidate / "MRCONSO.RRF"
+        if _exists(main):
             return candidate
-        if (candidate / "MRCONSO.RRF").exists():
-            raise InputError(
-                "is not a regular file", path=candidate / "MRCONSO.RRF", remedy="save its content in a file"
-            )
+        if main.exists():
+            raise InputError("is not a regular file", path=main, remedy="save its content in a file")
     names = (entry.name for entry in top.iterdir())
     raise missing_files_error(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", names, remedy)
 
 
 def _exists(path: Path) -> bool:
     return path.is_file() or path.with_name(path.name + ".gz").is_file()
-
-
-class _FileFacts(NamedTuple):
-    columns: int
-    rows: int
-    bytes: int
 
 
 @dataclass(slots=True)
@@ -135,25 +106,28 @@ class _Release:
     sources: frozenset[str] | None = None
     term_types: frozenset[str] | None = None
     source_language: dict[str, str] = field(default_factory=dict)
-    listed: dict[str, _FileFacts] = field(default_factory=dict)
+    # by file of MRFILES: number of rows
+    listed: dict[str, int] = field(default_factory=dict)
 
     def check_file_list(self) -> None:
         """Read MRFILES, and check the sizes of the files against it."""
+        numbers_of: dict[str, list[int]] = {}
         for lines, line, (file, _, _, *numbers, _) in self.rows(_FILE_LIST):
             if all(number.isdecimal() and len(number) < 20 for number in numbers):
-                self.listed[file] = _FileFacts(*map(int, numbers))
+                numbers_of[file] = list(map(int, numbers))
+                self.listed[file] = numbers_of[file][1]
             else:
                 lines.bad_row("no number of columns, rows or bytes", line)
         for name, known in _COLUMNS.items():
             path = self.folder / f"{name}.RRF"
             if path.name in self.listed:
-                facts = self.listed[path.name]
-                self.check_fact(path, "columns", known, facts.columns)
+                columns, rows, size = numbers_of[path.name]
+                self.check_fact(path, "columns", known, columns)
                 if not _exists(path):
-                    self.check_fact(path, "rows", 0, facts.rows)
+                    self.check_fact(path, "rows", 0, rows)
                 # other line ends make each row a byte longer or shorter
-                if path.is_file() and abs(path.stat().st_size - facts.bytes) != facts.rows:
-                    self.check_fact(path, "bytes", path.stat().st_size, facts.bytes)
+                if path.is_file() and abs(path.stat().st_size - size) != rows:
+                    self.check_fact(path, "bytes", path.stat().st_size, size)
 
     def check_fact(self, path: Path, what: str, actual: int, listed: int) -> None:
         """Raise if a file differs from MRFILES, or note it if all bad rows are tolerated."""
@@ -178,7 +152,7 @@ class _Release:
     def check_rows(self, name: str, lines: LineFile) -> None:
         path = self.folder / f"{name}.RRF"
         if path.name in self.listed:
-            self.check_fact(path, "rows", lines.rows, self.listed[path.name].rows)
+            self.check_fact(path, "rows", lines.rows, self.listed[path.name])
         if not lines.rows:
             self.problems.notes.append(f"{path}: is empty")
 
@@ -205,12 +179,6 @@ class _Release:
             return "suppressed row"
         return "row of another source" if self.sources is not None and sab not in self.sources else ""
 
-    def is_selected(self, sab: str, suppress: str) -> bool:
-        reason = self.skip_reason(sab, suppress)
-        if reason:
-            self.problems.skipped[reason] += 1
-        return not reason
-
     def known_sources(self) -> dict[str, Source]:
         known: dict[str, Source] = {}
         releases = [""]
@@ -223,17 +191,13 @@ class _Release:
         known[SOURCE] = Source(SOURCE, max(releases), "Unified Medical Language System")
         return known
 
-    def ranks(self) -> dict[tuple[str, str], int]:
-        rows = (cells for _, _, cells in self.rows("MRRANK"))
-        return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdecimal() and len(rank) < 10}
-
     def names(self) -> Iterator[Record | Batch]:
         self.check_file_list()
         known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
-        kinds, pending, marks = self.name_kinds(), NameRows(self.folder / "MRCONSO.RRF"), Counter[str]()
+        classify, pending, marks = self.name_kinds(), NameRows(self.folder / "MRCONSO.RRF"), Counter[str]()
         for lines, numbers, columns in self.columns("MRCONSO", 0, 13, 14, *_KIND_OF_NAME):
-            rows = select_name_rows(lines, kinds, numbers, columns)
+            rows = select_name_rows(lines, classify, numbers, columns)
             for kind in dict.fromkeys(rows.kinds):
                 if kind.source not in announced:
                     announced.add(kind.source)
@@ -249,11 +213,13 @@ class _Release:
         if self.problems.rows and not announced:
             self.problems.notes.append(f"{self.folder / 'MRCONSO.RRF'}: no row is left after the filters")
 
-    def name_kinds(self) -> NameKinds:
-        ranks, (full, no_names) = self.ranks(), _term_types()
-        top = max(ranks.values(), default=0) + 1
+    def name_kinds(self) -> Callable[..., NameKind]:
+        rows = (cells for _, _, cells in self.rows("MRRANK"))
+        ranks = {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdecimal() and len(rank) < 10}
+        top, (full, no_names) = max(ranks.values(), default=0) + 1, _term_types()
         numbers: dict[str, int] = {}
 
+        @cache
         def classify(lat: str, ts: str, stt: str, ispref: str, sab: str, tty: str, suppress: str) -> NameKind:
             tag = language_tag(lat)
             if tag is None:
@@ -277,7 +243,7 @@ class _Release:
             rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
             return NameKind(sab, tag, number, type=tty, rank=rank)
 
-        return NameKinds(classify)
+        return classify
 
     def semantic_types(self) -> Iterator[Batch]:
         for lines, numbers, (cui, tui, name) in self.columns("MRSTY", 0, 1, 3):
@@ -285,28 +251,32 @@ class _Release:
 
     def definitions(self) -> Iterator[Record]:
         for _, _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF"):
-            if self.is_selected(sab, suppress):
-                tag = self.source_language.get(sab, "")
-                if wanted(tag, self.languages):
-                    yield Definition(cui, text, tag, sab)
-                else:
-                    self.problems.skipped["definition in another language"] += 1
+            tag = self.source_language.get(sab, "")
+            reason = self.skip_reason(sab, suppress)
+            if not reason and not wanted(tag, self.languages):
+                reason = "definition in another language"
+            if reason:
+                self.problems.skipped[reason] += 1
+            else:
+                yield Definition(cui, text, tag, sab)
 
     def relations(self) -> Iterator[Batch]:
-        kinds = _RelationKinds(self)
+        @cache
+        def classify(rel: str, rela: str, sab: str, suppress: str) -> tuple[str, str, bool, str]:
+            """Return the reason to skip a row, or ``""``; the type; whether CUI2 is the head; and the source."""
+            straight = {"inverse_isa": "isa", "PAR": "CHD"}.get(rela or rel)
+            return self.skip_reason(sab, suppress), straight or rela or rel, straight is None, sab
+
         for lines, all_numbers, (cui1, cui2, *cells) in self.columns("MRREL", 0, 4, *_KIND_OF_RELATION):
-            rows = list(map(kinds.__getitem__, zip(*cells, strict=True)))
-            reasons, types, inverted, sources = map(list, zip(*rows, strict=True))
+            reasons, types, inverted, sources = map(list, zip(*map(classify, *cells), strict=True))
             heads = [second if turn else first for first, second, turn in zip(cui1, cui2, inverted, strict=True)]
             tails = [first if turn else second for first, second, turn in zip(cui1, cui2, inverted, strict=True)]
-            columns: list[Sequence[str]] = [heads, types, tails, sources]
-            numbers = all_numbers
+            columns: list[Sequence[Any]] = [heads, types, tails, sources, all_numbers]
             if any(reasons):
                 self.problems.skipped.update(filter(None, reasons))
                 selected = [not reason for reason in reasons]
                 columns = [list(compress(column, selected)) for column in columns]
-                numbers = list(compress(all_numbers, selected))
-            yield Batch(Relation, tuple(columns), lines.path, numbers)
+            yield Batch(Relation, tuple(columns[:-1]), lines.path, columns[-1])
 
     def retired(self) -> Iterator[Record]:
         if _exists(self.folder / f"{_HISTORY}.RRF"):
@@ -323,30 +293,11 @@ class _Release:
                     yield Retired(cui, _RETIREMENT_BY_REL[rel], successor, SOURCE)
 
 
-class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
-    """Conversion of the rows of MRREL, by the cells of ``_KIND_OF_RELATION``.
-
-    Values are the reason to skip the row, or ``""``; the type; whether CUI2 is the head; and the source.
-    """
-
-    def __init__(self, release: _Release) -> None:
-        super().__init__()
-        self._release = release
-
-    def __missing__(self, cells: tuple[str, ...]) -> tuple[str, str, bool, str]:
-        rel, rela, sab, suppress = cells
-        straight = {"inverse_isa": "isa", "PAR": "CHD"}.get(rela or rel)
-        reason = self._release.skip_reason(sab, suppress)
-        self[cells] = reason, straight or rela or rel, straight is None, sab
-        return self[cells]
-
-
 @cache
 def _term_types() -> tuple[frozenset[str], dict[str, str]]:
     data = read_json(RESOURCES / "kb" / "umls_term_types.json")
-    return frozenset(data["fully_specified"]), {
-        tty: reason for reason, types in data["left_out"].items() for tty in types
-    }
+    left_out = {tty: reason for reason, types in data["left_out"].items() for tty in types}
+    return frozenset(data["fully_specified"]), left_out
 
 
 FORMAT = Format(

@@ -1,7 +1,6 @@
 """Conversion of thousands of MRCONSO rows at a time to concepts, names and codes.
 
-Source, language, term type and status determine how a row is converted. There are far fewer combinations of these
-(*kinds*) than rows, so each is classified once, and rows are processed by column.
+Each combination of source, language, term type and status (a *kind*) is classified once; rows are processed by column.
 """
 
 from __future__ import annotations
@@ -27,14 +26,11 @@ class NameKind:
     """Conversion of the rows of one kind.
 
     Attributes:
-        source: source of the names.
-        tag: language, ``None`` for an unknown one.
-        number: number of the language.
+        source, type, rank: those of the names; a lower rank is better.
+        tag, number: language, ``None`` for an unknown one, and its number.
         skip_reason: why the rows are skipped, or ``""``.
         not_a_name: why they give no name although their CUI counts, or ``""``.
         is_concept: the CUI is a concept, even if a filter skips its names.
-        type: type of the names.
-        rank: rank of the names, lower is better.
     """
 
     source: str
@@ -45,20 +41,6 @@ class NameKind:
     is_concept: bool = True
     type: str = ""
     rank: int = 0
-
-
-class NameKinds(dict[tuple[str, ...], NameKind]):
-    """Kinds by the cells that determine them, classified on first use."""
-
-    def __init__(self, classify: Callable[..., NameKind]) -> None:
-        super().__init__()
-        self._classify = classify
-        self.has_unknown_language = False
-
-    def __missing__(self, cells: tuple[str, ...]) -> NameKind:
-        kind = self[cells] = self._classify(*cells)
-        self.has_unknown_language = self.has_unknown_language or kind.tag is None
-        return kind
 
 
 @dataclass(slots=True)
@@ -82,9 +64,7 @@ class NameRows:
         cut = len(self.cui)
         while cut and self.cui[cut - 1] == self.cui[-1]:
             cut -= 1
-        first = NameRows(
-            self.path, self.cui[:cut], self.kinds[:cut], self.code[:cut], self.text[:cut], self.lines[:cut]
-        )
+        first = NameRows(self.path, *(column[:cut] for column in self._columns()))
         for column in self._columns():
             del column[:cut]
         return first
@@ -115,17 +95,9 @@ class NameRows:
             order = order[rank[order] < MAX_RANK]
             best = np.zeros(len(named), bool)
             best[order[np.flatnonzero(np.diff(group[order], prepend=-1))]] = True
-            yield self._batch(
-                RankedName,
-                named,
-                [self.cui[index] for index in named],
-                [self.text[index] for index in named],
-                [kind.tag for kind in kinds],
-                [kind.type for kind in kinds],
-                [kind.source for kind in kinds],
-                best.tolist(),
-                ranks,
-            )
+            texts = [[column[index] for index in named] for column in (self.cui, self.text)]
+            by_kind = zip(*((kind.tag, kind.type, kind.source) for kind in kinds), strict=True)
+            yield self._batch(RankedName, named, *texts, *by_kind, best.tolist(), ranks)
         alive = is_concept[run].tolist()
         coded = [index for index, code in enumerate(self.code) if code and code != "NOCODE" and alive[index]]
         runs = run.tolist()
@@ -134,23 +106,19 @@ class NameRows:
         first_rows: dict[tuple[int, str, str], int] = dict(zip(reversed(keys), reversed(coded), strict=True))
         once = sorted(first_rows.values()) if len(first_rows) < len(keys) else coded
         sources = [self.kinds[index].source for index in once]
-        codes = [self.code[index] for index in once]
-        yield self._batch(
-            Mapping, once, [self.cui[index] for index in once], sources, codes, ["code"] * len(once), sources
-        )
+        ids, codes = ([column[index] for index in once] for column in (self.cui, self.code))
+        yield self._batch(Mapping, once, ids, sources, codes, ["code"] * len(once), sources)
 
     def _batch(self, kind: type, indices: list[int], *columns: Sequence[object]) -> Batch:
         return Batch(kind, columns, self.path, [self.lines[index] for index in indices])
 
 
-def select_name_rows(lines: LineFile, kinds: NameKinds, numbers: Sequence[int], columns: list[list[str]]) -> NameRows:
+def select_name_rows(
+    lines: LineFile, classify: Callable[..., NameKind], numbers: Sequence[int], columns: list[list[str]]
+) -> NameRows:
     """Return the rows whose kind is not skipped; count bad and skipped rows.
 
-    Args:
-        lines: the file.
-        kinds: classification of the rows.
-        numbers: line numbers of the rows.
-        columns: CUI, code, name, and the cells that determine a kind, beginning with the language.
+    ``columns`` are CUI, code, name, and the cells that determine a kind, beginning with the language.
     """
     bad: list[tuple[int, str, str]] = []
     if "" in columns[0] or "" in columns[2]:
@@ -158,13 +126,14 @@ def select_name_rows(lines: LineFile, kinds: NameKinds, numbers: Sequence[int], 
         bad += [(number, "empty id or name", "") for number, is_good in zip(numbers, good, strict=True) if not is_good]
         numbers, columns = list(compress(numbers, good)), [list(compress(column, good)) for column in columns]
     cui, code, text, *cells = columns
-    row_kinds = list(map(kinds.__getitem__, zip(*cells, strict=True)))
-    if kinds.has_unknown_language:
+    row_kinds = list(map(classify, *cells))
+    counts = Counter(row_kinds)
+    if any(kind.tag is None for kind in counts):
         unknown = [index for index, kind in enumerate(row_kinds) if kind.tag is None]
         bad += [(numbers[index], "unknown language", repr(cells[0][index])[:40]) for index in unknown]
     for number, reason, detail in sorted(bad):
         lines.bad_row(reason, number, detail)
-    for kind, count in Counter(row_kinds).items():
+    for kind, count in counts.items():
         reason = kind.skip_reason or kind.not_a_name
         if reason and kind.tag is not None:
             lines.problems.skipped[reason] += count

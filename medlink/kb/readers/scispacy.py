@@ -1,8 +1,4 @@
-"""Reader of scispaCy knowledge bases: JSON lines with one concept each.
-
-The fields are those of ``scispacy.linking_utils.Entity``: ``concept_id``, ``canonical_name``, ``aliases``, and
-optionally ``types`` (TUIs of UMLS semantic types) and ``definition``.
-"""
+"""Reader of scispaCy knowledge bases: JSON lines with the fields of ``scispacy.linking_utils.Entity``."""
 
 from __future__ import annotations
 
@@ -26,10 +22,10 @@ def read_scispacy(
     language: str = "en",
     problems: Problems | None = None,
 ) -> Iterator[Record]:
-    """Read a scispaCy knowledge base.
+    """Read a scispaCy knowledge base; ``source`` defaults to the base name of the file.
 
-    ``canonical_name`` becomes the preferred name, ``aliases`` become synonyms. Semantic types are codes, since
-    the file does not name them. Memory grows with one concept. ``source`` defaults to the base name of the file.
+    ``canonical_name`` becomes the preferred name, ``aliases`` become synonyms. Semantic types are codes, since the
+    file does not name them. Memory grows with one concept.
     """
     problems = problems or Problems()
     tag = resolve_language(language)

@@ -45,7 +45,7 @@ class TableNotes:
 
     def __init__(self) -> None:
         self._types: Counter[str] = Counter()
-        self._suspicious = [0] * len(_SUSPICIOUS)
+        self._suspicious: Counter[int] = Counter()
         self._first: dict[int, int] = {}
 
     def add_unknown_type(self, kind: str, line: int) -> None:
@@ -67,10 +67,10 @@ class TableNotes:
             remedy = "; ".join(remedies) or "write one of these, or leave them"
             message = f"names of unknown types, which count as synonyms: {listed}; known are {', '.join(KNOWN_TYPES)}"
             yield f"{path}:{self._first[-1]}: {message}. Remedy: {remedy}"
-        for index, (count, (_, what, remedy)) in enumerate(zip(self._suspicious, _SUSPICIOUS, strict=True)):
-            if count:
-                has = "1 name has" if count == 1 else f"{count:,} names have"
-                yield f"{path}:{self._first[index]}: {has} {what}. Remedy: {remedy}"
+        for index, count in sorted(self._suspicious.items()):
+            _, what, remedy = _SUSPICIOUS[index]
+            has = "1 name has" if count == 1 else f"{count:,} names have"
+            yield f"{path}:{self._first[index]}: {has} {what}. Remedy: {remedy}"
 
 
 def unknown_language(language: str) -> str:

@@ -121,6 +121,10 @@ def test_tables_are_those_of_the_published_schema(opened: Opened) -> None:
     assert set(column(file, indexes)) == UNIQUE
     assert file.execute("PRAGMA foreign_key_check").fetchall() == []
     assert column(file, "PRAGMA integrity_check") == ["ok"]
+    assert column(file, "PRAGMA application_id") == [int.from_bytes(b"FTRM", "big")]
+    assert column(file, "PRAGMA user_version") == [1]
+    counts = "SELECT concept_count FROM tx_resource WHERE resource_type = 'CodeSystem'"
+    assert sum(column(file, counts)) == len(opened[0]) == column(file, "SELECT count(*) FROM concept")[0]
     # the planner of a reader has statistics
     assert {"concept", "concept_designation"} <= set(column(file, "SELECT tbl FROM sqlite_stat1"))
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Concept, Mapping, Name, Record, Relation, Source
 from tests.kb.writers import read_all, read_alphaid, write_lines
@@ -102,17 +101,6 @@ def test_a_damaged_byte_is_no_other_encoding(tmp_path: Path) -> None:
     records, problems = read_all(read_alphaid, tmp_path / "a.txt")
     assert problems.bad == {"not UTF-8": 1}
     assert {one.text for one in records if isinstance(one, Name)} == {f"Übelkeit {n}" for n in range(1, 100)}
-
-
-def test_bad_rows(tmp_path: Path) -> None:
-    bad = ["2|I5|I21.9|||||x", "1||I21.9|||||x", "1|I6|I21.9|||||", "1|I7|I 21|||||x", "1|I8|I21.9"]
-    problems = Problems(1)
-    path = write_lines(tmp_path / "a.txt", [*ALPHA_ID_SE, *bad])
-    assert kinds(list(read_alphaid(path, problems=problems)))["Name"] == 3
-    assert problems.bad == {"no term with a number and codes": 4, "column count": 1}
-    write_lines(path, ["a,b,c"])
-    with pytest.raises(InputError, match=r"a\.txt:1: looked for 7 or 8 columns, parted by | or by semicolons; found 1"):
-        list(read_alphaid(path))
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
 from tests.kb.writers import read_all, read_atc, write_lines
@@ -51,15 +50,6 @@ def test_everything(tmp_path: Path) -> None:
         Relation("ATC:A01AA04", "isa", "ATC:A01AA", "ATC"),
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (8, {}, {})
-
-
-def test_bad_rows(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.csv", [HEADER, "A\t\ta\t\t", "A\t\tb\t\t", "A1\t\tc\t\t", "A01\t\t\t\t", "B\t\td"])
-    _, problems = read_all(read_atc, path, share=1)
-    assert problems.bad == {"no ATC code, or no name": 2, "column count": 1}
-    assert problems.skipped == {"code repeated, kept once": 1}
-    with pytest.raises(InputError, match="looked for the columns ATC-Code and ATC-Bedeutung; found 1 column"):
-        list(read_atc(write_lines(path, ["a"])))
 
 
 @pytest.mark.slow

@@ -77,12 +77,6 @@ def test_template_of_synonyms(tmp_path: Path) -> None:
         list(read_babelon(path))
 
 
-def test_another_table(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.tsv", ["id\tname", "1\tone"])
-    with pytest.raises(InputError, match="looked for the columns subject_id and translation_value; found 2 columns"):
-        list(read_babelon(path))
-
-
 def test_what_is_deprecated(tmp_path: Path) -> None:
     """The translation says so; whether its concept is obsolete the ontology knows better than an older label."""
     header = "source_value\tsubject_id\tpredicate_id\ttranslation_language\ttranslation_value"

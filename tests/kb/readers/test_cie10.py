@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -32,32 +31,6 @@ def test_everything(tmp_path: Path) -> None:
         Relation("CIE10ES:I21.9", "isa", "CIE10ES:I21", cie),
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (3, {}, {})
-
-
-def test_bad_rows(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.tsv", ["codigo\tdescripcion", "I21\tx", "I21\ty", "21\tx", "I22\t"])
-    problems = Problems(1)
-    assert sum(isinstance(one, Name) for one in read_cie10(path, problems=problems)) == 1
-    assert problems.bad == {"no code of CIE-10-ES, or no description": 2}
-    assert problems.skipped == {"code repeated, kept once": 1}
-    with pytest.raises(InputError, match="looked for the columns código \\(or codigo or code\\) and descripción"):
-        list(read_cie10(write_lines(path, ["código\tx", "I21\tx"])))
-
-
-@pytest.mark.slow
-def test_a_whole_edition(shared: Path, tmp_path: Path) -> None:
-    """The codes of ICD-10-CM, of which CIE-10-ES is the translation, below a header."""
-    source = shared / "data" / "terminologies" / "icd10cm" / "categories.csv"
-    with source.open(encoding="utf-8", newline="") as file:
-        codes = [row[0] for row in csv.reader(file)]
-    path = tmp_path / "x.csv"
-    path.write_text("code,description\n" + source.read_text("utf-8"), "utf-8")
-    records, problems = read_all(read_cie10, path)
-    assert len({one.concept_id for one in records if isinstance(one, Concept)}) == len(set(codes))
-    known = set(codes)
-    expected = sum(any(code[:end] in known for end in range(3, len(code))) for code in known)
-    assert sum(isinstance(one, Relation) for one in records) == expected
-    assert problems.rows == len(codes)
 
 
 def test_a_header_in_another_encoding(tmp_path: Path) -> None:

@@ -131,16 +131,6 @@ def test_meaning_of_a_hierarchy(meaning: str | None, kind: str, tmp_path: Path) 
     assert {one.type for one in records if isinstance(one, Relation)} == {kind}
 
 
-def test_options(tmp_path: Path) -> None:
-    plain = {key: value for key, value in CODE_SYSTEM.items() if key != "language"}
-    records, _ = read(tmp_path / "x.json", plain, source="S", version="9", language="es")
-    assert records[:3] == [
-        Source("S", "9", "Codes of the ward"),
-        Concept("Ward:1", "S"),
-        Name("Ward:1", "Krankheit", "es", "preferred", "S", True),
-    ]
-
-
 def test_value_set(tmp_path: Path) -> None:
     records, problems = read(tmp_path / "x.json", VALUE_SET)
     gm = "ICD-10-GM"

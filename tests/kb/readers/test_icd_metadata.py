@@ -73,13 +73,6 @@ def test_blocks_in_blocks(tmp_path: Path) -> None:
         assert [one.tail for one in relations if one.head == "ICD10GM:E10"] == ["ICD10GM:E10-E11"]
 
 
-def test_bad_rows(tmp_path: Path) -> None:
-    bad = ["4;N;S;04;E10;x;E10;E100;title", "3;N;X;04;E10;x;E11;E11;", "3;N;X", KODES[0]]
-    _, problems = read_all(read_icd_metadata, write(tmp_path / "m", [*KODES, *bad]), share=1)
-    assert problems.bad == {"column count": 1, "level that is not that of the code": 1, "no code, or no title": 1}
-    assert problems.skipped == {"code repeated, kept once": 1}
-
-
 def test_other_folders(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").touch()
     with pytest.raises(InputError, match=r"looked for icd10\*_kodes\.txt or icd10\*_codes\.txt; found readme\.txt"):

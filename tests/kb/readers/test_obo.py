@@ -118,16 +118,6 @@ def test_what_is_deprecated(tmp_path: Path) -> None:
     assert problems.skipped == {"obsolete term": 2, "culture condition": 1, "obsolete synonym": 3}
 
 
-def test_options(path: Path) -> None:
-    records = list(read_obo(path, source="HOUSE", version="1", language="de"))
-    assert records[:3] == [
-        Source("HOUSE", "1", 'Demo "Ontology"'),
-        Concept("X:1", "HOUSE"),
-        Name("X:1", "cellulitis, deep", "de", "preferred", "HOUSE", True),
-    ]
-    assert {record.language for record in records if isinstance(record, Definition)} == {"de"}
-
-
 def test_malformed(tmp_path: Path) -> None:
     lines = ["[Term]", "id: X:1", "name: x", "rubbish", 'synonym: "open', 'def: "" []', "synonym: bare EXACT []"]
     problems = Problems()

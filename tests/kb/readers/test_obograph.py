@@ -12,7 +12,6 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.obograph import read_obograph
 from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
-from tests.kb.writers import read_all
 
 OBO = "http://purl.obolibrary.org/obo/"
 NAMESPACE = "http://www.geneontology.org/formats/oboInOwl#hasOBONamespace"
@@ -103,32 +102,6 @@ def test_matches_and_terms_of_efo(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_deprecated(tmp_path: Path) -> None:
-    """Also where only the label says so, and of a synonym where its type does."""
-    synonyms = [
-        {"pred": "hasExactSynonym", "val": "old", "synonymType": OBO + "hp#obsolete_synonym"},
-        {"pred": "hasExactSynonym", "val": "obsolete cyst"},
-        {"pred": "hasExactSynonym", "val": "sac"},
-    ]
-    nodes = [
-        node("HP_1", "Cyst", synonyms=synonyms),
-        node("HP_2", "obsolete Cyst of the kidney", synonyms=synonyms),
-        node("HP_3", "culture condition:acetate-grown cell"),
-    ]
-    records, problems = read_all(read_obograph, write(tmp_path / "hp.json", nodes))
-    assert [record.text for record in records if isinstance(record, Name)] == ["Cyst", "sac"]
-    assert problems.skipped == {"obsolete class": 1, "culture condition": 1, "obsolete synonym": 2}
-
-
-def test_options_and_version(tmp_path: Path) -> None:
-    info = [{"pred": "http://www.w3.org/2002/07/owl#versionInfo", "val": "7.1"}]
-    path = write(tmp_path / "x.json", [node("X_1")], basicPropertyValues=info)
-    assert next(read_obograph(path)) == Source("X", "7.1", "X")
-    records = list(read_obograph(path, source="HOUSE", version="8", language="de"))
-    assert records[0] == Source("HOUSE", "8", "HOUSE")
-    assert records[2] == Name("X:1", "label", "de", "preferred", "HOUSE", True)
-
-
 def types(path: Path) -> list[tuple[str, str]]:
     return [(r.concept_id, r.semantic_type) for r in read_obograph(path) if isinstance(r, SemanticType)]
 
@@ -185,16 +158,10 @@ def test_what_is_not_read_is_reported(tmp_path: Path) -> None:
     assert problems.notes == [f"{path}: only the first of 3 graphs is read"]
 
 
-def test_too_many_bad_edges_stop_a_load(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.json", [node("X_1"), node("X_2")], [{"sub": "X_1", "pred": "is_a", "obj": 3}] * 20)
-    with pytest.raises(InputError, match=r"20 of 22 rows cannot be used \(malformed edge: 20\)"):
-        list(read_obograph(path))
-
-
 def test_malformed_parts_are_counted(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "x.json", [node("X_1"), node("X_2"), {"lbl": "no id"}], [{"sub": "x"}, 3, edge("X_1", "X_2")]
-    )
+    nodes, edges = [node("X_1"), node("X_2"), {"lbl": "no id"}], [{"sub": "x"}, 3, edge("X_1", "X_2")]
     problems = Problems()
-    assert len(list(read_obograph(path, problems=problems))) == 7
+    assert len(list(read_obograph(write(tmp_path / "x.json", nodes, edges), problems=problems))) == 7
     assert problems.bad == {"malformed node": 1, "malformed edge": 2}
+    with pytest.raises(InputError, match=r"20 of 23 rows cannot be used \(malformed edge: 20\)"):
+        list(read_obograph(write(tmp_path / "x.json", nodes[:2] + nodes[:1], [edges[0]] * 20)))

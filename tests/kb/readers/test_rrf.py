@@ -332,13 +332,6 @@ def test_wrong_folder(tmp_path: Path) -> None:
         list(read_rrf(tmp_path / "f00"))
 
 
-def test_nothing_left_after_the_filters(tmp_path: Path) -> None:
-    release(tmp_path, MRCONSO=[conso("C1", "a")])
-    problems = Problems()
-    assert names(tmp_path, sources=["NONE"], problems=problems) == []
-    assert any("no row is left after the filters" in note for note in problems.notes)
-
-
 def test_marks_of_sources_are_counted(tmp_path: Path) -> None:
     texts = ["Fever", "Fever (finding)", "Fever, NOS", "Pain NOS", "[D]Fever", "Fever, CTCAE 5.0", "Grade 2 Fever"]
     release(tmp_path, MRCONSO=[conso("C1", text) for text in texts])
@@ -366,18 +359,14 @@ def built(folder: Path, out: Path, **given: Any) -> tuple[bytes, dict[str, int]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [50, 1000, 1 << 18])
-def test_block_size(block: int, synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = built(synthetic, tmp_path / "kb")
-    monkeypatch.setattr(streams, "_BLOCK_BYTES", block)
-    assert built(synthetic, tmp_path / "kb") == whole
-
-
-@pytest.mark.slow
-def test_batches_equal_single_records(synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_equal_single_records_and_small_blocks(
+    synthetic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches = built(synthetic, tmp_path / "kb")
     kinds = {record.kind.__name__ for record in read_rrf_batches(synthetic) if isinstance(record, Batch)}
     assert kinds == {"Concept", "RankedName", "Mapping", "SemanticType", "Relation"}
+    monkeypatch.setattr(streams, "_BLOCK_BYTES", 50)
+    assert built(synthetic, tmp_path / "kb") == batches
     monkeypatch.setitem(formats(), "rrf", replace(formats()["rrf"], read_batches=None))
     assert built(synthetic, tmp_path / "kb") == batches
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
-
-from medlink.errors import InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.export.sssom import write_sssom
-from medlink.kb.format_detection import DetectedInput, detect_formats
 from medlink.records import Mapping, Source
 from tests.kb.writers import opened_kb, read_all, read_sssom, write_lines
 
@@ -48,11 +44,6 @@ def test_everything(tmp_path: Path) -> None:
     assert problems.bad == {"object without a prefix": 1, "empty id or name": 1}
 
 
-def test_detected_behind_its_comments(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "mondo.sssom.tsv", LINES[:4])
-    assert detect_formats(path) == ([DetectedInput("sssom", path)], [])
-
-
 def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
     """Mappings to concepts that another input does not bring are left out."""
     table = write_lines(tmp_path / "t.csv", ["id,name", "MONDO:1,cough"])
@@ -66,9 +57,3 @@ def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
         found = {(one.system, one.code, one.type) for one in kb.mappings("MONDO:1")}
         assert found == {(one.system, one.code, one.type) for one in before}
         assert len(found) == 3
-
-
-def test_another_table(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.tsv", ["# x", "subject_id\tobject_id", "A:1\tB:1"])
-    with pytest.raises(InputError, match="looked for the columns subject_id, predicate_id and object_id; found"):
-        list(read_sssom(path))
