@@ -25,6 +25,7 @@ Paraphrase = tuple[Place, str]
 """A span, and its text in other words."""
 SHORT_FOR_FINDING = frozenset(("disease", "finding", LACONIC))
 """Kinds of abbreviations that stand for findings."""
+_SHORT_FOR_THING = frozenset(("test", "procedure", "drug", "device", "organism"))
 NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 """Labels of learned mentions other than a concept; no concept id contains a blank."""
 
@@ -79,6 +80,11 @@ class CandidateSpan:
     def is_short_for_other_kind(self) -> bool:
         """Whether it is read as an abbreviation of something other than a finding."""
         return self.short is not None and self.short.usual.kind not in SHORT_FOR_FINDING
+
+    @property
+    def is_short_for_thing(self) -> bool:
+        """Whether it is read as an abbreviation of a test, a procedure, a drug, a device or an organism."""
+        return self.short is not None and self.short.usual.kind in _SHORT_FOR_THING
 
 
 def headword(text: ScannedText, place: Place, forms: LexiconForms, language: str) -> str | None:

@@ -277,7 +277,9 @@ class TextReader:
                 concept = next(ranked)
                 if concept is None:
                     continue
-                is_attribute = next(is_attribute_name) or is_attribute_concept(concept.concept_id)
+                # the INR is a test, whatever the words of its name
+                is_attribute = next(is_attribute_name) and not candidate.is_short_for_thing
+                is_attribute = is_attribute or is_attribute_concept(concept.concept_id)
                 target = attributes if is_attribute and not self._links_attributes else spans
                 if not candidate.learned:
                     target.append(ScoredSpan(candidate, concept))

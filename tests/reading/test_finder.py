@@ -148,3 +148,15 @@ def test_no_mention_is_in_a_placeholder(demo: Bundle) -> None:
     for verbatim in (False, True):
         read = mentions(demo, text, "en", verbatim=verbatim)
         assert [(m.link.mention, m.start) for m in read] == [("fever", 21), ("cough", 46), ("gout", 55)]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "concept"),
+    [
+        ("en", "The INR was high.", "DEMO:0472"),  # all words of its long form are qualities
+        ("de", "Der INR ist hoch.", "DEMO:0472"),
+        ("en", "Blood cultures were taken.", "DEMO:0476"),  # a phrase that hides its blood
+    ],
+)
+def test_tests_by_their_names(demo_path: Path, language: str, text: str, concept: str) -> None:
+    assert [m.link.concept_id for m in mentions(demo_path, text, language)] == [concept]
