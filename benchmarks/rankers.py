@@ -27,8 +27,8 @@ from medlink.evaluation.measures import calibration_error
 from medlink.linking import Linker, Mention
 from medlink.linking.fit import Example, collect_groups
 from medlink.records import Link
-from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer
+from medlink.training.recipes import RankerRecipe
 
 TRAINING: dict[str, Callable[[], list[Query]]] = {
     "mesh": lambda: ncbi("train") + bc5cdr("Training"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,12 +27,12 @@ from medlink.files.problems import Problems, pluralize
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
-from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.recipes import (
     CoderPlusPlusRecipe,
     GroundingRecipe,
     MlteRecipe,
     PhaseRecipe,
+    RankerRecipe,
     RunOptions,
     StaticRecipe,
     check_dev_options,
@@ -63,12 +63,12 @@ _grounded = combine(
 """Options of the trainers of conceptual grounding."""
 
 
-def _names(kb: Path) -> list[Name]:
+def _names(kb: Path) -> Iterator[Name]:
     from medlink.kb import KnowledgeBase
     from medlink.training.data.selection import Selection
 
     with KnowledgeBase(kb) as store:
-        return list(Selection(store).names())
+        return Selection(store).names()
 
 
 @click.group(cls=Commands)
@@ -101,11 +101,11 @@ def _ground(
     values = explicit_options(options, SetOptions)
     if not hold_out and (unused := sorted(values.keys() - {"languages", "fuse"})):
         raise ConfigError(f"{unused[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
-    from medlink.training import ConceptualGroundingTrainer
-
     set_options = SetOptions(**values)
     sets = read_sets(kb, set_options)
     sets = split(sets, set_options).train if hold_out else sets
+    from medlink.training import ConceptualGroundingTrainer
+
     trainer = ConceptualGroundingTrainer(sets, start, recipe)
     encoder = trainer.train(out, progress=say, **explicit_options(options, RunOptions))
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
@@ -130,14 +130,13 @@ def mlte(
             raise ConfigError(f"{name} is given without fine_tune", remedy=f"give fine_tune, or leave {name} out")
     recipe = MlteRecipe(**values)
     check_dev_options(recipe, dev)
-    with needs_extra("train", "training"):
-        from medlink.training import MlteTrainer
-        from medlink.training.biolord.phases import load_rated_pairs
+    from medlink.training import MlteTrainer
+    from medlink.training.biolord.phases import load_rated_pairs
 
     pairs = [pair for table in tables for pair in load_rated_pairs(table, say, extras)]
     measured = None if dev is None else load_rated_pairs(dev, say, extras)
     trainer = MlteTrainer(pairs, start, recipe, dev=measured, extras=extras)
-    regressor = trainer.train(out, **dict(make_settings(RunOptions, options)), progress=say)
+    regressor = trainer.train(out, **explicit_options(options, RunOptions), progress=say)
     figures = regressor.record["figures"]
     best = f", {max(figures['dev by beta']):.4f} on the development pairs" if dev else ""
     click.echo(f"{out}: {recipe.kind} of pairs, trained on {len(pairs):,}, beta {figures['beta']:g}{best}")
@@ -155,19 +154,18 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
     The re-ranker learns which of the linker's own candidates is right. Use it with 'medlink link --ranker OUT'.
     """
     recipe = make_settings(RankerRecipe, options)
-    with needs_extra("train", "training"):
-        from medlink.training.ranker.trainer import RankerTrainer
-
     from medlink.linking import Linker
     from medlink.linking.fit import collect_groups
+    from medlink.training import RankerTrainer
     from medlink.training.ranker.gold import read_gold
 
     problems = Problems(adjustable=False)
     examples = [example for path in gold for example in read_gold(path, problems)]
     for line in problems.summary_lines():
         say(line)
-    kinds = {"context": recipe.context, "definitions": recipe.definitions}
-    groups = collect_groups(Linker(bundle), examples, recipe.candidates, **kinds)
+    groups = collect_groups(
+        Linker(bundle), examples, recipe.candidates, context=recipe.context, definitions=recipe.definitions
+    )
     if len(groups) < len(examples):
         say(f"{pluralize(len(examples) - len(groups), 'mention')} left out: the bundle has none of their concepts")
     figures = RankerTrainer(groups, start, recipe).train(out, progress=say)
@@ -231,7 +229,7 @@ def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], 
 
     from medlink.language.lexicon.forms import load_forms
 
-    names, near = _names(kb), _names(coarse) if coarse else ()
+    names, near = list(_names(kb)), list(_names(coarse)) if coarse else ()
     forms = load_forms(folders) if config.families else None
     encoder = StaticTrainer(names, config, recipe, near, forms).train(out, progress=say)
     click.echo(f"{out}: static encoder {encoder.fingerprint}, trained on {len(names)} names")
@@ -265,21 +263,18 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @_start("Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.", default="builtin")
 @pooling_option("start")
 @settings_options(CoderPlusPlusRecipe, defaults=static_defaults(CoderPlusPlusRecipe))
-@integer_option("--checkpoint-steps", 1000, "Steps between checkpoints.", minimum=1)
-@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint of OUT.")
-def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, resume: bool, **recipe: Any) -> None:
+@settings_options(RunOptions)
+def coderpp(kb: Path, out: Path, start: str, **options: Any) -> None:
     """Train an encoder on the names in KB by CODER++, with hard positives and hard negatives that are renewed as it
     learns.
 
     A default in brackets is the paper's; after 'static' is the default for a static encoder such as the built-in
     encoder.
     """
-    from medlink.kb import KnowledgeBase
+    names = _names(kb)
     from medlink.training import CoderPlusPlusTrainer
-    from medlink.training.data.selection import Selection
 
-    with KnowledgeBase(kb) as store:
-        trainer = CoderPlusPlusTrainer(Selection(store).names(), start)
-    trainer.recipe = trainer.recipe.replace(**explicit_options(recipe, CoderPlusPlusRecipe))
-    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, progress=say)
+    trainer = CoderPlusPlusTrainer(names, start)
+    trainer.recipe = trainer.recipe.replace(**explicit_options(options, CoderPlusPlusRecipe))
+    encoder = trainer.train(out, **explicit_options(options, RunOptions), progress=say)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {trainer.terms.names} names")

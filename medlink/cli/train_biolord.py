@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import (
-    PATH,
-    PATH_OR_NAME,
-    Commands,
-    combine,
-    make_settings,
-    pooling_option,
-    settings_options,
-)
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, combine, make_settings, pooling_option, settings_options
 from medlink.cli.output import say
 from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.recipes import (
@@ -31,15 +23,9 @@ from medlink.training.recipes import (
     check_dev_options,
 )
 
-if TYPE_CHECKING:
-    from medlink.training.biolord.phases import Job, TrainingData
-
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R", bound=PhaseRecipe)
-
 
 _out = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
-_dev = click.option("--dev", type=PATH, help="Rated pairs that choose the best checkpoint.")
 _teacher = click.option(
     "--teacher", required=True, type=PATH_OR_NAME, help="Encoder to imitate: folder, or hf:NAME of the hub."
 )
@@ -54,6 +40,7 @@ _definitions = combine(
     ),
     click.option("--definitions-system", "system", help="System whose codes are the ids in --definitions."),
 )
+_DATA = ("kb", "definitions", "system", "languages", "without")
 
 
 def static_defaults(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) -> dict[str, str]:
@@ -71,83 +58,73 @@ def _start(*aliases: str, help_: str = "Encoder that is trained further", where:
     )
 
 
-def _recipe(kind: type[PhaseRecipe], **defaults: str) -> Callable[[F], F]:
-    # a static encoder does not use them
-    unused = ("mini_batch", "max_tokens") if kind is StaticStudentRecipe else ()
-    return combine(settings_options(kind, exclude=unused, defaults=defaults), _dev, settings_options(RunOptions))
-
-
-def _checked_recipe(kind: type[R], options: Mapping[str, Any]) -> R:
-    recipe = make_settings(kind, options)
-    check_dev_options(recipe, options["dev"])
-    return recipe
-
-
-def _job(options: Mapping[str, Any]) -> Job:
-    from medlink.training.biolord.phases import Job
-
-    return Job(options["out"], make_settings(RunOptions, options), say, options["dev"])
-
-
-def _data(options: Mapping[str, Any]) -> TrainingData:
-    from medlink.training.biolord.phases import TrainingData
-
-    names = ("kb", "definitions", "system", "languages", "without")
-    return TrainingData(**{name: options[name] for name in names if name in options}, progress=say)
-
-
 @click.group("biolord", cls=Commands)
 def biolord() -> None:
     """Train an encoder by BioLORD: sts, contrastive, distill, soup, multilingual, static; run runs phases 1 to 5."""
 
 
-@biolord.command("sts")
-@click.argument("tables", nargs=-1, required=True, type=PATH)
-@_out
-@_start()
-@_recipe(StsRecipe)
-def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
+def _phase(kind: type[PhaseRecipe], *parameters: Callable[[Any], Any], **defaults: str) -> Callable[[F], F]:
+    """Add the command of a phase, with the name and the docstring of a function that does nothing.
+
+    The command calls ``run_NAME`` of :mod:`medlink.training.biolord.phases`. ``defaults`` are texts for the help.
+    """
+
+    def add(function: F) -> F:
+        def command(dev: Path | None, **options: Any) -> None:
+            recipe = make_settings(kind, options)
+            check_dev_options(recipe, dev)
+            names = ("tables", "teacher", "alignments")
+            given: dict[str, Any] = {name: options[name] for name in names if name in options}
+            if kind is ContrastiveRecipe:
+                given["pairs"] = make_settings(PairRecipe, options)
+            from medlink.training.biolord import phases
+
+            if "kb" in options:
+                selected = {key: options[key] for key in _DATA if key in options}
+                given["data"] = phases.TrainingData(**selected, progress=say)
+            job = phases.Job(options["out"], make_settings(RunOptions, options), say, dev)
+            click.echo(getattr(phases, f"run_{function.__name__}")(job, options["start"], recipe, **given))
+
+        # a static encoder does not use them
+        unused = ("mini_batch", "max_tokens") if kind is StaticStudentRecipe else ()
+        recipe_options = settings_options(kind, exclude=unused, defaults=defaults)
+        dev_option = click.option("--dev", type=PATH, help="Rated pairs that choose the best checkpoint.")
+        add_options = combine(*parameters, recipe_options, dev_option, settings_options(RunOptions))
+        biolord.command(function.__name__, help=function.__doc__)(add_options(command))
+        return function
+
+    return add
+
+
+@_phase(StsRecipe, click.argument("tables", nargs=-1, required=True, type=PATH), _out, _start())
+def sts() -> None:
     """Phase 1: fine-tune on TABLES of rated sentence pairs, before the contrastive phase and after it."""
-    recipe = _checked_recipe(StsRecipe, options)
-    from medlink.training.biolord import phases
-
-    named = phases.resolve_tables([str(table) for table in tables], Path())
-    click.echo(phases.run_sts(_job(options), named, start, recipe))
 
 
-@biolord.command("contrastive")
-@_knowledge_base
-@_definitions
-@_out
-@_start(where="'builtin', folder")
-@settings_options(PairRecipe, exclude=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
-@_recipe(ContrastiveRecipe, **static_defaults(ContrastiveRecipe))
-def contrastive(start: str, seed: int | None, **options: Any) -> None:
+_pairs = settings_options(
+    PairRecipe, exclude=["seed"], defaults={"pairs": "each definition --definition-repeats times"}
+)
+
+
+@_phase(
+    ContrastiveRecipe, _knowledge_base, _definitions, _out, _start(where="'builtin', folder"), _pairs,
+    **static_defaults(ContrastiveRecipe),
+)  # fmt: skip
+def contrastive() -> None:
     """Phase 2: InfoNCE on the names in KB with definitions and verbalised relations of their concepts.
 
     A default in brackets is for a transformer; after 'static' is the default for a static encoder such as the built-in
     encoder.
     """
-    pairs = make_settings(PairRecipe, options)
-    recipe = _checked_recipe(ContrastiveRecipe, {**options, "seed": seed})
-    from medlink.training.biolord import phases
-
-    click.echo(phases.run_contrastive(_job(options), _data(options), start, recipe, pairs))
 
 
-@biolord.command("distill")
-@_knowledge_base
-@_definitions
-@_out
-@_teacher
-@_start("--base", help_="Encoder that is trained, as it was before the contrastive phase")
-@_recipe(DistillationRecipe, head_rate="that of the rest")
-def distill(teacher: str, start: str, **options: Any) -> None:
+@_phase(
+    DistillationRecipe, _knowledge_base, _definitions, _out, _teacher,
+    _start("--base", help_="Encoder that is trained, as it was before the contrastive phase"),
+    head_rate="that of the rest",
+)  # fmt: skip
+def distill() -> None:
     """Phase 3: distil the contrastive model's embeddings of the concepts of KB into the start, by several seeds."""
-    recipe = _checked_recipe(DistillationRecipe, options)
-    from medlink.training.biolord import phases
-
-    click.echo(phases.run_distill(_job(options), _data(options), start, recipe, teacher))
 
 
 @biolord.command("soup")
@@ -160,39 +137,28 @@ def soup(encoders: tuple[Path, ...], out: Path) -> None:
     click.echo(phases.run_soup(encoders, out))
 
 
-@biolord.command("multilingual")
-@_knowledge_base
-@_out
-@_teacher
-@_start("--student", help_="Multilingual encoder that learns")
-@click.option("--alignments", type=PATH, help="Table of source, target and language, TSV.")
-@_recipe(MultilingualRecipe, low="found from the pairs", high="found from the pairs")
-def multilingual(teacher: str, start: str, alignments: Path | None, **options: Any) -> None:
+@_phase(
+    MultilingualRecipe, _knowledge_base, _out, _teacher,
+    _start("--student", help_="Multilingual encoder that learns"),
+    click.option("--alignments", type=PATH, help="Table of source, target and language, TSV."),
+    low="found from the pairs", high="found from the pairs",
+)  # fmt: skip
+def multilingual() -> None:
     """Phase 5: train the start to embed all names of a concept in KB as the teacher embeds its English names.
 
     --language names the languages to learn besides English.
     """
-    recipe = _checked_recipe(MultilingualRecipe, options)
-    from medlink.training.biolord import phases
-
-    click.echo(phases.run_multilingual(_job(options), _data(options), start, recipe, teacher, alignments))
 
 
-@biolord.command("static")
-@_knowledge_base
-@_out
-@_teacher
-@click.option(
-    "--start", "--student", "start", type=PATH_OR_NAME,
-    help="Static encoder that learns: 'builtin', folder.  [random weights]",
+@_phase(
+    StaticStudentRecipe, _knowledge_base, _out, _teacher,
+    click.option(
+        "--start", "--student", "start", type=PATH_OR_NAME,
+        help="Static encoder that learns: 'builtin', folder.  [random weights]",
+    ),
 )  # fmt: skip
-@_recipe(StaticStudentRecipe)
-def static(teacher: str, start: str | None, **options: Any) -> None:
+def static() -> None:
     """Phase 6: distil a transformer into the small static encoder, and measure the lost accuracy on names in KB."""
-    recipe = _checked_recipe(StaticStudentRecipe, options)
-    from medlink.training.biolord import phases
-
-    click.echo(phases.run_static(_job(options), _data(options), start, recipe, teacher))
 
 
 @biolord.command("run")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from medlink.errors import needs_extra
 from medlink.lazy import lazy_getattr
 
 if TYPE_CHECKING:
@@ -30,4 +31,9 @@ __all__ = [
     "MlteTrainer",
     "RankerTrainer",
 ]
-__getattr__ = lazy_getattr(__name__, _MODULES)
+_get = lazy_getattr(__name__, _MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    with needs_extra("train", "training"):
+        return _get(name)

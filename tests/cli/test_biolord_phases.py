@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from medlink.errors import InputError
-from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb import Input, build_kb
 from medlink.training.biolord.phases import TrainingData
-from medlink.training.data.view import TrainingView
 from tests.training.data.pairs_kb import random_kb
 
 TERMS = """\
@@ -52,24 +51,17 @@ Texts = dict[str, tuple[set[str], set[str]]]
 def contrastive_texts(data: TrainingData) -> Texts:
     """The texts of which pairs are made."""
     selection = data.selection()
-    with KnowledgeBase(data.kb) as kb:
-        view = TrainingView(
-            kb, languages=selection.languages, without=selection.excluded, definitions=data.added_definitions(selection)
-        )
+    view = data.view(selection, data.added_definitions(selection))
 
     def by_concept(runs: tuple[np.ndarray, np.ndarray], texts: dict[int, str]) -> Iterator[set[str]]:
         ends, values = runs
         for number in range(view.concepts):
             yield {texts[value] for value in values[ends[number] : ends[number + 1]].tolist()}
 
+    names = by_concept(view.names, view.name_texts(view.names[1]))
+    definitions = by_concept(view.definitions, view.definition_texts(view.definitions[1]))
     ids = view.concept_ids(np.arange(view.concepts, dtype=np.int32))
-    sets = zip(
-        ids,
-        by_concept(view.names, view.name_texts(view.names[1])),
-        by_concept(view.definitions, view.definition_texts(view.definitions[1])),
-        strict=True,
-    )
-    return {concept: (named, defined) for concept, named, defined in sets if named}
+    return {concept: (named, defined) for concept, named, defined in zip(ids, names, definitions, strict=True) if named}
 
 
 def distill_texts(data: TrainingData) -> Texts:
@@ -84,10 +76,8 @@ def static_names(data: TrainingData) -> dict[str, set[str]]:
 
 
 def test_german_by_hand(terms: Path) -> None:
-    glossary = (terms / "glossary.tsv",)
-    assert distill_texts(
-        TrainingData(terms / "kb.sqlite", glossary, languages=("de",), without=terms / "held_out.txt")
-    ) == {
+    glossary, held_out = (terms / "glossary.tsv",), terms / "held_out.txt"
+    assert distill_texts(TrainingData(terms / "kb.sqlite", glossary, languages=("de",), without=held_out)) == {
         "T:1": ({"Fieber", "Febris"}, {"Ein Körper, der zu warm ist."}),
         "T:4": ({"Aura"}, set()),
         "T:5": ({"Zittern"}, set()),
@@ -137,10 +127,8 @@ def test_rows_left_out_are_reported(read: Callable[[TrainingData], Texts], terms
     messages: list[str] = []
     more, held_out = tmp_path / "more.tsv", terms / "held_out.txt"
     more.write_text(f"{GLOSSARY}\tof no concept\ten\nT:1\twarm\txx\n", encoding="utf-8")
-    data = TrainingData(
-        terms / "kb.sqlite", (more,), languages=("de", "es"), without=held_out, progress=messages.append
-    )  # fmt: skip
-    read(data)
+    languages, report = ("de", "es"), messages.append
+    read(TrainingData(terms / "kb.sqlite", (more,), languages=languages, without=held_out, progress=report))
     assert sorted(messages) == [
         f"ids to leave out that are not concepts: 1 in {held_out}",
         "rows left out: 3 (definition in another language)",

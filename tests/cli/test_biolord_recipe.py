@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.training.biolord.pipeline import read_recipe
 from medlink.training.recipes import MultilingualRecipe, StsRecipe
 
@@ -25,15 +25,11 @@ def write(folder: Path, old: str, new: str) -> Path:
     ("old", "new", "message"),
     [
         ('kb = "kb.sqlite"', "", "kb is missing"),
-        ('kb = "kb.sqlite"', "kb = 3", "kb is 3, a text in quotes expected"),
         ("[sts]", "[sst]", r"unknown option 'sst'\. Remedy: one of .*base, data, run, sts"),
         ("runs = 2", "run = 2", r"in \[distill\], unknown option 'run'"),
-        ("runs = 2", 'runs = "two"', r"in \[distill\], runs is 'two', a whole number expected"),
         ("runs = 2", "runs = true", r"in \[distill\], runs is True, a whole number expected"),
         ("runs = 2", "runs = 0", r"in \[distill\], runs is 0, at least 1 expected\. Remedy: leave runs out for 3"),
-        ("runs = 2", "learning_rate = true", r"in \[distill\], learning_rate is True, a number expected"),
         ("runs = 2", "patience = 2", r"in \[distill\], patience is 2 and there is no dev\. Remedy: name rated pairs"),
-        ("runs = 2", 'evaluate_steps = "epoch"', r"in \[distill\], evaluate_steps is 'epoch' and there is no dev"),
         ("pairs = 80", "pairz = 80", r"in \[contrastive\.pairs\], unknown option 'pairz'"),
         ("pairs = 80", "pairs = 1e6", r"in \[contrastive\.pairs\], pairs is 1000000\.0, a whole number expected"),
         (
@@ -41,19 +37,15 @@ def write(folder: Path, old: str, new: str) -> Path:
             "share = 0.7, name_share = 0.7 }",
             "definition_share and name_share together are more than 1",
         ),
-        ('filter = ""', "project = 1", r"in \[multilingual\], project is 1, true or false expected"),
         ('student = "base"', "", r"in \[multilingual\], student is missing"),
         ('languages = ["de"]', "languages = []", r"in \[multilingual\], languages is \[\], "),
         ('tables = ["sts.tsv"]', 'tables = "sts.tsv"', r"in \[sts\], tables is 'sts.tsv', a list exp"),
-        ('tables = ["sts.tsv"]', "tables = [1]", r"in \[sts\], tables is 1, a text in quotes expected"),
         ('tables = ["sts.tsv"]', 'tables = ["a", "x/../a"]', r"in \[sts\], the table x/\.\./a is given twice\. Remedy"),
         ('definitions = ["glossary.tsv"]', "definitions = [1]", r"in \[data\], definitions is 1, a text in quotes"),
         ("[contrastive]\n", "[contrastive]\nlow =\n", "is not TOML: "),
         (TOML[TOML.index("[contrastive]") : TOML.index("[sts-again]")], "", "come after the contrastive phase"),
         (TOML[TOML.index("[sts]") :], "", "there is no phase in it"),
         ("checkpoint_steps = 2", "checkpoint_steps = 0", r"in \[run\], checkpoint_steps is 0, at least 1 expected"),
-        ('dev = "sts.tsv"', 'dev = "sts.tsv"\nevaluate_steps = 1.5', r"evaluate_steps is 1\.5, a whole number or 'ep"),
-        ('dev = "sts.tsv"', 'dev = "sts.tsv"\nloss = 1', r"in \[sts\], loss is 1, 'cosine' or 'cosent' expected"),
     ],
 )
 def test_recipes_that_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -95,12 +87,8 @@ def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.Mo
     recipe = read_recipe(Path(tmp_path.name, "recipe.toml"))
     assert recipe.sts is not None
     assert recipe.folder_of("soup") == tmp_path / "run" / "4-soup"
-    assert recipe.tables(recipe.sts) == {"sts.tsv": tmp_path / "sts.tsv"}
-    assert recipe.resolve_optional(recipe.sts.dev) == Path("/data/dev.tsv")
+    assert recipe.resolve(recipe.sts.dev or "") == Path("/data/dev.tsv")
     assert recipe.training_data().definitions == (tmp_path / "glossary.tsv",)
     # a folder beside it, or the name of a hub model
     assert recipe.resolve_encoder("base") == str(tmp_path / "base")
     assert recipe.resolve_encoder("hf:someone/model") == "hf:someone/model"
-    # a table twice is refused by the library as well
-    with pytest.raises(ConfigError, match="the table a is given twice"):
-        read_recipe(write(tmp_path, 'tables = ["sts.tsv"]', 'tables = ["a", "a"]'))

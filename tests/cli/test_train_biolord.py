@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,8 @@ from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.recipes import ContrastiveRecipe
 from tests.training.small_bert import small_bert
+from tests.training.trained import card, fingerprint, missing
+from tests.training.trained import recipe_on_card as recipe
 
 from .biolord_folder import rated, train
 from .runner import error_of
@@ -24,51 +24,34 @@ pytestmark = pytest.mark.slow
 SHORT = ("--batch-size", 32, "--learning-rate", 0.01)
 
 
-def card(folder: Path) -> str:
-    return (folder / "README.md").read_text("utf-8")
-
-
-def recipe(folder: Path) -> dict[str, Any]:
-    """The recipe on the card of an encoder."""
-    found: dict[str, Any] = json.loads(card(folder).split("```json")[1].split("```")[0])
-    return found
-
-
 def test_contrastive(folder: Path, tmp_path: Path) -> None:
     command = ("contrastive", folder / "kb.sqlite", "--start", folder / "base", "--pairs", 96, *SHORT)
     printed = train(*command, "-o", tmp_path / "a")
-    base = load_encoder(tmp_path / "a").fingerprint
+    base = fingerprint(tmp_path / "a")
     assert f"{tmp_path / 'a'}: encoder {base}, trained on 96 pairs an epoch" in printed
     assert "step 3/3 loss" in printed
     with KnowledgeBase(folder / "kb.sqlite") as kb:
-        assert f"- knowledge base: `{kb.content_hash}`" in card(tmp_path / "a")
-    train(*command, "-o", tmp_path / "same")
-    assert load_encoder(tmp_path / "same").fingerprint == base
-    # each option of the pairs changes the weights
+        assert not missing(tmp_path / "a", f"- knowledge base: `{kb.content_hash}`")
+    # each option of the data changes the weights
     fingerprints = {base}
-    for number, option in enumerate(
-        (
-            ("--definition-share", 0.5),
-            ("--open-share", 0, "--semantic-type-share", 0, "--name-share", 0.5),
-            ("--language", "en"),
-            ("--without", folder / "held_out.txt"),
-            ("--definitions", folder / "glossary.tsv"),
-        )
-    ):
+    data = (("--language", "en"), ("--without", folder / "held_out.txt"), ("--definitions", folder / "glossary.tsv"))
+    for number, option in enumerate(data, 2):
         train(*command, *option, "-o", tmp_path / str(number))
-        fingerprints.add(load_encoder(tmp_path / str(number)).fingerprint)
-        assert len(fingerprints) == number + 2, option
+        fingerprints.add(fingerprint(tmp_path / str(number)))
+        assert len(fingerprints) == number, option
     values = {"temperature": 0.1, "seed": 2, "mini_batch": 8, "precision": "bf16"}
-    options = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", value)]
+    pairs = {"definition_share": 0.5, "open_share": 0.0, "semantic_type_share": 0.25, "name_share": 0.25}
+    options = [word for name, value in (values | pairs).items() for word in (f"--{name.replace('_', '-')}", value)]
     train(*command, *options, "-o", tmp_path / "values")
     assert recipe(tmp_path / "values") | values == recipe(tmp_path / "values")
+    assert not missing(tmp_path / "values", *(f"'{name}': {value}" for name, value in pairs.items()), "'seed': 2")
 
 
 def test_contrastive_of_a_static_encoder(folder: Path, tmp_path: Path) -> None:
     command = ("contrastive", folder / "kb.sqlite", "--start", "builtin", "--pairs", 96, "--batch-size", 32)
     printed = train(*command, "--dev", folder / "sts.tsv", "-o", tmp_path / "a")
-    fingerprint = StaticEncoder.load(tmp_path / "a").fingerprint
-    assert f"{tmp_path / 'a'}: encoder {fingerprint}, trained on 96 pairs an epoch" in printed
+    weights = StaticEncoder.load(tmp_path / "a").fingerprint
+    assert f"{tmp_path / 'a'}: encoder {weights}, trained on 96 pairs an epoch" in printed
     assert "step 3/3 measure" in printed
     assert recipe(tmp_path / "a") == ContrastiveRecipe.static().replace(batch_size=32).to_dict()
     train(*command, "--feature-dropout", 0.5, "-o", tmp_path / "b")
@@ -85,7 +68,7 @@ def test_sts(folder: Path, tmp_path: Path) -> None:
     command = ("--start", folder / "base", *SHORT)
     printed = train("sts", *tables, *command, "--epochs", 1, "-o", tmp_path / "a", "--dev", tmp_path / "dev.tsv")
     assert "trained on 40 rated pairs" in printed
-    assert all(f"- {table}: 20 rated pairs" in card(tmp_path / "a") for table in tables)
+    assert not missing(tmp_path / "a", *(f"- {table}: 20 rated pairs" for table in tables))
     for kind, path in (("rating that is not a number", tables[0]), ("empty text", tmp_path / "dev.tsv")):
         assert f"rows that cannot be used: 1 ({kind}, the first at {path}:22)" in printed
     assert "secret" not in printed
@@ -117,8 +100,10 @@ def test_distill(folder: Path, tmp_path: Path) -> None:
 def test_static(folder: Path, tmp_path: Path) -> None:
     command = ("static", folder / "kb.sqlite", "--teacher", folder / "base", "--epochs", 1, "--held-out", 10)
     printed = train(*command, "-o", tmp_path / "a", "--without", folder / "held_out.txt")
-    fingerprint = StaticEncoder.load(tmp_path / "a").fingerprint
-    assert f"static encoder {fingerprint}; its README.md states what it loses" in printed
+    assert (
+        f"static encoder {StaticEncoder.load(tmp_path / 'a').fingerprint}; its README.md states what it loses"
+        in printed
+    )
 
 
 def test_multilingual(folder: Path, tmp_path: Path) -> None:
@@ -126,7 +111,7 @@ def test_multilingual(folder: Path, tmp_path: Path) -> None:
     student = ("--student", folder / "base")
     assert "for en, de" in train(*command, *student, "--language", "GER", "-o", tmp_path / "a")
     train(*command, *student, "--language", "de", "-o", tmp_path / "b", "--alignments", folder / "aligned.tsv")
-    assert load_encoder(tmp_path / "a").fingerprint != load_encoder(tmp_path / "b").fingerprint
+    assert fingerprint(tmp_path / "a") != fingerprint(tmp_path / "b")
     narrow = ("--student", small_bert(tmp_path / "bert", width=8), "--language", "de", "-o", tmp_path / "c")
     with pytest.raises(ConfigError, match="or add a linear layer with project"):
         train(*command, *narrow)
@@ -160,12 +145,9 @@ COMMANDS = (
         (f"{COMMANDS[0]} -o out", "nowhere.tsv: "),
         ("soup nowhere -o out", "nowhere: no encoder folder"),
         (f"{COMMANDS[1]} -o out --epochs 0", "epochs is 0"),
-        (
-            f"{COMMANDS[0]} -o out --evaluate-steps epoch",
-            "evaluate-steps is 'epoch' and there is no dev. Remedy: name ",
-        ),
+        (f"{COMMANDS[0]} -o out --evaluate-steps epoch", "evaluate-steps is 'epoch' and there is no dev. Remedy"),
         *(
-            (f"{command} -o out --patience 2", "patience is 2 and there is no dev. Remedy: name ")
+            (f"{command} -o out --patience 2", "patience is 2 and there is no dev. Remedy: name")
             for command in COMMANDS
         ),
     ],

@@ -44,12 +44,7 @@ class InfoNceLoss(torch.nn.Module):
 
 
 def train_contrastive(
-    run: Run,
-    pairs: KnowledgeBasePairs,
-    start: str | Path,
-    recipe: ContrastiveRecipe,
-    *,
-    about: Mapping[str, Any] | None = None,
+    run: Run, pairs: KnowledgeBasePairs, start: str | Path, recipe: ContrastiveRecipe, *, about: Mapping[str, Any] = {}
 ) -> None:
     """Train by InfoNCE on names and descriptions of their concepts; ``about`` has facts for the model card.
 
@@ -61,6 +56,6 @@ def train_contrastive(
             remedy = "leave it at 0; a static encoder embeds a whole batch of whole texts"
             raise ConfigError(f"{name} is for a transformer", remedy=remedy)
     batches = pairs.batches(recipe.batch_size)
-    data = {**(about or {}), "pairs of an epoch": pairs.pairs_per_epoch}
+    data = {**about, "pairs of an epoch": pairs.pairs_per_epoch}
     part = make_trainable(encoder, recipe.feature_dropout)
     run.train(part, batches, InfoNceLoss(recipe.temperature), recipe, data, **CARD)

@@ -1,9 +1,8 @@
-"""Self-distillation: the base model learns the concept embeddings of the contrastive model trained from it.
+"""Self-distillation (BioLORD-2023, section "Self-distillation phase").
 
-BioLORD-2023, section "Self-distillation phase". The base model from before the contrastive phase learns the principal
-components of the contrastive model's embedding of each concept, with a linear head on top that is discarded afterwards.
-Runs differ in their seed, which determines the order of the texts and a random head. They are averaged afterwards
-(:func:`medlink.training.common.averaging.soup`).
+The base model from before the contrastive phase learns the principal components of the contrastive model's embedding of
+each concept, with a linear head on top that is discarded afterwards. Runs differ in their seed, which determines the
+order of the texts and a random head. :func:`medlink.training.common.averaging.soup` averages them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,7 +22,6 @@ from medlink.files.folders import remove
 from medlink.files.json import write_json
 from medlink.models.transformer import compute_fingerprint
 from medlink.training.biolord import RUNS
-from medlink.training.common.resumable_trainer import Measure
 from medlink.training.common.run import Run, new_folder
 from medlink.training.common.targets import compute_teacher_targets, fit_head, fit_to_targets, store_texts
 from medlink.training.common.trainable import load_transformer
@@ -49,13 +46,10 @@ def distill(
     """Train several copies of a transformer on the concept targets of a teacher: ``run-1``, ``run-2`` and so on.
 
     Memory grows by 20 bytes for each text. While the main process writes texts, it also holds the data of ``concepts``.
-    The disk holds the texts and, for each concept, 4 bytes per component; while the targets are computed, it holds 4
-    bytes per dimension of the teacher.
-
-    ``run`` measures the encoder without the head. Each call of ``concepts`` gives the names and definitions of every
-    concept in the same order (:func:`~medlink.training.data.text_store.group_by_concept`). In the paper ``start`` is
-    the base of the contrastive phase, and ``teacher`` the contrastive model. Raises ConfigError if there are no
-    definitions or too few concepts.
+    The disk holds the texts and, for each concept, 4 bytes per component, or per dimension of the teacher while the
+    targets are computed. ``run`` measures the encoder without the head. Each call of ``concepts`` gives the names and
+    definitions of every concept in the same order (:func:`~medlink.training.data.text_store.group_by_concept`). Raises
+    ConfigError if there are no definitions or too few concepts.
     """
     store = store_texts(run, lambda: concept_entries(iter(concepts())))
     before = compute_fingerprint(load_transformer(start))
@@ -69,7 +63,8 @@ def distill(
             seeded = recipe.replace(seed=recipe.seed + number)
             run.progress(f"run {number + 1} of {recipe.runs}, seed {seeded.seed}")
             model, trunk = with_head(start, recipe.dimension, seeded.seed, head)
-            run.evaluate = None if measure is None else partial(_measure_trunk, measure, trunk)
+            if measure is not None:
+                run.evaluate = lambda _, trunk=trunk: measure(trunk)
             figures = fit_to_targets(run, model, store, seeded, f"run-{number + 1}")
             run.write(trunk, folder, **CARD, start=before, data=facts, recipe=seeded, figures=figures)
             if run.is_main:
@@ -86,12 +81,9 @@ def distill(
 def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[TextEntry]:
     """Yield the entries of self-distillation: one row for each concept, half from its names, half from its definitions.
 
-    BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Several names or definitions share their half evenly. If a concept lacks
-    one kind, the other makes up the whole.
-
-    Raises:
-        ConfigError: no concept has a definition, or none has a name.
+    In the paper the target of a concept's name and definition is the average of the contrastive model's embeddings of
+    the two. Here several names or definitions share their half evenly. If a concept lacks one kind, the other makes up
+    the whole. Raises ConfigError if no concept has a definition, or none has a name.
 
     >>> concepts = [ConceptTexts("A", ("cold", "coryza"), ("An infection.",)), ConceptTexts("B", ("stroke",))]
     >>> [(entry.row, entry.share, entry.text) for entry in concept_entries(iter(concepts))]
@@ -111,20 +103,15 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[TextEntry]:
         raise ConfigError("no concept has a definition", remedy=remedy)
 
 
-def _measure_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> float:
-    return measure(trunk)
-
-
 def with_head(
     base: str | Path, dimension: int, seed: int, initial: tuple[Tensor, Tensor] | None = None
 ) -> tuple[SentenceTransformer, SentenceTransformer]:
     """Return a transformer with a linear head, and the same transformer without it; the two share their weights.
 
-    BioLORD-2023, section "Self-distillation phase". The head is a module of the model: processes share it, and
-    checkpoints include it. ``initial`` are its weights ``(dimension, d)`` and bias ``(dimension,)``. By default they
-    are random as in the paper: torch's initial weights of a linear layer, by ``seed``. With larger weights that give
-    the variance of the targets, the base learns less in the same number of steps
-    (``docs/explanation/training-biolord.md``).
+    The head is a module of the model: processes share it, and checkpoints include it. ``initial`` are its weights
+    ``(dimension, d)`` and bias ``(dimension,)``. By default they are random as in the paper: torch's initial weights of
+    a linear layer, by ``seed``. With larger weights that give the variance of the targets, the base learns less in the
+    same number of steps (``docs/explanation/training-biolord.md``).
     """
     trunk = load_transformer(base)
     torch.manual_seed(seed)

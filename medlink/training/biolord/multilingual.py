@@ -1,15 +1,13 @@
 """Cross-lingual distillation: a student learns to embed names in all languages as a teacher embeds English names.
 
-The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020. This module
-also aligns names with the same meaning and measures how well they align.
+The method is that of BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
-from medlink.errors import ConfigError, EncoderError
+from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.models import load_encoder
@@ -33,7 +31,7 @@ from medlink.training.data.batches import chunked
 from medlink.training.data.text_store import TextEntry
 from medlink.training.recipes import MultilingualRecipe
 
-COLUMNS = ("source", "target", "language")
+COLUMNS, SOURCE = ("source", "target", "language"), "en"
 CARD = {
     "title": "Encoder trained by BioLORD: cross-lingual distillation",
     "summary": "regression on a teacher's embeddings of English names (Remy et al. 2024, section Cross-lingual "
@@ -53,19 +51,11 @@ class AlignedNames(NamedTuple):
     languages: tuple[str, ...]
 
 
-class AlignedPair(NamedTuple):
-    """A target and its aligned source name: the index of the source, and the weight of the pair."""
-
-    source: int
-    weight: float
-
-
 class Alignments:
     """Groups of aligned names from a knowledge base, a table, or both; may be iterated more than once.
 
-    Args:
-        languages: languages of the names that the student is to learn; ``de`` includes its regions.
-        names: gives the names of a knowledge base, in ascending order of their concepts and preferred names first.
+    The student is to learn names in ``languages``; ``de`` includes its regions. ``names`` gives the names of a
+    knowledge base, in ascending order of their concepts and preferred names first.
     """
 
     def __init__(
@@ -74,24 +64,18 @@ class Alignments:
         *,
         names: Callable[[], Iterable[Name]] | None = None,
         table: str | Path | None = None,
-        source: str = "en",
     ) -> None:
-        self.languages = tuple(dict.fromkeys(language for language in languages if language != source))
+        self.languages = tuple(dict.fromkeys(language for language in languages if language != SOURCE))
         if not self.languages:
-            raise ConfigError(f"no language besides {source}", remedy="name the languages that the student is to learn")
+            raise ConfigError(f"no language besides {SOURCE}", remedy="name the languages that the student is to learn")
         if names is None and table is None:
             raise ConfigError("nothing to align", remedy="name a knowledge base or a table of alignments")
-        self._names, self._table, self._source = names, table, source
+        self._names, self._table = names, table
 
     def __iter__(self) -> Iterator[AlignedNames]:
-        """Yield the groups.
-
-        Raises:
-            ConfigError: at the end, if a language had no pair.
-            InputError: see :func:`read_alignments`.
-        """
+        """Yield the groups; raise ConfigError at the end if a language had no pair, and as :func:`read_alignments`."""
         counts: Counter[str] = Counter()
-        from_kb = () if self._names is None else iter_aligned_names(self._names(), self.languages, self._source)
+        from_kb = () if self._names is None else iter_aligned_names(self._names(), self.languages)
         from_table = () if self._table is None else read_alignments(self._table, self.languages)
         for group in chain(from_kb, from_table):
             counts.update(group.languages)
@@ -100,19 +84,19 @@ class Alignments:
         if missing:
             there = ", ".join(f"{language} ({count})" for language, count in sorted(counts.items())) or "no language"
             raise ConfigError(
-                f"no name in {', '.join(missing)} is aligned with one in {self._source}; there are some in {there}",
+                f"no name in {', '.join(missing)} is aligned with one in {SOURCE}; there are some in {there}",
                 remedy="leave the language out, or add a source or a table of alignments that has it",
             )
 
 
-def iter_aligned_names(names: Iterable[Name], languages: Sequence[str], source: str = "en") -> Iterator[AlignedNames]:
-    """Yield the names of each concept with names in ``source`` and in ``languages``; ``names`` come by concept."""
+def iter_aligned_names(names: Iterable[Name], languages: Sequence[str]) -> Iterator[AlignedNames]:
+    """Yield the names of each concept with names in English and in ``languages``; ``names`` come by concept."""
     for _, group in groupby(names, key=lambda name: name.concept_id):
         sources: dict[str, None] = {}
         targets: dict[str, str] = {}
         for name in group:
-            language = _match_language(name.language, [source, *languages])
-            if language == source:
+            language = _match_language(name.language, [SOURCE, *languages])
+            if language == SOURCE:
                 sources.setdefault(name.text)
             elif language:
                 targets.setdefault(name.text, language)
@@ -128,10 +112,8 @@ def _match_language(tag: str, languages: Sequence[str]) -> str:
 def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[AlignedNames]:
     """Read a table of alignments: tab-separated UTF-8 with the columns ``source``, ``target`` and ``language``.
 
-    The file is plain or ``.gz``; other columns, and lines of other languages, are ignored.
-
-    Raises:
-        InputError: the file cannot be read, or a line is bad.
+    The file is plain or ``.gz``. Other columns, and lines of other languages, are ignored. Raises InputError if the
+    file cannot be read, or a line is bad.
     """
     # a bad line is an error: every line matters
     table = open_table(path, Problems(0, adjustable=False), separator="\t")
@@ -145,34 +127,12 @@ def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Alig
             yield AlignedNames((source,), (target,), (language,))
 
 
-@dataclass(frozen=True, slots=True)
-class AlignmentFilter:
-    """Align each target with its nearest source, by an encoder that knows both languages.
+def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
+    """Compute weights of pairs from the cosines of their texts: 0 up to ``low``, 1 from ``high`` on, linear in between.
 
     BioLORD-2023, section "Cross-lingual distillation", uses a corpus aligned with LaBSE, but does not say how
-    similarity becomes alignment. Here the weight of a pair grows linearly from 0 at cosine ``low`` to 1 at cosine
-    ``high``; :func:`estimate_thresholds` gives both.
-    """
-
-    encoder: Encoder
-    low: float
-    high: float
-
-    def __call__(self, groups: Sequence[AlignedNames]) -> list[list[AlignedPair]]:
-        return [
-            list(map(AlignedPair, sources, alignment_weights(cosines, self.low, self.high).tolist()))
-            for sources, cosines in nearest_sources(self.encoder, groups, groups)
-        ]
-
-
-def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
-    """Compute weights of pairs from the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, and linear in
-    between.
-
-    Texts with different meanings rarely exceed ``low``; texts with the same meaning typically have ``high``.
-
-    Raises:
-        ConfigError: ``high`` is not above ``low``, so the encoder does not recognise translations.
+    similarity becomes alignment. :func:`estimate_thresholds` gives ``low`` and ``high``. Raises ConfigError if ``high``
+    is not above ``low``, because the encoder does not recognise translations.
     """
     if not low < high:
         raise ConfigError(
@@ -183,14 +143,11 @@ def alignment_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray
 
 
 def estimate_thresholds(encoder: Encoder, groups: Sequence[AlignedNames]) -> tuple[float, float]:
-    """Estimate ``low`` and ``high`` of :class:`AlignmentFilter` from a sample of groups.
+    """Estimate ``low`` and ``high`` of :func:`alignment_weights` from a sample of groups.
 
     ``low`` is the 95th percentile of the cosines of targets with the nearest source of another group. ``high`` is the
     median of their cosines with the nearest source of their own group. The other group is far away in the sample, by
-    half its length, because neighbours in a terminology are often related.
-
-    Raises:
-        ConfigError: there is only one group.
+    half its length, because neighbours in a terminology are often related. Raises ConfigError for a single group.
     """
     if len(groups) < 2:
         remedy = "give both thresholds, or no filter"
@@ -234,27 +191,26 @@ def reservoir_sample(groups: Iterable[AlignedNames], size: int, seed: int) -> li
 
 
 def aligned_entries(
-    groups: Iterable[AlignedNames], align: Callable[[Sequence[AlignedNames]], list[list[AlignedPair]]]
+    groups: Iterable[AlignedNames], encoder: Encoder | None = None, low: float = 0, high: float = 0
 ) -> Iterator[TextEntry]:
-    """Yield the entries of cross-lingual distillation; each source and its translations share one target row.
+    """Yield the entries of cross-lingual distillation; a source and its translations share a target row.
 
-    ``align`` gives a pair for each target; pairs with weight 0 are left out.
+    A target is a translation of its nearest source by ``encoder``, with its :func:`alignment_weights`; pairs with
+    weight 0 are left out. Without an encoder it is a translation of the first source, the preferred name, with weight
+    1.
     """
     row = 0
     for part in chunked(groups, _GROUPS):
-        for group, pairs in zip(part, align(part), strict=True):
-            first = row
-            for text in group.sources:
-                yield TextEntry(text, row)
-                row += 1
-            for text, pair in zip(group.targets, pairs, strict=True):
-                if pair.weight > 0:
-                    yield TextEntry(text, first + pair.source, 0.0, pair.weight)
-
-
-def align_with_preferred(groups: Sequence[AlignedNames]) -> list[list[AlignedPair]]:
-    """Align each target with the first source, the preferred name, with weight 1: for runs without a filter."""
-    return [[AlignedPair(0, 1.0)] * len(group.targets) for group in groups]
+        nearest = repeat(None) if encoder is None else nearest_sources(encoder, part, part)
+        for group, found in zip(part, nearest, strict=False):
+            yield from (TextEntry(text, row + i) for i, text in enumerate(group.sources))
+            sources, weights = [0] * len(group.targets), [1.0] * len(group.targets)
+            if found is not None:
+                sources, weights = found[0], alignment_weights(found[1], low, high).tolist()
+            for text, source, weight in zip(group.targets, sources, weights, strict=True):
+                if weight > 0:
+                    yield TextEntry(text, row + source, 0.0, weight)
+            row += len(group.sources)
 
 
 def train_multilingual(
@@ -262,12 +218,8 @@ def train_multilingual(
 ) -> None:
     """Train a student on the teacher's embeddings of English names, for those names and their translations.
 
-    Memory grows by 20 bytes for each text; the texts and the teacher's embeddings of English names are on disk.
-
-    Raises:
-        ConfigError: a language is missing, the filter knows none of the languages, or the student has another
-            dimension.
-        InputError: see :func:`read_alignments`.
+    Memory grows by 20 bytes for each text; the texts and the teacher's embeddings of English names are on disk. Raises
+    ConfigError if a language is missing, the filter knows none of the languages, or the student has another dimension.
     """
     student = load_transformer(start)
     before, width = compute_fingerprint(student), int(student.get_embedding_dimension() or 0)
@@ -275,7 +227,19 @@ def train_multilingual(
         remedy = "name a student as wide as the teacher, or add a linear layer with project"
         raise ConfigError(f"the student embeds in {width} dimensions, the teacher in {expected}", remedy=remedy)
     filter_facts: dict[str, Any] = {}
-    store = store_texts(run, lambda: _entries(run, alignments, recipe, filter_facts))
+
+    def entries() -> Iterator[TextEntry]:
+        if not recipe.filter:
+            return aligned_entries(alignments)
+        encoder, low, high = load_encoder(recipe.filter), recipe.low, recipe.high
+        if low is None or high is None:
+            low, high = estimate_thresholds(encoder, reservoir_sample(alignments, _SAMPLE, recipe.seed))
+        filter_facts["similarity filter"] = f"`{encoder.fingerprint}`"
+        filter_facts["its cosines of weights 0 and 1"] = f"{low:.3f} and {high:.3f}"
+        run.progress(f"similarity filter: weight 0 up to cosine {low:.3f}, 1 from {high:.3f}")
+        return aligned_entries(alignments, encoder, low, high)
+
+    store = store_texts(run, entries)
     bound = {"similarity filter": filter_facts.get("similarity filter")}
     teacher_width, teacher_facts = compute_teacher_targets(run, store, recipe, teacher, None, start=before, **bound)
     model = match_width(student, teacher_width, recipe.seed)
@@ -291,28 +255,9 @@ def train_multilingual(
     run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures)
 
 
-def _entries(
-    run: Run, alignments: Alignments, recipe: MultilingualRecipe, facts: dict[str, Any]
-) -> Iterator[TextEntry]:
-    if not recipe.filter:
-        return aligned_entries(alignments, align_with_preferred)
-    encoder = load_encoder(recipe.filter)
-    low, high = recipe.low, recipe.high
-    if low is None or high is None:
-        low, high = estimate_thresholds(encoder, reservoir_sample(alignments, _SAMPLE, recipe.seed))
-    facts |= {
-        "similarity filter": f"`{encoder.fingerprint}`",
-        "its cosines of weights 0 and 1": f"{low:.3f} and {high:.3f}",
-    }
-    run.progress(f"similarity filter: weight 0 up to cosine {low:.3f}, 1 from {high:.3f}")
-    return aligned_entries(alignments, AlignmentFilter(encoder, low, high))
-
-
 def match_width(student: SentenceTransformer, width: int, seed: int) -> SentenceTransformer:
     """Give a student ``width`` dimensions, if necessary by a random linear layer before its normalisation."""
-    own = student.get_embedding_dimension()
-    if own is None:
-        raise EncoderError("the dimension of the student is unknown", remedy="name another student")
+    own = int(student.get_embedding_dimension() or 0)
     if own == width:
         return student
     modules = list(student)

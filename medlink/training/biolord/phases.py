@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from medlink.language.tags import language_tag
 from medlink.training.biolord.trainer import BioLordTrainer
 from medlink.training.data.pair_recipe import PairRecipe
 from medlink.training.data.rated_pairs import RatedPair, read_pairs
-from medlink.training.data.selection import Selection
+from medlink.training.data.selection import Selection, definitions_by_code, read_definitions
 from medlink.training.recipes import (
     ContrastiveRecipe,
     DistillationRecipe,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from medlink.records import Definition
     from medlink.training.common.resumable_trainer import Measure
     from medlink.training.data.text_store import ConceptTexts
+    from medlink.training.data.view import TrainingView
     from medlink.training.static.student import StaticStudent
 
 Progress = Callable[[str], None]
@@ -53,26 +54,36 @@ class TrainingData:
 
     def selection(self) -> Selection:
         """Select names and definitions; report the number of excluded ids that are not concepts."""
+        excluded: frozenset[str] = frozenset()
+        if self.without is not None:
+            # a bad line is an error: its concept would be trained on
+            lines = LineFile(self.without, Problems(0, adjustable=False))
+            excluded = frozenset(text.strip() for _, text in lines if text.strip())
+            if not excluded:
+                raise InputError("there is no id in it", path=self.without, remedy="give one id a line")
         with KnowledgeBase(self.kb) as kb:
-            selection = Selection(kb, languages=self.languages or None, without=self._excluded_ids())
+            selection = Selection(kb, languages=self.languages or None, without=excluded)
         if selection.unmatched:
             self.progress(f"ids to leave out that are not concepts: {selection.unmatched} in {self.without}")
         return selection
 
     def added_definitions(self, selection: Selection) -> list[Definition]:
         """Read the selected definitions of the tables, sorted by concept; report the number of other definitions."""
-        from medlink.training.data.selection import definitions_by_code, read_definitions
-
         problems = Problems(adjustable=False)
-        rows: Iterable[Definition] = (
-            definition for path in self.definitions for definition in read_definitions(path, problems)
-        )
+        rows: Iterable[Definition] = (row for path in self.definitions for row in read_definitions(path, problems))
         with KnowledgeBase(self.kb) as kb:
             definitions = definitions_by_code(kb, rows, self.system) if self.system else rows
             selected = selection.filter_definitions(definitions, problems)
             added = sorted(selected, key=lambda definition: (definition.concept_id, definition.text))
         _report(problems, self.progress)
         return added
+
+    def view(self, selection: Selection, added: Iterable[Definition]) -> TrainingView:
+        """Read the selected part of the knowledge base into memory, with further definitions."""
+        from medlink.training.data.view import TrainingView
+
+        with KnowledgeBase(self.kb) as kb:
+            return TrainingView(kb, languages=selection.languages, without=selection.excluded, definitions=added)
 
     def concepts(self, descriptions: int, seed: int) -> Callable[[], Iterable[ConceptTexts]]:
         """Return a function; each call iterates over the names and definitions of each concept.
@@ -82,17 +93,13 @@ class TrainingData:
         """
         from medlink.training.data.pairs import iter_descriptions
         from medlink.training.data.text_store import group_by_concept
-        from medlink.training.data.view import TrainingView
 
         selection = self.selection()
         added = self.added_definitions(selection)
 
         def generated() -> Iterator[Definition]:
             if descriptions:
-                with KnowledgeBase(self.kb) as kb:
-                    languages, without = selection.languages, selection.excluded
-                    view = TrainingView(kb, languages=languages, without=without, definitions=added)
-                yield from iter_descriptions(view, descriptions, seed)
+                yield from iter_descriptions(self.view(selection, added), descriptions, seed)
 
         def read() -> Iterable[ConceptTexts]:
             concepts = group_by_concept(selection.names(), selection.definitions(), added, generated())
@@ -101,65 +108,33 @@ class TrainingData:
 
         return read
 
-    def _excluded_ids(self) -> frozenset[str]:
-        if self.without is None:
-            return frozenset()
-        # a bad line is an error: its concept would be trained on
-        lines = LineFile(self.without, Problems(0, adjustable=False))
-        ids = frozenset(text.strip() for _, text in lines if text.strip())
-        if not ids:
-            raise InputError("there is no id in it", path=self.without, remedy="give one id a line")
-        return ids
-
 
 def load_rated_pairs(path: Path, progress: Progress, extra: Sequence[str] = ()) -> list[RatedPair]:
-    """Read rated pairs with the cells of ``extra`` columns; reports unused rows."""
+    """Read rated pairs with the cells of ``extra`` columns; report unused rows."""
     problems = Problems(adjustable=False)
     pairs = read_pairs(path, problems, extra)
     _report(problems, progress)
     return pairs
 
 
-def resolve_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
-    """Resolve names of tables, relative to a folder, to paths.
-
-    Raises:
-        ConfigError: a file is given twice, so its pairs would count twice.
-    """
+def resolve_tables(names: Iterable[str | Path], folder: Path) -> dict[str, Path]:
+    """Resolve names of tables, relative to a folder; raise ConfigError if a file is given twice."""
     tables: dict[str, Path] = {}
     for name in names:
         if (folder / name).resolve() in {path.resolve() for path in tables.values()}:
             raise ConfigError(f"the table {name} is given twice", remedy="name each table once")
-        tables[name] = folder / name
+        tables[str(name)] = folder / name
     return tables
-
-
-def development_measure(path: Path | None, progress: Progress) -> Measure | None:
-    """Make a measure: the Spearman correlation of cosines with the ratings of a table (``medlink evaluate
-    similarity``).
-
-    Raises:
-        ConfigError: the ratings do not differ.
-    """
-    if path is None:
-        return None
-    pairs = load_rated_pairs(path, progress)
-    if len({pair.rating for pair in pairs}) < 2:
-        raise ConfigError("the ratings do not differ", path=path, remedy="measure on pairs with different ratings")
-    return cosine_correlation(pairs, "spearman")
 
 
 def cosine_correlation(pairs: Sequence[RatedPair], kind: str) -> Measure:
     """Make a measure: the ``"pearson"`` or ``"spearman"`` correlation of the cosines of pairs with their ratings."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
+    first, second = [pair.text_1 for pair in pairs], [pair.text_2 for pair in pairs]
+    ratings = [float(pair.rating) for pair in pairs]
     evaluator = EmbeddingSimilarityEvaluator(
-        [pair.text_1 for pair in pairs],
-        [pair.text_2 for pair in pairs],
-        [float(pair.rating) for pair in pairs],
-        batch_size=32,
-        similarity_fn_names=["cosine"],
-        write_csv=False,
+        first, second, ratings, batch_size=32, similarity_fn_names=["cosine"], write_csv=False
     )
     return lambda model: float(evaluator(model)[f"{kind}_cosine"])
 
@@ -179,45 +154,55 @@ class Job:
     dev: Path | None = None
 
     def train(self, trainer: BioLordTrainer | StaticStudent) -> Encoder:
-        measure = development_measure(self.dev, self.progress)
+        """Train; the measure is the Spearman correlation of ``medlink evaluate similarity`` on ``dev``.
+
+        Raises ConfigError if the ratings of ``dev`` do not differ.
+        """
+        measure = None
+        if self.dev is not None:
+            pairs = load_rated_pairs(self.dev, self.progress)
+            if len({pair.rating for pair in pairs}) < 2:
+                remedy = "measure on pairs with different ratings"
+                raise ConfigError("the ratings do not differ", path=self.dev, remedy=remedy)
+            measure = cosine_correlation(pairs, "spearman")
         return trainer.train(self.out, **dict(self.options), progress=self.progress, evaluate=measure)
 
 
 # Each function runs a phase and returns one line about its result.
 
 
-def run_sts(job: Job, tables: Mapping[str, Path], start: str, recipe: StsRecipe) -> str:
-    pairs = {name: load_rated_pairs(path, job.progress) for name, path in tables.items()}
+def run_sts(job: Job, start: str, recipe: StsRecipe, *, tables: Iterable[str | Path], folder: Path = Path()) -> str:
+    """Train on tables, relative to a folder."""
+    resolved = resolve_tables(tables, folder)
+    pairs = {name: load_rated_pairs(path, job.progress) for name, path in resolved.items()}
     encoder = job.train(BioLordTrainer(pairs, start, recipe))
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {sum(map(len, pairs.values())):,} rated pairs"
 
 
-def run_contrastive(job: Job, data: TrainingData, start: str, recipe: ContrastiveRecipe, pairs: PairRecipe) -> str:
+def run_contrastive(job: Job, start: str, recipe: ContrastiveRecipe, *, data: TrainingData, pairs: PairRecipe) -> str:
     from medlink.training.data.pairs import KnowledgeBasePairs
-    from medlink.training.data.view import TrainingView
 
     selection = data.selection()
-    added = data.added_definitions(selection)
+    view = data.view(selection, data.added_definitions(selection))
     with KnowledgeBase(data.kb) as kb:
-        view = TrainingView(kb, languages=selection.languages, without=selection.excluded, definitions=added)
         about: dict[str, Any] = {"knowledge base": f"`{kb.content_hash}`"}
     if "seed" not in pairs.model_fields_set:
         pairs = pairs.replace(seed=recipe.seed)
     source = KnowledgeBasePairs(view, pairs)
     about |= {name.replace("_", " "): count for name, count in source.counts().items()}
-    about["pairs as asked for"] = f"`{source.recipe.to_dict()}`"
+    about["recipe of the pairs"] = f"`{source.recipe.to_dict()}`"
     encoder = job.train(BioLordTrainer(source, start, recipe.for_encoder(start), about=about))
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {source.pairs_per_epoch:,} pairs an epoch"
 
 
-def run_distill(job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str) -> str:
+def run_distill(job: Job, start: str, recipe: DistillationRecipe, *, data: TrainingData, teacher: str) -> str:
     concepts = data.concepts(recipe.descriptions, recipe.seed)
     job.train(BioLordTrainer(concepts, start, recipe, teacher=teacher))
     return f"{job.out}: {recipe.runs} encoders, run-1 to run-{recipe.runs}; average them with 'soup'"
 
 
 def run_multilingual(
-    job: Job, data: TrainingData, start: str, recipe: MultilingualRecipe, teacher: str, alignments: Path | None = None
+    job: Job, start: str, recipe: MultilingualRecipe, *, data: TrainingData, teacher: str, alignments: Path | None
 ) -> str:
     with needs_extra("train", "training"):
         from medlink.training.biolord.multilingual import Alignments
@@ -229,7 +214,7 @@ def run_multilingual(
     return f"{job.out}: encoder {encoder.fingerprint} for en, {', '.join(groups.languages)}"
 
 
-def run_static(job: Job, data: TrainingData, start: str | None, recipe: StaticStudentRecipe, teacher: str) -> str:
+def run_static(job: Job, start: str | None, recipe: StaticStudentRecipe, *, data: TrainingData, teacher: str) -> str:
     from medlink.training.static.student import StaticStudent
 
     encoder = job.train(StaticStudent(data.selection().names, start, recipe, teacher=teacher))

@@ -7,18 +7,16 @@ phase; they may not change once the phase is done.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError, InputError, needs_extra
-from medlink.files.atomic import atomic_text_writer
 from medlink.files.folders import locked, remove, wrap_os_error
-from medlink.files.json import read_json, read_toml
+from medlink.files.json import read_json, read_toml, write_json
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.models.encoders import split_pooling
@@ -52,11 +50,8 @@ Inputs = dict[str, dict[str, Any]]
 """Inputs of the base and of each phase: values of the recipe, hashes of files and fingerprints, by name."""
 
 _BASE = "base"
-_DATA_KEYS = {
-    "contrastive": ("definitions", "system", "languages", "without"),
-    "distill": ("definitions", "system", "languages", "without"),
-    "multilingual": ("without",),
-}
+_ALL_KEYS = ("definitions", "system", "languages", "without")
+_DATA_KEYS = {"contrastive": _ALL_KEYS, "distill": _ALL_KEYS, "multilingual": ("without",)}
 """Keys of the section ``[data]`` that the phases with a knowledge base use."""
 
 R = TypeVar("R", bound=PhaseRecipe)
@@ -116,6 +111,17 @@ class MultilingualSection(MultilingualRecipe, PhaseSection):
     alignments: str | None = None
 
 
+_SECTIONS: dict[str, type[Settings]] = {
+    "data": DataSection,
+    "run": RunSection,
+    "sts": StsSection,
+    "contrastive": ContrastiveSection,
+    "sts-again": StsSection,
+    "distill": DistillationSection,
+    "multilingual": MultilingualSection,
+}
+
+
 class BioLordRecipe(Settings):
     """Recipe file at ``path``, with paths relative to its folder; ``content`` is the parsed TOML."""
 
@@ -158,59 +164,38 @@ class BioLordRecipe(Settings):
     def resolve(self, name: str) -> Path:
         return self.path.parent / name
 
-    def resolve_optional(self, name: str | None) -> Path | None:
-        """Resolve a path as :meth:`resolve` does; ``None`` stays ``None``."""
-        return None if name is None else self.resolve(name)
-
     def resolve_encoder(self, name: str) -> str:
         """Return the path of an encoder folder beside the recipe; return any other name unchanged."""
         bare = split_pooling(name)[1]
         return f"{name.removesuffix(bare)}{self.resolve(bare)}" if self.resolve(bare).is_dir() else name
 
-    def tables(self, section: StsSection) -> dict[str, Path]:
-        return resolve_tables(section.tables, self.path.parent)
-
     def training_data(self, progress: Progress = lambda _: None) -> TrainingData:
-        data = self.data
+        data, without = self.data, self.resolve(self.data.without) if self.data.without else None
         definitions = tuple(self.resolve(name) for name in data.definitions)
-        without = self.resolve_optional(data.without)
         return TrainingData(self.resolve(self.kb), definitions, data.system, tuple(data.languages), without, progress)
 
 
 def read_recipe(path: str | Path) -> BioLordRecipe:
     """Read a recipe, the TOML file that ``docs/reference/training.md`` describes.
 
-    Raises:
-        InputError: it cannot be read, or is not TOML.
-        ConfigError: a value is missing, unknown, of the wrong type or out of range.
+    Raises InputError if it is not TOML, and ConfigError for a value that is missing, unknown or wrong.
     """
     path = Path(path)
     content = read_toml(path)
     values: dict[str, Any] = {"path": path.absolute(), "content": content}
-    values |= {
-        name.replace("-", "_"): _parse_section(path, name, value) if isinstance(value, dict) else value
-        for name, value in content.items()
-    }
-    with _locate_errors(path):
-        recipe = BioLordRecipe(**values)
-    for name, section in (("sts", recipe.sts), ("sts-again", recipe.sts_again)):
-        if section is not None:
+    for name, value in content.items():
+        if isinstance(value, dict) and name in _SECTIONS:
+            section = dict(value)
+            if name == "contrastive" and isinstance(section.get("pairs"), dict):
+                with _locate_errors(path, "[contrastive.pairs]"):
+                    section["pairs"] = PairRecipe(**section["pairs"])
             with _locate_errors(path, f"[{name}]"):
-                recipe.tables(section)
-    return recipe
-
-
-def _parse_section(path: Path, name: str, values: Mapping[str, Any]) -> Settings | Mapping[str, Any]:
-    field = BioLordRecipe.model_fields.get(name.replace("-", "_"))
-    types = () if field is None else get_args(field.annotation) or (field.annotation,)
-    section = next((kind for kind in types if isinstance(kind, type) and issubclass(kind, Settings)), None)
-    if section is None:
-        return values
-    if section is ContrastiveSection and isinstance(values.get("pairs"), dict):
-        with _locate_errors(path, f"[{name}.pairs]"):
-            values = {**values, "pairs": PairRecipe(**values["pairs"])}
-    with _locate_errors(path, f"[{name}]"):
-        return section(**values)
+                values[name.replace("-", "_")] = _SECTIONS[name](**section)
+                resolve_tables(section.get("tables", ()), path.parent)
+        else:
+            values[name] = value
+    with _locate_errors(path):
+        return BioLordRecipe(**values)
 
 
 @contextmanager
@@ -224,17 +209,11 @@ def _locate_errors(path: Path, where: str = "") -> Iterator[None]:
 
 
 def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
-    """Run the phases of a recipe that are not done yet; return the folder of the last encoder.
+    """Run the phases of a recipe (:func:`read_recipe`) that are not done yet; return the folder of the last encoder.
 
     A phase is done when its folder exists. Each phase starts from the encoder before it. Self-distillation instead
-    starts from the encoder before the contrastive phase, with the contrastive encoder as its teacher.
-
-    Args:
-        path: the recipe, a TOML file that ``docs/reference/training.md`` describes.
-        progress: called with lines of progress.
-
-    Raises:
-        MedlinkError: the recipe is wrong, the inputs of a phase that is done have changed, or a phase fails.
+    starts from the encoder before the contrastive phase, with the contrastive encoder as its teacher. Raises
+    MedlinkError if the recipe is wrong, the inputs of a phase that is done have changed, or a phase fails.
     """
     with needs_extra("train", "training"):
         from medlink.training.common.checkpoints import process_state
@@ -253,8 +232,11 @@ def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
         processes.wait_for_everyone()
         if done:
             report(f"{phase}: done before")
-            if processes.is_main_process:
-                _remove_checkpoints(out.with_name(f"{out.name}.checkpoints"))
+            checkpoints = out.with_name(f"{out.name}.checkpoints")
+            if processes.is_main_process and checkpoints.is_dir():
+                # another process may use them
+                with suppress(ConfigError), locked(checkpoints / LOCK):
+                    remove(checkpoints)
         elif phase != "soup" or processes.is_main_process:
             report(f"{phase}: begins")
             report(_run_phase(recipe, phase, start, before_contrastive, report))
@@ -264,40 +246,33 @@ def run_recipe(path: str | Path, *, progress: Progress | None = None) -> Path:
     return Path(start)
 
 
-def _remove_checkpoints(folder: Path) -> None:
-    if folder.is_dir():
-        with suppress(ConfigError), locked(folder / LOCK):
-            remove(folder)
-
-
 def _run_phase(recipe: BioLordRecipe, phase: str, start: str, before_contrastive: str, report: Progress) -> str:
     out = recipe.folder_of(phase)
     if phase == "soup":
         return phases.run_soup([recipe.folder_of("distill")], out)
     section = getattr(recipe, phase.replace("-", "_"))
     options = RunOptions(checkpoint_steps=recipe.run.checkpoint_steps, resume=True)
-    job = phases.Job(out, options, report, recipe.resolve_optional(section.dev))
+    job = phases.Job(out, options, report, recipe.resolve(section.dev) if section.dev else None)
     data = recipe.training_data(report)
     if phase == "contrastive":
-        settings = section.recipe(ContrastiveRecipe)
-        return phases.run_contrastive(job, data, start, settings, section.pairs)
+        return phases.run_contrastive(job, start, section.recipe(ContrastiveRecipe), data=data, pairs=section.pairs)
     if phase == "distill":
-        return phases.run_distill(job, data, before_contrastive, section.recipe(DistillationRecipe), start)
+        settings = section.recipe(DistillationRecipe)
+        return phases.run_distill(job, before_contrastive, settings, data=data, teacher=start)
     if phase == "multilingual":
-        names = TrainingData(data.kb, languages=tuple(section.languages), without=data.without, progress=report)
-        student, alignments = recipe.resolve_encoder(section.student), recipe.resolve_optional(section.alignments)
-        return phases.run_multilingual(job, names, student, section.recipe(MultilingualRecipe), start, alignments)
-    return phases.run_sts(job, recipe.tables(section), start, section.recipe(StsRecipe))
+        data = TrainingData(data.kb, languages=tuple(section.languages), without=data.without, progress=report)
+        student, table = recipe.resolve_encoder(section.student), section.alignments
+        alignments = recipe.resolve(table) if table else None
+        settings = section.recipe(MultilingualRecipe)
+        return phases.run_multilingual(job, student, settings, data=data, teacher=start, alignments=alignments)
+    return phases.run_sts(job, start, section.recipe(StsRecipe), tables=section.tables, folder=recipe.path.parent)
 
 
 def bind(recipe: BioLordRecipe) -> None:
     """Record the inputs of the phases, or raise ConfigError if those of a settled phase have changed.
 
-    A phase is settled when its folder or the folder of a later phase exists. The base is settled when any folder
-    exists.
-
-    Raises:
-        ConfigError: see above; or another process is running, or the folder holds no run or cannot be written.
+    A phase is settled when its folder or the folder of a later phase exists, and the base when any folder exists. Also
+    raises ConfigError if another process is running, or the folder holds no run or cannot be written.
     """
     now = _collect_inputs(recipe)
     record = recipe.folder / RECORD
@@ -307,7 +282,7 @@ def bind(recipe: BioLordRecipe) -> None:
         if any(recipe.folder.iterdir()):
             problem = "the folder is not empty and holds no run"
             raise ConfigError(problem, path=recipe.folder, remedy="name another folder")
-        _write_record(record, now)
+        write_json(record, now, "the record of the run")
         return
     before = _read_record(record)
     if before == now:
@@ -325,17 +300,15 @@ def bind(recipe: BioLordRecipe) -> None:
     for checkpoints in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
         with locked(checkpoints / LOCK, "the checkpoints"):
             pass  # no other process is running
-    _write_record(record, now)
+    write_json(record, now, "the record of the run")
 
 
 def _collect_inputs(recipe: BioLordRecipe) -> Inputs:
     content = recipe.content
     with KnowledgeBase(recipe.resolve(content["kb"])) as kb:
         source = {"kb": content["kb"], "content of kb": kb.content_hash}
-    return {
-        _BASE: {"name": content["base"], "fingerprint": _fingerprint(recipe, content["base"])},
-        **{phase: _phase_inputs(recipe, phase, source) for phase in recipe.phases if phase in content},
-    }
+    base = {"name": content["base"], "fingerprint": _fingerprint(recipe, content["base"])}
+    return {_BASE: base} | {name: _phase_inputs(recipe, name, source) for name in recipe.phases if name in content}
 
 
 def _phase_inputs(recipe: BioLordRecipe, phase: str, source: dict[str, str]) -> dict[str, Any]:
@@ -344,19 +317,17 @@ def _phase_inputs(recipe: BioLordRecipe, phase: str, source: dict[str, str]) -> 
     inputs = {**section, **{f"{name} in [data]": value for name, value in data.items()}}
     files = [*data.get("definitions", ()), *section.get("tables", ())]
     files += [part[name] for part in (data, section) for name in ("without", "dev", "alignments") if name in part]
-    inputs |= {f"content of {name}": _hash_file(recipe.resolve(name)) for name in files}
+    for name in files:
+        path = recipe.resolve(name)
+        try:
+            with path.open("rb") as file:
+                inputs[f"content of {name}"] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            remedy = "correct the recipe, or provide the file"
+            raise InputError(f"cannot be read: {error.strerror}", path=path, remedy=remedy) from error
     if "student" in section:
         inputs["fingerprint of student"] = _fingerprint(recipe, section["student"])
     return inputs | source if phase in _DATA_KEYS else inputs
-
-
-def _hash_file(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        remedy = "correct the recipe, or provide the file"
-        raise InputError(f"cannot be read: {error.strerror}", path=path, remedy=remedy) from error
 
 
 def _fingerprint(recipe: BioLordRecipe, name: str) -> str:
@@ -380,8 +351,3 @@ def _read_record(record: Path) -> Inputs:
         problem = f"the record of the run cannot be read: {error}"
         raise ConfigError(problem, path=record, remedy="name another folder for out") from error
     return inputs
-
-
-def _write_record(record: Path, inputs: Inputs) -> None:
-    with atomic_text_writer(record, "the record of the run") as file:
-        json.dump(inputs, file, indent=2)

@@ -30,10 +30,7 @@ class StsBatches:
 
     BioLORD 2023, section "Contrastive phase", trains on all of its tables "in a multi-task setup" without details. Here
     an epoch has each row of each table once, and the batches of all tables in random order. Ratings are scaled by the
-    minimum and maximum of their table.
-
-    Raises:
-        ConfigError: there is no table, or all ratings of a table are equal.
+    minimum and maximum of their table. Raises ConfigError if there is no table, or all ratings of a table are equal.
     """
 
     def __init__(self, tables: Mapping[str, Sequence[RatedPair]], size: int, seed: int) -> None:

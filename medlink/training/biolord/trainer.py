@@ -73,22 +73,18 @@ class BioLordTrainer(Trainer):
             self._output, self._first_encoder = {"marker": RUNS, "kind": "encoders"}, "run-1"
 
     def _run(self, run: Run) -> None:
-        _find_phase(self.recipe)(run, self.source, self.start, self.recipe, **self._options)
+        from medlink.training.biolord.contrastive import train_contrastive
+        from medlink.training.biolord.distillation import distill
+        from medlink.training.biolord.multilingual import train_multilingual
+        from medlink.training.biolord.sts import train_sts
 
-
-def _find_phase(recipe: PhaseRecipe) -> Callable[..., None]:
-    from medlink.training.biolord.contrastive import train_contrastive
-    from medlink.training.biolord.distillation import distill
-    from medlink.training.biolord.multilingual import train_multilingual
-    from medlink.training.biolord.sts import train_sts
-
-    phases: dict[type[PhaseRecipe], Callable[..., None]] = {
-        StsRecipe: train_sts,
-        ContrastiveRecipe: train_contrastive,
-        DistillationRecipe: distill,
-        MultilingualRecipe: train_multilingual,
-    }
-    if type(recipe) not in phases:
-        remedy = f"give one of {', '.join(kind.__name__ for kind in phases)}"
-        raise ConfigError(f"{type(recipe).__name__} is the recipe of no phase", remedy=remedy)
-    return phases[type(recipe)]
+        phases: dict[type[PhaseRecipe], Callable[..., None]] = {
+            StsRecipe: train_sts,
+            ContrastiveRecipe: train_contrastive,
+            DistillationRecipe: distill,
+            MultilingualRecipe: train_multilingual,
+        }
+        if type(self.recipe) not in phases:
+            remedy = f"give one of {', '.join(kind.__name__ for kind in phases)}"
+            raise ConfigError(f"{type(self.recipe).__name__} is the recipe of no phase", remedy=remedy)
+        phases[type(self.recipe)](run, self.source, self.start, self.recipe, **self._options)

@@ -1,10 +1,9 @@
-"""Multi-similarity loss with the pair mining of CODER++.
+"""Multi-similarity loss with the pair mining of CODER++ (Zeng et al. 2022, section 4.2, equations of N_i, P_i and L).
 
-Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", in the form of CODER++
-(Zeng et al. 2022, section 4.2, the unnumbered equations of N_i, P_i and L). There m is the number of terms in the
-batch, c_i the concept of a term and S_ij a cosine. This module differs in one point: a term may belong to several
-concepts, so positives share a concept instead of a label. The minimum over no pairs is plus infinity, and the maximum
-is minus infinity, so a term without a positive or without a negative in the batch has no informative pair.
+Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", has the general form.
+Here a term may belong to several concepts, so positives share a concept instead of a label. The minimum over no pairs
+is plus infinity, and the maximum is minus infinity, so a term without a positive or without a negative in the batch has
+no informative pair.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from torch.nn import functional
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Compute the masks ``(n, n)`` of the informative positive and negative pairs of each row.
+    """Compute the masks ``(n, n)`` of the informative positive and negative pairs of each row: P_i and N_i.
 
-    Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
-    less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``. ``similarities
-    (n, n)`` are cosines; for the rest see :class:`MultiSimilarityLoss`.
+    A negative counts if it is more similar than the least similar positive less ``epsilon``, a positive if it is less
+    similar than the most similar negative plus ``epsilon``. ``similarities (n, n)`` are cosines; ``same (n, n)`` tells
+    whether two terms share a concept.
     """
     itself = torch.eye(len(same), dtype=torch.bool, device=same.device)
     positive, negative = same & ~itself, ~same & ~itself
@@ -30,32 +29,8 @@ def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float) -> tup
     return positive & (similarities < most + epsilon), negative & (similarities > least - epsilon)
 
 
-def pair_loss(
-    similarities: Tensor, positive: Tensor, negative: Tensor, alpha: float, beta: float, threshold: float
-) -> Tensor:
-    """Compute the loss L of Zeng et al. 2022, section 4.2, for given P_i and N_i, as a mean over n terms.
-
-    ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i and do not
-    overlap; for the rest see :class:`MultiSimilarityLoss`.
-    """
-    n = len(similarities)
-    if not n:
-        return similarities.sum()
-    # compute only the informative pairs, which soon are few
-    chosen = positive | negative
-    is_negative = negative.masked_select(chosen)
-    slope = torch.where(is_negative, beta, -alpha).to(similarities.dtype)
-    exponents = slope * (similarities.masked_select(chosen) - threshold)
-    row = chosen.nonzero()[:, 0] + n * is_negative
-    # log(1 + sum exp(x)), minus the largest exponent for stability; 1 counts as exp(0)
-    top = similarities.new_zeros(2 * n).scatter_reduce(0, row, exponents.detach(), "amax")
-    sums = torch.exp(-top).index_add(0, row, torch.exp(exponents - top[row]))
-    logs = torch.log(sums) + top
-    return logs[:n].mean() / alpha + logs[n:].mean() / beta
-
-
 class MultiSimilarityLoss(torch.nn.Module):
-    """The multi-similarity loss of a batch of terms with the mining of Zeng et al. 2022, section 4.2.
+    """The multi-similarity loss of a batch of terms, as a mean over the terms.
 
     Inputs are a column of n terms of any length above 0 (a zero vector has cosine 0 with all others), and as labels the
     relation ``(n, n)``, symmetric: whether two terms share a concept; its diagonal is ignored. Alpha 2, beta 50 and
@@ -85,10 +60,22 @@ class MultiSimilarityLoss(torch.nn.Module):
         unit = functional.normalize(embeddings[0], dim=-1)
         similarities, n = unit @ unit.T, len(labels)
         positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)
-        self._informative = self._informative.to(positive.device) + (positive | negative).sum()
+        # compute only the informative pairs, which soon are few
+        chosen = positive | negative
+        self._informative = self._informative.to(chosen.device) + chosen.sum()
         self._pairs += n * (n - 1)
         self._terms += n
-        return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
+        if not n:
+            return similarities.sum()
+        is_negative = negative.masked_select(chosen)
+        slope = torch.where(is_negative, self.beta, -self.alpha).to(similarities.dtype)
+        exponents = slope * (similarities.masked_select(chosen) - self.threshold)
+        row = chosen.nonzero()[:, 0] + n * is_negative
+        # log(1 + sum exp(x)), minus the largest exponent for stability; 1 counts as exp(0)
+        top = similarities.new_zeros(2 * n).scatter_reduce(0, row, exponents.detach(), "amax")
+        sums = torch.exp(-top).index_add(0, row, torch.exp(exponents - top[row]))
+        logs = torch.log(sums) + top
+        return logs[:n].mean() / self.alpha + logs[n:].mean() / self.beta
 
     def take_counts(self) -> tuple[float, int]:
         """Return the share of informative pairs and the number of terms, over the batches since the last call."""

@@ -24,9 +24,7 @@ class Terms:
 
     Names with the same exact form (:func:`medlink.language.text.normalise`) are one term, whatever their language, with
     the concepts of all these names. Its text is the first spelling by code point. Terms are numbered by their form.
-
-    Raises:
-        ConfigError: there are fewer than two concepts, or none has two terms.
+    Raises ConfigError if there are fewer than two concepts, or none has two terms.
     """
 
     def __init__(self, names: Iterable[Name]) -> None:
@@ -78,11 +76,9 @@ def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
         import pyarrow as arrow
 
     schema = arrow.schema([(name, arrow.large_string()) for name in ("concept", "text", "form")])
-    tables = [schema.empty_table()]
-    for part in chunked(names, _PART):
-        values = ([n.concept_id for n in part], [n.text for n in part], [normalise(n.text) for n in part])
-        tables.append(arrow.table(values, schema=schema))
-    table = arrow.concat_tables(tables)
+    rows = ([(n.concept_id, n.text, normalise(n.text)) for n in part] for part in chunked(names, _PART))
+    tables = [arrow.table([*zip(*part, strict=True)], schema=schema) for part in rows]
+    table = arrow.concat_tables([schema.empty_table(), *tables])
     del tables
     table = table.sort_by([("concept", "ascending"), ("text", "ascending")])
     table = table.filter(arrow.array(_differs_from_previous(table["concept"]) | _differs_from_previous(table["text"])))

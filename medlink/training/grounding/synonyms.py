@@ -49,16 +49,16 @@ class Split(NamedTuple):
 def read_sets(path: str | PathLike[str], options: SetOptions) -> SynonymSets:
     """Read the :func:`synonym_sets` of a knowledge base, without fully specified names, as in the paper (appendix A).
 
-    Raises:
-        ConfigError: a language is missing, no concept maps to the system, or see :func:`synonym_sets`.
+    Raises ConfigError if a language is missing or no concept maps to the system, and as :func:`synonym_sets`.
     """
     from medlink.kb.store import KnowledgeBase
     from medlink.training.data.selection import Selection
 
     with KnowledgeBase(path) as store:
-        codes: dict[str, list[str]] | None = None if options.fuse is None else defaultdict(list)
-        if codes is not None:
-            for mapping in store.iter_mappings(systems=[str(options.fuse)]):
+        codes: dict[str, list[str]] | None = None
+        if options.fuse is not None:
+            codes = defaultdict(list)
+            for mapping in store.iter_mappings(systems=[options.fuse]):
                 codes[mapping.concept_id].append(mapping.code)
             if not codes:
                 systems = ", ".join(sorted({mapping.system for mapping in store.iter_mappings()})) or "none"
@@ -75,10 +75,8 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
 
     Names with the same exact form (:func:`medlink.language.text.normalise`) are one name, in its first spelling. As in
     the paper, names of several concepts are left out; so are names of several codes and, with ``codes``, concepts
-    without a code. The paper's other filters match names with a corpus and are not applied.
-
-    Raises:
-        ConfigError: fewer than two concepts have an unambiguous name, or none has two.
+    without a code. The paper's other filters match names with a corpus and are not applied. Raises ConfigError if fewer
+    than two concepts have an unambiguous name, or none has two.
 
     >>> names = [Name("A", "cold"), Name("A", "Cold"), Name("A", "coryza"), Name("B", "chill"), Name("C", "chill")]
     >>> synonym_sets([*names, Name("D", "flu")])
@@ -128,9 +126,7 @@ def split(sets: SynonymSets, options: SetOptions) -> Split:
 def hold_out(
     sets: SynonymSets, rng: np.random.Generator, share: float = 1.0
 ) -> tuple[SynonymSets, list[tuple[str, str]]]:
-    """Remove a random name of each concept with two or more names, or of a share of these concepts; return the sets and
-    the removed names.
-    """
+    """Remove a random name of each concept, or of a share of the concepts, with two or more names; return both."""
     concepts = [concept for concept, names in sets.items() if len(names) > 1]
     if share < 1:
         concepts = sorted(rng.choice(concepts, round(share * len(concepts)), replace=False).tolist())
@@ -142,25 +138,20 @@ def hold_out(
 def retrieve_synonyms(
     queries: NDArray[np.float32], names: NDArray[np.float32], synonyms: Sequence[Ids], itself: Ids | None = None
 ) -> tuple[NDArray[np.float64], Ids]:
-    """Rank all names by cosine; return the average precision and the rank of the first synonym of each query (section
-    5.1).
+    """Rank all names by cosine; return the average precision and the rank of the first synonym of each query (5.1).
 
     The average precision of a query with synonyms at the ranks r_1 < r_2 < ... is the mean of i / r_i. Among equal
-    cosines, synonyms rank last, so that an encoder gains nothing from equal vectors.
-
-    Args:
-        queries, names: ``(q, d)`` and ``(n, d)`` unit vectors.
-        synonyms: rows of the synonyms of each query, one or more.
-        itself: ``(q,)`` rows of the queries themselves, which are not ranked.
+    cosines, synonyms rank last, so that an encoder gains nothing from equal vectors. ``queries (q, d)`` and ``names (n,
+    d)`` are unit vectors. ``synonyms`` are the rows of the synonyms of each query, one or more; ``itself (q,)`` are the
+    rows of the queries themselves, which are not ranked.
     """
     precision, first = np.zeros(len(queries)), np.zeros(len(queries), dtype=np.int64)
     for start in range(0, len(queries), _QUERIES):
         cosines = queries[start : start + _QUERIES] @ names.T
         if itself is not None:
             cosines[np.arange(len(cosines)), itself[start : start + _QUERIES]] = -np.inf
-        of_synonyms = [
-            np.sort(row[rows]) for row, rows in zip(cosines, synonyms[start : start + _QUERIES], strict=True)
-        ]
+        batch = zip(cosines, synonyms[start : start + _QUERIES], strict=True)
+        of_synonyms = [np.sort(row[rows]) for row, rows in batch]
         cosines.sort(axis=1)
         for row, (every, own) in enumerate(zip(cosines, of_synonyms, strict=True), start):
             # rank: other names at least as near, and the synonyms up to this one

@@ -53,18 +53,13 @@ class ExtraFeature:
         return cls(name, (), float(numbers.mean()), float(numbers.std()) or 1.0)
 
     def transform(self, cells: Sequence[str]) -> Floats:
-        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each column. Raises ConfigError if a cell
-        is not a number.
-        """
+        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each. Raises ConfigError for no number."""
         if self.words:
-            one_hot = [[float(cell == word) for word in self.words] for cell in cells]
-            return np.array(one_hot).reshape(-1, len(self.words))
+            return np.equal.outer(np.array(cells, object), np.array(self.words, object)).astype(np.float64)
         numbers = _to_numbers(cells)
         if not np.isfinite(numbers).all():
-            row = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1
-            raise ConfigError(
-                f"{self.name} of pair {row} is not a finite number", remedy="give numbers, as in training"
-            )
+            problem = f"{self.name} of pair {np.flatnonzero(~np.isfinite(numbers))[0] + 1} is not a finite number"
+            raise ConfigError(problem, remedy="give numbers, as in training")
         return ((numbers - self.mean) / self.deviation)[:, None]
 
 
@@ -77,9 +72,7 @@ def _to_numbers(cells: Sequence[str]) -> Floats:
 
 
 def transform_extras(extras: Sequence[ExtraFeature], rows: Sequence[Sequence[str]], count: int) -> Floats:
-    """Compute the columns ``(count, c)`` of all extra features from the cells in ``rows``; raises ConfigError if some
-    are missing.
-    """
+    """Compute the columns ``(count, c)`` of all extra features from the cells in ``rows``; raises ConfigError."""
     if extras and (len(rows) != count or any(len(row) != len(extras) for row in rows)):
         names = ", ".join(extra.name for extra in extras)
         raise ConfigError(f"{len(rows)} rows of extra features, {count} of {names} expected")
@@ -90,14 +83,12 @@ def transform_extras(extras: Sequence[ExtraFeature], rows: Sequence[Sequence[str
 def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.float32]:
     """Compute the mean over the tokens of the output of each block of a transformer: ``(n, blocks, d)``.
 
-    Feng 2023, equation 1: special tokens count, padding does not, and the input of the first block is left out.
-
-    Raises:
-        EncoderError: the first module is not a transformer, or a state is NaN or infinite.
+    Feng 2023, equation 1: special tokens count, padding does not, and the input of the first block is left out. Raises
+    EncoderError if the first module is not a transformer, or a state is NaN or infinite.
     """
     transformer: Any = getattr(model[0], "auto_model", None)
     if transformer is None:
-        remedy = "name one whose first module is a transformer"
+        remedy = "name an encoder whose first module is a transformer"
         raise EncoderError("the blocks of this encoder cannot be read", remedy=remedy)
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     parts: list[NDArray[np.float32]] = []
@@ -121,12 +112,7 @@ def kernels(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Feng 2023, equation 2: cosine, Manhattan and Euclidean distance, polynomial and sigmoid kernel. The paper does not
     state parameters; these are the defaults of scikit-learn: ``(x.y / d + 1) ** 3`` and ``tanh(x.y / d + 1)``, and
     cosine 0 for a vector of length 0.
-
-    Raises:
-        ConfigError: the shapes differ.
     """
-    if x.shape != y.shape or x.ndim != 3:
-        raise ConfigError(f"states of shape {x.shape} and {y.shape}, the same (n, blocks, d) expected")
     x, y = x.astype(np.float64), y.astype(np.float64)
     product = np.einsum("nbd,nbd->nb", x, y)
     lengths = np.linalg.norm(x, axis=2) * np.linalg.norm(y, axis=2)
@@ -140,9 +126,7 @@ def kernels(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 def pair_features(model: SentenceTransformer, texts_1: Sequence[str], texts_2: Sequence[str]) -> Floats:
     """Compute :func:`kernels` of :func:`block_means` of n pairs of texts; 0 pairs give ``(0, 0)``.
 
-    Raises:
-        ConfigError: the numbers of texts differ.
-        EncoderError: see :func:`block_means`.
+    Raises ConfigError if the numbers of texts differ, and EncoderError as :func:`block_means`.
     """
     if len(texts_1) != len(texts_2):
         raise ConfigError(f"{len(texts_1)} texts beside {len(texts_2)}, as many expected")
@@ -161,9 +145,8 @@ class Head:
 
     Feng 2023, equation 3a: the first layer takes the features of a pair, the second takes the output of the first and
     the extra features. The paper states neither the scaling of features nor the activation; here features are
-    standardised on the training pairs, and the activation is a ReLU.
-
-    ``mean`` and ``deviation`` are ``(f,)``; the layers are ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
+    standardised on the training pairs, and the activation is a ReLU. ``mean`` and ``deviation`` are ``(f,)``; the
+    layers are ``(f, h)``, ``(h,)``, ``(h + c,)`` and ``(1,)``.
     """
 
     mean: Floats
@@ -188,10 +171,8 @@ class Head:
 class MlteRegressor:
     """Regressor or classifier of pairs of texts (Feng 2023), trained by :class:`medlink.training.MlteTrainer`.
 
-    Args:
-        encoder: the transformer, possibly with a translator before it.
-        kind: ``regressor``, with scores on the scale of the ratings, or ``classifier``, with probabilities.
-        record: inputs and results of training; plain data.
+    ``encoder`` is the transformer, possibly with a translator before it. A ``regressor`` gives scores on the scale of
+    the ratings, a ``classifier`` probabilities. ``record`` are inputs and results of training; plain data.
     """
 
     encoder: Encoder
@@ -203,11 +184,8 @@ class MlteRegressor:
     def score(self, texts_1: Sequence[str], texts_2: Sequence[str], extra: Sequence[Sequence[str]] = ()) -> Floats:
         """Compute scores ``(n,)`` of n pairs; higher is more similar.
 
-        ``extra`` has, for each pair, a cell for each of :attr:`extras`.
-
-        Raises:
-            ConfigError: the numbers of texts differ, or an extra feature is missing.
-            EncoderError: a state of the encoder is NaN or infinite.
+        ``extra`` has, for each pair, a cell for each of :attr:`extras`. Raises ConfigError if the numbers of texts
+        differ or an extra feature is missing, and EncoderError if a state of the encoder is NaN or infinite.
         """
         translate, model = unwrap_encoder(self.encoder)
         features = pair_features(model, translate(texts_1), translate(texts_2))
@@ -217,9 +195,7 @@ class MlteRegressor:
     def save(self, folder: str | Path) -> Path:
         """Write a folder, atomically: ``mlte.json``, ``mlte.safetensors``, ``encoder/``.
 
-        Raises:
-            ConfigError: a file is in its place.
-            EncoderError: it cannot be written.
+        Raises ConfigError if a file is in its place, and EncoderError if the folder cannot be written.
         """
         with new_folder(Path(folder), "the regressor") as draft:
             self.encoder.save(draft / _ENCODER)
@@ -231,11 +207,7 @@ class MlteRegressor:
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> MlteRegressor:
-        """Open a folder that :meth:`save` wrote.
-
-        Raises:
-            EncoderError: it is not a regressor, or is damaged.
-        """
+        """Open a folder that :meth:`save` wrote; raises EncoderError if it is not a regressor, or is damaged."""
         folder = Path(folder)
         if not is_mlte(folder):
             remedy = "name the folder of a trained regressor"
@@ -262,8 +234,7 @@ class MlteRegressor:
 def unwrap_encoder(encoder: Encoder) -> tuple[Callable[[Sequence[str]], list[str]], Any]:
     """Return the translation of texts before encoding (Feng 2023, section III-B), and the sentence-transformers model.
 
-    Raises:
-        EncoderError: it is a static encoder, which has no blocks.
+    Raises EncoderError for a static encoder, which has no blocks.
     """
     translate: Callable[[Sequence[str]], list[str]] = list
     if isinstance(encoder, TranslatedEncoder):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -40,8 +39,8 @@ class FineTuneLoss(torch.nn.Module):
     """Loss of the fine-tuning: Feng 2023, section IV-C, with dropout of the sentence embeddings.
 
     "Maximizing the cosine similarity" of rated pairs is taken to mean the squared error between the cosine and the
-    rating from 0 to 1, as in Sentence-BERT. For labels 0 and 1, the loss is the contrastive loss of SimCSE: among all
-    second texts of the batch, the second text of a pair with label 1 should be nearest to its first text.
+    rating from 0 to 1, as in Sentence-BERT. The loss for labels 0 and 1 is that of SimCSE: among all second texts of
+    the batch, the second text of a pair with label 1 should be nearest to its first text.
     """
 
     def __init__(self, kind: str, dropout: float) -> None:
@@ -69,8 +68,8 @@ class MlteTrainer:
         dev: development pairs, to choose beta and the epoch of the fine-tuning; required with several betas.
         extras: names of the columns in :attr:`~medlink.training.data.rated_pairs.RatedPair.extra`.
 
-    Raises:
-        ConfigError: there are no pairs, ratings do not differ, are NaN or do not fit the kind, or ``dev`` is missing.
+    Raises ConfigError if there are no pairs, ratings do not differ, are NaN or do not fit the kind, or ``dev`` is
+    missing.
     """
 
     def __init__(
@@ -91,8 +90,8 @@ class MlteTrainer:
         if dev is not None:
             _check(dev, "development", self.recipe.kind)
         elif len(self.recipe.beta) > 1:
-            message = f"{len(self.recipe.beta)} betas and no pairs to choose by"
-            raise ConfigError(message, remedy="name rated pairs as dev, or one beta")
+            problem = f"{len(self.recipe.beta)} betas and no pairs to choose by"
+            raise ConfigError(problem, remedy="name rated pairs as dev, or one beta")
 
     def train(
         self,
@@ -114,7 +113,9 @@ class MlteTrainer:
     def _run(self, run: Run) -> None:
         encoder, recipe = load_encoder(self.start), self.recipe
         translate, model = unwrap_encoder(encoder)
-        inputs = {"data": self._digest(), "start": encoder.fingerprint}
+        rows = [[[p.text_1, p.text_2, p.rating, *p.extra] for p in pairs] for pairs in (self.pairs, self.dev or ())]
+        digest = hashlib.sha256(json.dumps([self._names, *rows]).encode()).hexdigest()
+        inputs = {"data": digest, "start": encoder.fingerprint}
         run.bind(recipe, **inputs)
         pairs, dev = _translate_pairs(self.pairs, translate), _translate_pairs(self.dev or (), translate)
         # for a classifier too
@@ -124,7 +125,7 @@ class MlteTrainer:
             batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
             figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe)
         extras = tuple(ExtraFeature.fit(name, [pair.extra[i] for pair in pairs]) for i, name in enumerate(self._names))
-        run.progress(f"{len(pairs):,} pairs are read by the encoder")
+        run.progress(f"reading {len(pairs):,} pairs by the encoder")
         heads = fit_heads(*_compute_features(model, pairs, extras), _ratings(pairs), recipe)
         best, figures["dev by beta"] = self._find_best(heads, _compute_features(model, dev, extras), run)
         figures["beta"] = recipe.beta[best]
@@ -144,10 +145,6 @@ class MlteTrainer:
             raise EncoderError("no beta gives scores that vary", remedy="lower head_learning_rate, or give more pairs")
         figures = [round(value, 6) if np.isfinite(value) else -1.0 for value in measures]
         return int(np.nanargmax(measures)), figures
-
-    def _digest(self) -> str:
-        rows = [[[p.text_1, p.text_2, p.rating, *p.extra] for p in pairs] for pairs in (self.pairs, self.dev or ())]
-        return hashlib.sha256(json.dumps([self._names, *rows]).encode()).hexdigest()
 
 
 def _translate_pairs(pairs: Sequence[RatedPair], translate: Callable[[Sequence[str]], list[str]]) -> list[RatedPair]:
@@ -188,11 +185,10 @@ def order_penalty(predicted: Tensor, gold: Tensor) -> Tensor:
 
 
 def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> Tensor:
-    """Compute the loss ``(...,)`` of ``output (..., n)`` under ``gold (n,)``: squared error plus beta times
-    :func:`order_penalty`.
+    """Compute the loss ``(...,)`` of ``output (..., n)`` under ``gold (n,)``, with beta times :func:`order_penalty`.
 
-    Feng 2023, equation 3b. The paper gives no loss of a classifier; here it is the cross-entropy of the logits, with
-    the penalty on the probabilities.
+    Feng 2023, equation 3b: the squared error and the penalty. The paper gives no loss of a classifier; here it is the
+    cross-entropy of the logits, with the penalty on the probabilities.
     """
     if kind == "regressor":
         return ((output - gold) ** 2).mean(dim=-1) + beta * order_penalty(output, gold)
@@ -203,16 +199,19 @@ def head_loss(output: Tensor, gold: Tensor, beta: Tensor | float, kind: str) -> 
 def fit_heads(features: Floats, extra: Floats, gold: Floats, recipe: MlteRecipe) -> list[Head]:
     """Train a head for each beta of the recipe, with the same initial weights and batches.
 
-    All heads are trained at once, but do not affect each other, because Adam scales each weight separately.
-    ``features``, ``extra`` and ``gold`` are ``(n, f)``, ``(n, c)`` and ``(n,)``. Raises EncoderError if the loss is NaN
-    or infinite.
+    The heads do not affect each other, because Adam scales each weight separately. ``features``, ``extra`` and ``gold``
+    are ``(n, f)``, ``(n, c)`` and ``(n,)``. Raises EncoderError if the loss is NaN or infinite.
     """
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     # the deviation of a constant column is a rounding error
     deviation = np.where(deviation > 1e-9 * (1 + np.abs(mean)), deviation, 1.0)
     inputs, columns = torch.from_numpy((features - mean) / deviation), torch.from_numpy(extra)
     target, betas = torch.from_numpy(gold), torch.tensor(recipe.beta, dtype=torch.float64)
-    weights = _initial_weights(inputs.shape[1], columns.shape[1], recipe)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        layers = torch.nn.Linear(features.shape[1], recipe.hidden), torch.nn.Linear(recipe.hidden + extra.shape[1], 1)
+    initial = [tensor.detach().double() for layer in layers for tensor in (layer.weight.T, layer.bias[None])]
+    weights = [tensor.repeat(len(betas), 1, 1).requires_grad_() for tensor in initial]
     optimiser = torch.optim.Adam(weights, recipe.head_learning_rate, weight_decay=recipe.head_weight_decay)
     for epoch in range(recipe.head_epochs):
         order = np.random.default_rng([recipe.seed, epoch]).permutation(len(gold))
@@ -227,18 +226,8 @@ def fit_heads(features: Floats, extra: Floats, gold: Floats, recipe: MlteRecipe)
             torch.autograd.backward(loss)
             optimiser.step()
     first, first_bias, second, second_bias = (weight.detach().numpy() for weight in weights)
-    return [
-        Head(mean, deviation, first[i], first_bias[i, 0], second[i, :, 0], second_bias[i, 0])
-        for i in range(len(recipe.beta))
-    ]
-
-
-def _initial_weights(features: int, extra: int, recipe: MlteRecipe) -> list[Tensor]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        layers = [torch.nn.Linear(features, recipe.hidden), torch.nn.Linear(recipe.hidden + extra, 1)]
-    weights = [tensor for layer in layers for tensor in (layer.weight.T, layer.bias[None])]
-    return [tensor.detach().double().repeat(len(recipe.beta), 1, 1).requires_grad_() for tensor in weights]
+    arrays = zip(first, first_bias[:, 0], second[..., 0], second_bias[:, 0], strict=True)
+    return [Head(mean, deviation, *layers) for layers in arrays]
 
 
 def _forward(weights: Sequence[Tensor], inputs: Tensor, extra: Tensor) -> Tensor:
@@ -257,9 +246,5 @@ def score_quality(scores: Floats, gold: Floats, kind: str) -> float:
     if kind == "regressor":
         return float(np.corrcoef(scores, gold)[0, 1]) if np.ptp(scores) and np.ptp(gold) else float("nan")
     predicted, true = scores > 0.5, gold > 0.5
-    return float(np.mean([_f1(predicted, true), _f1(~predicted, ~true)]))
-
-
-def _f1(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-    total = int(predicted.sum()) + int(true.sum())
-    return 2 * int((predicted & true).sum()) / total if total else 0.0
+    f1 = [2 * (p & t).sum() / max(1, p.sum() + t.sum()) for p, t in ((predicted, true), (~predicted, ~true))]
+    return float(np.mean(f1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_json_lines
@@ -22,14 +22,8 @@ _JSON_MENTION = ("expanded", "mention", "text")
 """Fields with the mention; first, the long form that was linked instead of an abbreviation."""
 
 
-class _Row(NamedTuple):
-    """Unchecked values, which in JSON may have any type."""
-
-    line: int
-    mention: object
-    concepts: Sequence[object]
-    language: object
-    context: object
+_Row = tuple[int, object, Sequence[object], object, object]
+"""Line, mention, concepts, language and context, unchecked: in JSON they may have any type."""
 
 
 def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
@@ -39,12 +33,10 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
     the mention. JSON lines have the same fields, with the mention in ``mention`` or ``text``; ``expanded``, the text
     that was linked instead, takes precedence. Several right concepts are separated by ``|`` in a table, and are a list
     in JSON. A row without a concept, such as a NIL link, is left out. In a table with the column ``decision``
-    (:mod:`medlink.kb.decision_table`) only accepted rows count.
+    (:mod:`medlink.kb.decision_table`) only accepted rows count. ``problems`` counts rows without a mention or of an
+    unknown language.
 
-    ``problems`` counts rows without a mention or of an unknown language.
-
-    Raises:
-        InputError: the file cannot be read, lacks a column, has no such mention, or too many rows are bad.
+    Raises InputError if the file cannot be read, lacks a column, has no such mention, or too many rows are bad.
     """
     if read_first_line(path).lstrip().startswith("{"):
         lines = LineFile(path, problems)
@@ -65,13 +57,13 @@ def _table_rows(table: Table) -> Iterator[_Row]:
     context = table.column_indices([_CONTEXT])[0] if table.has_columns([_CONTEXT]) else None
     for line, cells in table.rows:
         mention, concepts, language = (cells[column] for column in columns)
-        yield _Row(line, mention, concepts.split("|"), language, "" if context is None else cells[context])
+        yield line, mention, concepts.split("|"), language, "" if context is None else cells[context]
 
 
 def _decision_rows(path: str | PathLike[str]) -> Iterator[_Row]:
     for row in iter_decisions(path):
         if row.decision == ACCEPT:
-            yield _Row(row.line, row.term, [row.concept_id], row.language, "")
+            yield row.line, row.term, [row.concept_id], row.language, ""
 
 
 def _json_rows(lines: LineFile) -> Iterator[_Row]:
@@ -79,7 +71,7 @@ def _json_rows(lines: LineFile) -> Iterator[_Row]:
         mention = next((row[name] for name in _JSON_MENTION if row.get(name) is not None), None)
         concepts: Any = row.get("concept_id")
         concepts = concepts if isinstance(concepts, list) else [concepts]
-        yield _Row(line, mention, concepts, row.get("language") or "", row.get(_CONTEXT) or "")
+        yield line, mention, concepts, row.get("language") or "", row.get(_CONTEXT) or ""
 
 
 def _iter_examples(rows: Iterator[_Row], lines: LineFile) -> Iterator[Example]:

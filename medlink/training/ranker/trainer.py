@@ -17,11 +17,11 @@ from torch.nn import functional
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import atomic_folder
 from medlink.files.json import write_json
-from medlink.linking.fit import Group, RerankerFit, weigh
+from medlink.linking.fit import Group, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, load_cross_encoder, logits
 from medlink.models.encoders import check_folder, split_pooling
 from medlink.models.transformer import HUB
-from medlink.training.ranker.recipe import RankerRecipe
+from medlink.training.recipes import RankerRecipe
 
 _MIN_HELD_OUT = 20  # mentions with a right candidate, to fit a score on
 _LOG_LINES = 20
@@ -34,54 +34,55 @@ class RankerTrainer:
     scores of the model. The weights of rank score and model score, and the calibration, are fitted on held-out
     mentions. A hash of its text determines whether a mention is held out, so no text is on both sides.
 
-    Args:
-        groups: from :func:`medlink.linking.fit.collect_groups`, possibly of several bundles.
-        start: a transformer: a folder, or ``hf:NAME``.
-
-    Raises:
-        ConfigError: there are no groups to train on, or fewer than 20 held-out groups have a right candidate.
+    ``groups`` are from :func:`medlink.linking.fit.collect_groups`, possibly of several bundles. ``start`` is a
+    transformer: a folder, or ``hf:NAME``. Raises ConfigError if there are no groups to train on, or fewer than 20
+    held-out groups have a right candidate.
     """
 
     def __init__(self, groups: Sequence[Group], start: str | Path, recipe: RankerRecipe | None = None) -> None:
         self.recipe, self.start = recipe or RankerRecipe(), start
         ordered = sorted(groups, key=lambda group: (group.text, group.language, group.texts))
-        self.held_out = [group for group in ordered if self._is_held_out(group)]
-        # a group without a wrong candidate or without a right text teaches nothing
-        self.training = [
-            group
-            for group in ordered
-            if not self._is_held_out(group) and not group.right.all() and (group.right.any() or group.missing)
-        ]
+        self.training, self.held_out = list[Group](), list[Group]()
+        for group in ordered:
+            digest = hashlib.sha256(f"{self.recipe.seed} {group.text.casefold()}".encode("utf-8", "surrogatepass"))
+            if int.from_bytes(digest.digest()[:8]) / 2**64 < self.recipe.held_share:
+                self.held_out.append(group)
+            # a group without a wrong candidate or without a right text teaches nothing
+            elif not group.right.all() and (group.right.any() or group.missing):
+                self.training.append(group)
         if not self.training or sum(bool(group.right.any()) for group in self.held_out) < _MIN_HELD_OUT:
             counts = f"{len(self.training)} mentions to train on and {len(self.held_out)} held back"
-            raise ConfigError(
-                f"too few mentions: {counts}", remedy="give more mentions whose concepts are in the bundle"
-            )
+            remedy = "give more mentions whose concepts are in the bundle"
+            raise ConfigError(f"too few mentions: {counts}", remedy=remedy)
         data = [[group.text, group.language, group.texts, group.right.tolist(), group.missing] for group in ordered]
         self.digest = hashlib.sha256(json.dumps(data).encode()).hexdigest()
-
-    def _is_held_out(self, group: Group) -> bool:
-        digest = hashlib.sha256(f"{self.recipe.seed} {group.text.casefold()}".encode("utf-8", "surrogatepass"))
-        return int.from_bytes(digest.digest()[:8]) / 2**64 < self.recipe.held_share
 
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
         """Run the recipe, write the folder of the ranker atomically, and return its figures.
 
-        The same mentions, recipe and number of threads give the same weights on a CPU.
-
-        Raises:
-            ConfigError: the folder cannot be written, or holds something else.
-            EncoderError: there is no transformer to start from, or the loss is NaN or infinite.
+        The same mentions, recipe and number of threads give the same weights on a CPU. Raises ConfigError if the folder
+        cannot be written or holds something else, and EncoderError if there is no transformer to start from or the loss
+        is NaN or infinite.
         """
         out, log = Path(out), progress or (lambda _: None)
         check_folder(out, HOLDS, "ranker")
         torch.manual_seed(self.recipe.seed)
         model = self._model()
         loss = self._fit(model, log)
-        log(f"{len(self.held_out):,} mentions that were held back are read")
+        log(f"scoring {len(self.held_out):,} held-out mentions")
         scores = [logits(model, group.text, group.texts) for group in self.held_out]
         weighing = weigh(self.held_out, scores)
-        figures = {"loss": loss, **self._measure(scores, weighing)}
+        after = [
+            bool(group.right[int(np.argmax(weighing.first * group.ranks + weighing.read * score))])
+            for group, score in zip(self.held_out, scores, strict=True)
+        ]
+        figures = {
+            "loss": loss,
+            "trained": len(self.training),
+            "held": len(self.held_out),
+            "right before": round(float(np.mean([bool(group.right[0]) for group in self.held_out])), 4),
+            "right after": round(float(np.mean(after)), 4),
+        }
         config = {
             "candidates": self.recipe.candidates,
             "context": self.recipe.context,
@@ -139,24 +140,11 @@ class RankerTrainer:
         return round(mean, 4)
 
     def _draw(self, group: Group, rng: np.random.Generator) -> tuple[str, list[str]]:
-        """The mention, and a right candidate before wrong ones."""
+        # a right candidate before wrong ones
         right, wrong = np.flatnonzero(group.right), np.flatnonzero(~group.right)
         positive = group.texts[int(rng.choice(right))] if len(right) else group.missing
         negatives = rng.choice(wrong, min(self.recipe.negatives, len(wrong)), replace=False).tolist()
         return group.text, [positive, *(group.texts[i] for i in negatives)]
-
-    def _measure(self, scores: Sequence[Any], weighing: RerankerFit) -> dict[str, Any]:
-        before = [bool(group.right[0]) for group in self.held_out]
-        after = [
-            bool(group.right[int(np.argmax(weighing.first * group.ranks + weighing.read * score))])
-            for group, score in zip(self.held_out, scores, strict=True)
-        ]
-        return {
-            "trained": len(self.training),
-            "held": len(self.held_out),
-            "right before": round(float(np.mean(before)), 4),
-            "right after": round(float(np.mean(after)), 4),
-        }
 
 
 def mean_loss(model: CrossEncoder, batch: Sequence[tuple[str, list[str]]]) -> torch.Tensor:

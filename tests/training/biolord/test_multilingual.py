@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from medlink.errors import ConfigError, EncoderError, InputError
-from medlink.models import Encoder, load_encoder
+from medlink.models import Encoder
 from medlink.records import Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.multilingual import (
     AlignedNames,
-    AlignedPair,
-    AlignmentFilter,
     Alignments,
-    align_with_preferred,
     aligned_entries,
     alignment_weights,
     estimate_thresholds,
@@ -31,6 +27,7 @@ from medlink.training.biolord.multilingual import (
 )
 from medlink.training.data.text_store import TextEntry
 from medlink.training.recipes import MultilingualRecipe
+from tests.training.trained import fingerprint, missing, recipe_on_card
 
 # a made-up language: English words with their letters shifted by 13
 WORDS = ("ache", "bone", "cold", "dent", "ear", "fat", "gum", "hip", "ill", "jaw", "knee", "leg")
@@ -82,8 +79,6 @@ def test_names_are_aligned_by_concept_and_language() -> None:
     ]
     both = AlignedNames(("heart", "Cor"), ("Herz", "corazón"), ("de", "es"))
     assert list(iter_aligned_names(names, ["de", "es"])) == [both]
-    from_german = AlignedNames(("Herz", "Cor"), ("heart",), ("en",))
-    assert list(iter_aligned_names(names, ["en"], source="de")) == [from_german]
 
 
 def test_a_table_and_a_knowledge_base_are_joined_and_iterated_twice(tmp_path: Path) -> None:
@@ -100,8 +95,8 @@ def test_a_table_and_a_knowledge_base_are_joined_and_iterated_twice(tmp_path: Pa
 def test_a_missing_language() -> None:
     with pytest.raises(ConfigError, match=r"no name in es is aligned with one in en; there are some in de \(12\)"):
         list(Alignments(["de", "es"], names=lambda: NAMES))
-    with pytest.raises(ConfigError, match="no name in de is aligned with one in fr; there are some in no language"):
-        list(Alignments(["de"], names=lambda: NAMES, source="fr"))
+    with pytest.raises(ConfigError, match="no name in fr is aligned with one in en; there are some in no language"):
+        list(Alignments(["fr"], names=lambda: NAMES))
     with pytest.raises(ConfigError, match="no language besides en"):
         Alignments(["en"], names=lambda: NAMES)
     with pytest.raises(ConfigError, match="nothing to align"):
@@ -139,13 +134,21 @@ def test_weights_by_hand() -> None:
             alignment_weights(np.array([0.1]), low, high)
 
 
-def test_the_nearest_source_and_its_weight() -> None:
-    ((first, second),) = AlignmentFilter(Plane(fever=0, pyrexia=60, Fieber=10, Pyrexie=90), 0.5, 1.0)([FEVER])
-    assert first == (0, pytest.approx((np.cos(np.radians(10)) - 0.5) / 0.5, abs=1e-6))
-    assert second == (1, pytest.approx((np.cos(np.radians(30)) - 0.5) / 0.5, abs=1e-6))
-    # of equally near sources the first
-    tie = AlignmentFilter(Plane(fever=0, pyrexia=60, Fieber=30, Pyrexie=30), 0.5, 1.0)
-    assert tie([FEVER])[0][0].source == 0
+def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.training.biolord.multilingual._GROUPS", 1)
+    rash = AlignedNames(("rash",), ("Ausschlag", "Hast"), ("de", "de"))
+    sources = [TextEntry("fever", 0), TextEntry("pyrexia", 1), TextEntry("rash", 2)]
+    plain = [("Fieber", 0), ("Pyrexie", 0)], [("Ausschlag", 2), ("Hast", 2)]
+    first, second = ([TextEntry(text, row, 0.0, 1.0) for text, row in texts] for texts in plain)
+    assert list(aligned_entries([FEVER, rash])) == [*sources[:2], *first, sources[2], *second]
+    # of equally near sources the first, and no pair at 90 degrees
+    plane = Plane(fever=0, pyrexia=60, Fieber=30, Pyrexie=80, rash=0, Ausschlag=10, Hast=90)
+    found = list(aligned_entries([FEVER, rash], plane, 0.5, 1.0))
+    texts = [("fever", 0), ("pyrexia", 1), ("Fieber", 0), ("Pyrexie", 1), ("rash", 2), ("Ausschlag", 2)]
+    assert [(entry.text, entry.row) for entry in found] == texts
+    weights = [(np.cos(np.radians(angle)) - 0.5) / 0.5 for angle in (30, 20, 10)]
+    assert [found[i].weight for i in (2, 3, 5)] == pytest.approx(weights, abs=1e-6)
+    assert {found[i].share for i in (2, 3, 5)} == {0.0}
 
 
 def test_thresholds_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,25 +167,6 @@ def test_thresholds_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         estimate_thresholds(Plane(**angles), groups[:1])
 
 
-def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.biolord.multilingual._GROUPS", 1)
-    rash = AlignedNames(("rash",), ("Ausschlag", "Hast"), ("de", "de"))
-    weights = {
-        "fever": [AlignedPair(1, 0.5), AlignedPair(0, 1.0)],
-        "rash": [AlignedPair(0, 1.0), AlignedPair(0, 0.0)],
-    }
-    entries = list(aligned_entries([FEVER, rash], lambda groups: [weights[group.sources[0]] for group in groups]))
-    assert entries == [
-        TextEntry("fever", 0),
-        TextEntry("pyrexia", 1),
-        TextEntry("Fieber", 1, 0.0, 0.5),
-        TextEntry("Pyrexie", 0, 0.0, 1.0),
-        TextEntry("rash", 2),
-        TextEntry("Ausschlag", 2, 0.0, 1.0),
-    ]
-    assert align_with_preferred([FEVER]) == [[(0, 1.0), (0, 1.0)]]
-
-
 # the phase
 
 
@@ -190,13 +174,10 @@ def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_folder_holds_the_student_and_a_card(bert: Path, other_bert: Path, tmp_path: Path) -> None:
     encoder = distil(bert, other_bert, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    fingerprints = [load_encoder(folder).fingerprint for folder in (bert, other_bert)]
-    facts = ("languages: de", "names in other languages: 12", '"seed": 3', "steps: 8")
-    for fact in (encoder.fingerprint, *fingerprints, *facts):
-        assert fact in card
-    assert "similarity filter" not in card
-    assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
+    facts = ("languages: de", "names in other languages: 12", "steps: 8")
+    prints = (encoder.fingerprint, fingerprint(bert), fingerprint(other_bert))
+    assert missing(tmp_path / "out", *facts, *prints, "similarity filter") == ["similarity filter"]
+    assert recipe_on_card(tmp_path / "out") == RECIPE.to_dict()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models import StaticEncoder, load_encoder
+from medlink.models import StaticEncoder
 from medlink.training import BioLordTrainer
 from medlink.training.data.batches import Batch, TextList
 from medlink.training.data.pair_recipe import PairRecipe
@@ -20,6 +19,7 @@ from medlink.training.data.view import TrainingView
 from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PhaseRecipe, StsRecipe
 from tests.training.biolord.test_sts import rated
 from tests.training.data.pairs_kb import random_kb
+from tests.training.trained import fingerprint, missing, recipe_on_card
 
 RECIPE = ContrastiveRecipe(batch_size=8, learning_rate=1e-2, seed=3)
 TABLES = {"letters": rated(*((f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", float(i % 5)) for i in range(20)))}
@@ -40,16 +40,13 @@ def test_contrastive_from_a_knowledge_base(bert: Path, pairs: KnowledgeBasePairs
     encoder = trainer.train(tmp_path / "out", progress=lines.append)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert lines[-1].startswith("step 10/10 loss ")
-    start = load_encoder(bert).fingerprint
-    assert encoder.fingerprint not in ("", start)
+    assert encoder.fingerprint not in ("", fingerprint(bert))
     # any tool that reads sentence-transformers opens it
     assert SentenceTransformer(str(tmp_path / "out")).get_embedding_dimension() == encoder.dimension == 16
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".pt", ".pth")]
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    facts = ("contrastive phase", encoder.fingerprint, start, "- knowledge base: `abc`", "- pairs of an epoch: 80")
-    for fact in (*facts, "- steps: 10", "- hours: 0.00", '"seed": 3', "Licence: to be filled in"):
-        assert fact in card, fact
-    assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
+    facts = ("contrastive phase", "- knowledge base: `abc`", "- pairs of an epoch: 80", "- steps: 10", "- hours: 0.00")
+    assert not missing(tmp_path / "out", encoder.fingerprint, fingerprint(bert), *facts, "Licence: to be filled in")
+    assert recipe_on_card(tmp_path / "out") == RECIPE.to_dict()
     other = BioLordTrainer(pairs, bert, RECIPE.replace(temperature=0.1)).train(tmp_path / "other")
     assert other.fingerprint != encoder.fingerprint
 
@@ -59,9 +56,8 @@ def test_sts_writes_the_best_weights(bert: Path, tmp_path: Path) -> None:
     measures = [0.2, 0.1]
     trainer = BioLordTrainer(TABLES, bert, STS)
     encoder = trainer.train(tmp_path / "out", evaluate=lambda _: measures.pop(0))
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
     facts = ("STS adaptation", "- letters: 20 rated pairs", "- best development measure: 0.2", "- step of the best: 3")
-    assert [fact for fact in facts if fact not in card] == []
+    assert not missing(tmp_path / "out", *facts)
     last = trainer.train(tmp_path / "last")
     cosent = BioLordTrainer(TABLES, bert, STS.replace(loss="cosent")).train(tmp_path / "cosent")
     assert len({encoder.fingerprint, last.fingerprint, cosent.fingerprint}) == 3
@@ -95,10 +91,7 @@ def test_a_static_encoder_learns_descriptions(static_encoder: Path, tmp_path: Pa
     assert isinstance(encoder, StaticEncoder)
     files = {path.name for path in static_encoder.iterdir()}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", *files}
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    start = load_encoder(static_encoder).fingerprint
-    for fact in ("contrastive phase", start, encoder.fingerprint, "step of the best: 20"):
-        assert fact in card, fact
+    assert not missing(tmp_path / "out", fingerprint(static_encoder), encoder.fingerprint, "step of the best: 20")
     cosines = encoder.encode(FourDescriptions.names) @ encoder.encode(FourDescriptions.descriptions).T
     assert (cosines.argmax(axis=1) == np.arange(4)).all()
     assert np.diag(cosines).min() > cosines[~np.eye(4, dtype=bool)].max() + 0.15
@@ -130,8 +123,6 @@ def test_refusals(bert: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None
     with pytest.raises(EncoderError, match="no such encoder folder"):
         BioLordTrainer(pairs, "./nowhere", RECIPE).train(tmp_path / "out")
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="there is a file of that name"):
-        BioLordTrainer(TABLES, bert, STS).train(tmp_path / "file")
     with pytest.raises(ConfigError, match="the folder is not empty and holds no encoder"):
         BioLordTrainer(TABLES, bert, STS).train(tmp_path)
     with pytest.raises(ConfigError, match="a teacher is missing"):

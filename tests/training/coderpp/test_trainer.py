@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,12 @@ from medlink.models import StaticEncoder, load_encoder
 from medlink.models.transformer import TransformerEncoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
+from medlink.training.coderpp.trainer import CoderPlusPlusLoop
 from medlink.training.common.inputs import InputParts
 from medlink.training.common.loader import EpochLoader
 from medlink.training.recipes import CoderPlusPlusRecipe
 from tests.training.small_bert import Killed, kill_at, two_processes
+from tests.training.trained import fingerprint, missing, recipe_on_card
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
 NAMES = [Name(f"C{i}", f"{word} {chr(97 + i)}{chr(105 + i)}") for i in range(6) for word in WORDS]
@@ -33,72 +35,40 @@ def uninterrupted(static_encoder: Path, tmp_path_factory: pytest.TempPathFactory
     """The output folder, and the log."""
     lines: list[str] = []
     out = tmp_path_factory.mktemp("uninterrupted") / "out"
-    CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(out, progress=lines.append)
+    train(static_encoder, out, progress=lines.append)
     return out, lines
 
 
-def fingerprint(static_encoder: Path, out: Path, recipe: CoderPlusPlusRecipe) -> str:
-    return CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(out).fingerprint
+def train(start: Path, out: Path, recipe: CoderPlusPlusRecipe = RECIPE, **options: Any) -> str:
+    return CoderPlusPlusTrainer(NAMES, start, recipe).train(out, **options).fingerprint
 
 
 @pytest.mark.slow
 def test_training_separates_concepts(static_encoder: Path, tmp_path: Path) -> None:
-    CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE.replace(epochs=12, learning_rate=2e-2)).train(tmp_path / "out")
-    texts = [name.text for name in NAMES]
+    train(static_encoder, tmp_path / "out", RECIPE.replace(epochs=12, learning_rate=2e-2))
     same = np.array([[a.concept_id == b.concept_id for a in NAMES] for b in NAMES])
     gaps = []
     for folder in (static_encoder, tmp_path / "out"):
-        vectors = load_encoder(folder).encode(texts)
+        vectors = load_encoder(folder).encode([name.text for name in NAMES])
         cosines = vectors @ vectors.T
         gaps.append(cosines[same].mean() - cosines[~same].mean())
     assert gaps[1] > gaps[0] + 0.3
 
 
-@pytest.mark.slow
-def test_the_folder_is_a_static_encoder_with_a_card(
-    static_encoder: Path, uninterrupted: tuple[Path, list[str]]
-) -> None:
-    out, _ = uninterrupted
-    encoder = load_encoder(out)
-    assert isinstance(encoder, StaticEncoder)
+def test_the_folder_the_card_and_the_log(static_encoder: Path, uninterrupted: tuple[Path, list[str]]) -> None:
+    out, lines = uninterrupted
+    assert isinstance(load_encoder(out), StaticEncoder)
     assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
-    card = (out / "README.md").read_text("utf-8")
-    for fact in (
-        encoder.fingerprint,
-        load_encoder(static_encoder).fingerprint,
-        "names: 24",
-        "concepts: 6",
-        "distinct terms: 24",
-    ):
-        assert fact in card
-    assert f"- steps: {STEPS}\n- loss over the last of them: " in card
-    assert "- informative pairs among them: " in card
-    assert "Licence: to be filled in" in card
-    assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
-
-
-def test_the_log_has_loss_pairs_and_neighbours(uninterrupted: tuple[Path, list[str]]) -> None:
-    _, lines = uninterrupted
+    facts = ("names: 24", "concepts: 6", "distinct terms: 24", f"- steps: {STEPS}\n- loss over the last of them: ")
+    prints = (fingerprint(out), fingerprint(static_encoder))
+    assert not missing(out, *facts, *prints, "- informative pairs among them: ", "Licence: to be filled in")
+    assert recipe_on_card(out) == RECIPE.to_dict()
     rounds = [line for line in lines if line.startswith("round")]
     assert [line.split(":")[0] for line in rounds] == ["round 1", "round 2", "round 3", "round 4"]
     assert "neighbours of 24 terms found in" in rounds[0]
     assert lines[-1].startswith(f"step {STEPS}/{STEPS} loss ")
     assert "informative pairs" in lines[-1]
-    assert "terms/s" in lines[-1]
     assert not any(name.text in line for line in lines for name in NAMES)
-
-
-@pytest.mark.slow
-def test_progress_before_the_first_step(static_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.common.inputs._FIRST_LINE", -1.0)
-    monkeypatch.setattr("medlink.training.common.inputs._NEXT_LINE", -1.0)
-    lines: list[str] = []
-    CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", progress=lines.append)
-    assert lines[:3] == [
-        "0 texts read",
-        "round 1: 24 of 24 terms embedded",
-        "round 1: neighbours of 24 of 24 different terms found",
-    ]
 
 
 # within a round of 3 steps, and in the last round of 2 steps
@@ -109,17 +79,14 @@ def test_a_killed_run_resumes_to_the_same_weights(
 ) -> None:
     recipe = RECIPE.replace(refresh=refresh, feature_dropout=0.2)
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(
-            tmp_path / "out", checkpoint_steps=2, progress=kill_at(f"step {step}/")
-        )
+        train(static_encoder, tmp_path / "out", recipe, checkpoint_steps=2, progress=kill_at(f"step {step}/"))
     assert not (tmp_path / "out").exists()
     lines: list[str] = []
-    resumed = CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(
-        tmp_path / "out", resume=True, checkpoint_steps=2, progress=lines.append
-    )
+    options: dict[str, Any] = {"resume": True, "checkpoint_steps": 2, "progress": lines.append}
+    resumed = train(static_encoder, tmp_path / "out", recipe, **options)
     begun = (step - 1) // 2 * 2 + 1
     assert next(line for line in lines if line.startswith("step")).startswith(f"step {begun}/")
-    assert resumed.fingerprint == fingerprint(static_encoder, tmp_path / "alone", recipe)
+    assert resumed == train(static_encoder, tmp_path / "alone", recipe)
 
 
 @pytest.mark.slow
@@ -127,23 +94,19 @@ def test_a_transformer(bert: Path, tmp_path: Path) -> None:
     recipe = RECIPE.replace(learning_rate=1e-3, epochs=1, max_tokens=9)
     encoder = CoderPlusPlusTrainer(NAMES, bert, recipe).train(tmp_path / "out")
     assert isinstance(encoder, TransformerEncoder)
-    assert encoder.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert not missing(tmp_path / "out", encoder.fingerprint)
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".pt", ".pth")]
     # 9 tokens are 7 letters and two marks
     np.testing.assert_allclose(encoder.encode(["abcdefg"]), encoder.encode(["abcdefghij"]), atol=1e-6)
     # cached gradients draw other random numbers for dropout
-    seen = {encoder.fingerprint, load_encoder(bert).fingerprint}
-    for change in ({"mini_batch": 3}, {"max_tokens": 20}):
-        other = CoderPlusPlusTrainer(NAMES, bert, recipe.replace(**change)).train(tmp_path / next(iter(change)))
-        seen.add(other.fingerprint)
-    assert len(seen) == 4
+    changed = (
+        train(bert, tmp_path / name, recipe.replace(**{name: n})) for name, n in (("mini_batch", 3), ("max_tokens", 20))
+    )
+    assert len({encoder.fingerprint, fingerprint(bert), *changed}) == 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "numbers"), [(5, [["1", "2"], ["1", "3"]])])
-def test_neighbours_of_earlier_rounds_are_deleted(
-    every: int, numbers: list[list[str]], static_encoder: Path, tmp_path: Path
-) -> None:
+def test_neighbours_of_earlier_rounds_are_deleted(static_encoder: Path, tmp_path: Path) -> None:
     seen = {}
 
     def look(line: str) -> None:
@@ -152,16 +115,14 @@ def test_neighbours_of_earlier_rounds_are_deleted(
             seen[line.partition("/")[0]] = sorted(path.stem.removeprefix("neighbours-") for path in files)
 
     # a round has 3 steps: the checkpoint of step 5 is in the one that is numbered 1
-    CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", checkpoint_steps=every, progress=look)
-    assert [seen["step 8"], seen["step 12"]] == numbers
+    train(static_encoder, tmp_path / "out", checkpoint_steps=5, progress=look)
+    assert [seen["step 8"], seen["step 12"]] == [["1", "2"], ["1", "3"]]
 
 
 @pytest.mark.slow
 def test_infinite_weights_leave_the_last_good_checkpoint(
     static_encoder: Path, uninterrupted: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medlink.training.coderpp.loop import CoderPlusPlusLoop
-
     def spoil(loop: CoderPlusPlusLoop, *_: object) -> None:
         if loop.state.global_step == STEPS:
             # what is logged is the step just made; no term has this row
@@ -172,11 +133,10 @@ def test_infinite_weights_leave_the_last_good_checkpoint(
         r"checkpoint-10: weights or embeddings are NaN or infinite after step 12\. Remedy: lower .* good weights\.$"
     )
     with pytest.raises(EncoderError, match=message):
-        CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
+        train(static_encoder, tmp_path / "out", checkpoint_steps=5)
     assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
     monkeypatch.undo()
-    resumed = CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == load_encoder(uninterrupted[0]).fingerprint
+    assert train(static_encoder, tmp_path / "out", resume=True) == fingerprint(uninterrupted[0])
 
 
 # a round of 5 steps is not complete at step 12, and must not be continued
@@ -194,12 +154,12 @@ def test_a_kill_between_the_renames(static_encoder: Path, tmp_path: Path, monkey
     load_encoder(static_encoder).save(tmp_path / "out")
     monkeypatch.setattr(os, "replace", kill)
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(tmp_path / "out", checkpoint_steps=5)
+        train(static_encoder, tmp_path / "out", recipe, checkpoint_steps=5)
     monkeypatch.undo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.checkpoints"]
-    assert load_encoder(tmp_path / "out").fingerprint == load_encoder(static_encoder).fingerprint
-    resumed = CoderPlusPlusTrainer(NAMES, static_encoder, recipe).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == fingerprint(static_encoder, tmp_path / "alone", recipe)
+    assert fingerprint(tmp_path / "out") == fingerprint(static_encoder)
+    resumed = train(static_encoder, tmp_path / "out", recipe, resume=True)
+    assert resumed == train(static_encoder, tmp_path / "alone", recipe)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
 
 
@@ -231,7 +191,7 @@ def test_two_processes_share_the_terms(
 ) -> None:
     """Resuming with two processes is that of the common trainer."""
     assert two(static_encoder, tmp_path / "alone") == [0, 0]
-    assert load_encoder(tmp_path / "alone").fingerprint != load_encoder(uninterrupted[0]).fingerprint
+    assert fingerprint(tmp_path / "alone") != fingerprint(uninterrupted[0])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "alone.parts"]
     both = [np.loadtxt(tmp_path / "alone.parts" / str(rank), dtype=int).tolist() for rank in (0, 1)]
     assert both == [[*range(12)] * 4, [*range(12, 24)] * 4], "each embeds its part of the terms, in each round"
@@ -242,11 +202,11 @@ def test_the_recipe_follows_the_encoder(static_encoder: Path, bert: Path, tmp_pa
     assert CoderPlusPlusTrainer(NAMES, static_encoder).recipe == CoderPlusPlusRecipe.static()
     assert CoderPlusPlusTrainer(NAMES, bert).recipe == CoderPlusPlusRecipe()
     with pytest.raises(ConfigError, match="feature_dropout is for a static encoder"):
-        CoderPlusPlusTrainer(NAMES, bert, RECIPE.replace(feature_dropout=0.1)).train(tmp_path / "out")
+        train(bert, tmp_path / "out", RECIPE.replace(feature_dropout=0.1))
     with pytest.raises(ConfigError, match=r"mini_batch is for a transformer\. Remedy: leave it at 0; a static encoder"):
-        CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE.replace(mini_batch=4)).train(tmp_path / "out")
+        train(static_encoder, tmp_path / "out", RECIPE.replace(mini_batch=4))
     with pytest.raises(ConfigError, match=r"CODER\+\+ is trained without a development measure"):
-        CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE).train(tmp_path / "out", evaluate=lambda _: 1.0)
+        train(static_encoder, tmp_path / "out", evaluate=lambda _: 1.0)
     assert not list(tmp_path.glob("out*"))
 
 
@@ -259,5 +219,5 @@ def test_a_precision_that_the_machine_lacks(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
     with pytest.raises(ConfigError, match=message):
-        CoderPlusPlusTrainer(NAMES, static_encoder, RECIPE.replace(precision=precision)).train(tmp_path / "out")
+        train(static_encoder, tmp_path / "out", RECIPE.replace(precision=precision))
     assert not any(tmp_path.iterdir())

@@ -12,10 +12,11 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle, build_bundle
 from medlink.models import Encoder, load_encoder
 from medlink.training import ConceptualGroundingTrainer
-from medlink.training.grounding.network import fit_map
 from medlink.training.grounding.synonyms import SynonymSets, retrieve_synonyms
+from medlink.training.grounding.trainer import fit_map
 from medlink.training.recipes import GroundingRecipe
 from tests.training.small_bert import Killed, kill_at
+from tests.training.trained import fingerprint, missing
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
 SETS = {f"C{i}": tuple(sorted(f"{word} {chr(97 + i)}{chr(105 + i)}" for word in WORDS)) for i in range(8)}
@@ -54,15 +55,8 @@ def test_the_map_is_the_closed_form_above_the_encoder(static_encoder: Path, tmp_
     expected = (vectors - fitted.mean) @ fitted.names
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(made.encode(TEXTS), expected, atol=1e-4)
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    for fact in (
-        "names: 32",
-        "concepts: 8",
-        load_encoder(static_encoder).fingerprint,
-        made.fingerprint,
-        "medlink train map",
-    ):
-        assert fact in card
+    facts = ("names: 32", "concepts: 8", "medlink train map")
+    assert not missing(tmp_path / "out", *facts, fingerprint(static_encoder), made.fingerprint)
     assert mean_average_precision(tmp_path / "out") > mean_average_precision(static_encoder) + 0.05
 
 
@@ -73,7 +67,7 @@ def test_a_map_above_a_transformer_needs_no_module_of_ours(bert: Path, tmp_path:
     made = train_map(SETS, bert, tmp_path / "out")
     theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(made.encode(TEXTS), theirs, atol=1e-5)
-    assert made.fingerprint != load_encoder(bert).fingerprint
+    assert made.fingerprint != fingerprint(bert)
 
 
 @pytest.mark.slow
@@ -83,8 +77,7 @@ def test_the_network_learns_and_its_folder_is_an_encoder(static_encoder: Path, t
     assert mean_average_precision(tmp_path / "out") > mean_average_precision(static_encoder) + 0.5
     assert made.dimension == 16
     assert np.linalg.norm(made.encode(TEXTS), axis=1) == pytest.approx(1, abs=1e-5)
-    again = made.save(tmp_path / "again")
-    assert load_encoder(again).fingerprint == made.fingerprint
+    assert fingerprint(made.save(tmp_path / "again")) == made.fingerprint
 
 
 @pytest.mark.slow
@@ -95,7 +88,7 @@ def test_a_bundle_with_a_grounded_encoder(uninterrupted: tuple[Path, list[str]],
     medlink.build_kb(tmp_path / "kb.sqlite", [medlink.Input("table", table)])
     build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=str(uninterrupted[0]))
     bundle = Bundle(tmp_path / "bundle")
-    assert bundle.encoder.fingerprint == load_encoder(uninterrupted[0]).fingerprint
+    assert bundle.encoder.fingerprint == fingerprint(uninterrupted[0])
     (link,) = medlink.load(tmp_path / "bundle").link([medlink.Mention("renal ai", "en")])
     assert link.concept_id == "C0"
 
@@ -115,16 +108,14 @@ def test_training_stops_where_validation_is_no_better(static_encoder: Path, tmp_
 def test_a_killed_run_resumes_to_the_same_weights(
     step: int, static_encoder: Path, uninterrupted: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
+    trainer = ConceptualGroundingTrainer(SETS, static_encoder, RECIPE)
     with pytest.raises(Killed):
-        ConceptualGroundingTrainer(SETS, static_encoder, RECIPE).train(
-            tmp_path / "out", checkpoint_steps=2, progress=kill_at(f"step {step}/")
-        )
+        trainer.train(tmp_path / "out", checkpoint_steps=2, progress=kill_at(f"step {step}/"))
     assert not (tmp_path / "out").exists()
     wider = ConceptualGroundingTrainer(SETS, static_encoder, RECIPE.replace(hidden=33))
     with pytest.raises(ConfigError, match=r"the unfinished run has hidden 32 \(now 33\)"):
         wider.train(tmp_path / "out", resume=True)
-    resumed = ConceptualGroundingTrainer(SETS, static_encoder, RECIPE).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == load_encoder(uninterrupted[0]).fingerprint
+    assert trainer.train(tmp_path / "out", resume=True).fingerprint == fingerprint(uninterrupted[0])
 
 
 def test_refusals(static_encoder: Path, tmp_path: Path) -> None:

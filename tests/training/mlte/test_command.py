@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import medlink
-from medlink.cli.main import app, main
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS, correlate
 from medlink.training import MlteRegressor
+from tests.cli.runner import error_of, run
 from tests.training.small_bert import small_bert
 
 pytestmark = pytest.mark.slow
@@ -22,12 +21,6 @@ ROWS = [(f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", i % 5, "ab"[i % 2]
 DEMO = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
 TEXTS = [row[0] for row in ROWS], [row[1] for row in ROWS]
 SHORT = ("--head-epochs", 3, "--beta", 0, "--beta", 1)
-
-
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +90,7 @@ def test_refusals(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--beta", "1", "--extra", "sex"], "looked for the columns sex; found 4 columns"),
         (["--beta", "1", "--kind", "classifier"], "a classifier needs labels 0 and 1"),
     ):
-        with pytest.raises(SystemExit):
-            main([*named, *words])
-        assert message in capsys.readouterr().err, words
+        assert message in error_of(capsys, *named, *words), words
     with pytest.raises(ConfigError, match=r"a regressor of pairs gives no embeddings, which this task needs\. Remedy"):
         TASKS["clustering"](sample=9).run([DEMO], str(folder / "out"))
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from pathlib import Path
 
@@ -42,11 +41,9 @@ def test_kernels_by_hand() -> None:
     first = [8 / 10, 5, math.sqrt(9 + 4), 5**3, math.tanh(5)]
     np.testing.assert_allclose(kernels(one, other), [[*first, 0, 1, 1, 1, math.tanh(1)]])
     assert kernels(one[:0], other[:0]).shape == (0, 10)
-    with pytest.raises(ConfigError, match=r"states of shape \(1, 2, 2\) and \(1, 1, 2\), the same"):
-        kernels(one, other[:, :1])
 
 
-def test_kernels_against_scikit_learn_and_a_loop() -> None:
+def test_kernels_against_scikit_learn() -> None:
     rng = np.random.default_rng(1)
     one, other = rng.normal(size=(2, 7, 3, 5))
     found = kernels(one, other).reshape(7, 3, 5)
@@ -61,12 +58,6 @@ def test_kernels_against_scikit_learn_and_a_loop() -> None:
     for block in range(3):
         for i, function in enumerate(theirs):
             np.testing.assert_allclose(found[:, block, i], np.diag(function(one[:, block], other[:, block])))
-    for row in range(7):
-        for block in range(3):
-            x, y = one[row, block].tolist(), other[row, block].tolist()
-            product = sum(a * b for a, b in zip(x, y, strict=True)) / 5 + 1
-            apart = sum(abs(a - b) for a, b in zip(x, y, strict=True))
-            np.testing.assert_allclose(found[row, block, [1, 3, 4]], [apart, product**3, math.tanh(product)])
 
 
 @pytest.mark.slow
@@ -99,10 +90,6 @@ def test_features_of_pairs_in_parts(model, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_encoders_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(
-        EncoderError, match=r"reads the blocks of a transformer, and a static encoder has none\. Remedy"
-    ):
-        unwrap_encoder(load_encoder())
     broken = unwrap_encoder(load_encoder(small_bert(tmp_path)))[1]
     with torch.no_grad():
         next(broken.parameters()).fill_(float("nan"))
@@ -127,17 +114,6 @@ def test_the_penalty_by_hand() -> None:
     assert head_loss(predicted, gold, 0.5, "regressor").item() == (9 + 1 + 9 + 1) / 4 + 2
     assert order_penalty(gold, gold).item() == 0
     assert order_penalty(predicted[:1], gold[:1]).item() == 0
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_loss_against_a_loop(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    predicted, gold = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
-    order = sorted(range(12), key=lambda i: gold[i])
-    penalty = sum(max(0.0, predicted[i] - predicted[j]) for i, j in itertools.pairwise(order))
-    error = sum((p - y) ** 2 for p, y in zip(predicted, gold, strict=True)) / 12
-    found = head_loss(torch.tensor(predicted), torch.tensor(gold), 1.5, "regressor")
-    assert found.item() == pytest.approx(error + 1.5 * penalty)
 
 
 def test_a_head_by_hand() -> None:
@@ -188,9 +164,8 @@ def test_training_learns_and_extra_features_help() -> None:
 
 
 def test_quality_by_hand_and_against_scikit_learn() -> None:
-    assert score_quality(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]), "regressor") == pytest.approx(
-        5 / math.sqrt(28)
-    )
+    found = score_quality(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]), "regressor")
+    assert found == pytest.approx(5 / math.sqrt(28))
     assert math.isnan(score_quality(np.array([1.0, 1.0]), np.array([1.0, 2.0]), "regressor"))
     for labels in (np.array([1.0, 0, 0, 1, 1, 0]), np.zeros(6)):
         scores = np.array([0.9, 0.2, 0.6, 0.4, 0.7, 0.1])
@@ -206,11 +181,14 @@ def test_extra_features_by_hand() -> None:
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 2 / math.sqrt(8 / 3)]])
     assert transform_extras((words, numbers), (), 0).shape == (0, 3)
     assert transform_extras((), (), 4).shape == (4, 0)
-    with pytest.raises(
-        ConfigError, match=r"age of pair 2 is not a finite number\. Remedy: give numbers, as in training"
+    for extras, rows, message in (
+        (
+            (numbers,),
+            [("3",), ("nan",)],
+            r"age of pair 2 is not a finite number\. Remedy: give numbers, as in training",
+        ),
+        ((words, numbers), [("a", "3")], "1 rows of extra features, 2 of kind, age expected"),
+        ((words,), [("a", "3"), ("a", "3")], "2 rows of extra features, 2 of kind expected"),
     ):
-        transform_extras((numbers,), [("3",), ("nan",)], 2)
-    with pytest.raises(ConfigError, match="1 rows of extra features, 2 of kind, age expected"):
-        transform_extras((words, numbers), [("a", "3")], 2)
-    with pytest.raises(ConfigError, match="2 rows of extra features, 2 of kind expected"):
-        transform_extras((words,), [("a", "3"), ("a", "3")], 2)
+        with pytest.raises(ConfigError, match=message):
+            transform_extras(extras, rows, 2)

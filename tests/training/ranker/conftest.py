@@ -9,7 +9,7 @@ import pytest
 from medlink.index import Bundle
 from medlink.linking import Linker
 from medlink.linking.fit import Example, Group, collect_groups
-from medlink.training.ranker.recipe import RankerRecipe
+from medlink.training.recipes import RankerRecipe
 
 RECIPE = RankerRecipe(epochs=2, learning_rate=2e-2, held_share=0.4, batch_size=16, max_tokens=48, candidates=4)
 

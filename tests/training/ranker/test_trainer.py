@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 import medlink
-from medlink.cli.main import app
 from medlink.errors import ConfigError, EncoderError
 from medlink.index import Bundle
 from medlink.linking import Linker, Mention
@@ -24,8 +22,9 @@ from medlink.linking.fit import Group, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, CrossEncoderRanker, logits, mention_text
 from medlink.linking.ranking import parse_curves
 from medlink.records import Definition
-from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer, mean_loss
+from medlink.training.recipes import RankerRecipe
+from tests.cli.runner import json_lines, run
 from tests.training.ranker.conftest import RECIPE
 
 MENTIONS = [
@@ -153,7 +152,6 @@ def test_the_sum_of_both_scores_orders(folder: Path, demo: Bundle, tmp_path: Pat
 @pytest.mark.slow
 def test_scores_are_calibrated(folder: Path, demo: Bundle) -> None:
     linker = medlink.load(demo.folder, ranker=str(folder))
-    assert isinstance(linker.reranker, CrossEncoderRanker)
     curves = parse_curves(json.loads((folder / HOLDS).read_text("utf-8"))["calibration"])
     assert linker.reranker.calibration == curves
     found = linker.reranker.rerank(MENTIONS[1:2], None, linker.rank(MENTIONS[1:2]))[0][0]
@@ -182,18 +180,15 @@ def test_context_and_definitions_are_read(
 
 
 def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(
-        EncoderError, match=r"is not a ranker: no ranker.json in it. Remedy: name the folder of a trained"
-    ):
+    remedy = r"is not a ranker: no ranker.json in it. Remedy: name the folder of a trained"
+    with pytest.raises(EncoderError, match=remedy):
         Linker(demo, ranker=tmp_path)
     ranker = copy_ranker(folder, tmp_path / "ranker")
-    for wrong in ("{", "[]", "{}"):
+    settings = json.loads((ranker / HOLDS).read_text("utf-8"))
+    for wrong in ("{", "[]", "{}", *(json.dumps({**settings, **c}) for c in ({"candidates": 0}, {"weights": 3}))):
         (ranker / HOLDS).write_text(wrong, encoding="utf-8")
         with pytest.raises(EncoderError, match=r"ranker.json: the ranker cannot be read"):
             Linker(demo, ranker=ranker)
-    for change in ({"candidates": 0}, {"weights": 3}):
-        with pytest.raises(EncoderError, match=r"ranker.json: the ranker cannot be read"):
-            Linker(demo, ranker=copy_ranker(folder, ranker, **change))
     copy_ranker(folder, ranker)
     (tmp_path / "ranker" / MODEL / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(EncoderError, match="no cross-encoder could be loaded"):
@@ -212,9 +207,7 @@ def test_the_training_command(demo: Bundle, bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "ranker"
     options = ["--epochs", "1", "--candidates", "4", "--negatives", "2", "--held-share", "0.5"]
     options += ["--batch-size", "16", "--max-tokens", "24"]
-    words = ["train", "ranker", str(demo.folder), str(gold), "-o", str(out), "--start", str(bert), *options]
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
+    done = run("train", "ranker", demo.folder, gold, "-o", out, "--start", bert, *options)
     assert "1 mention left out: the bundle has none of their concepts" in done.stderr
     settings = json.loads((out / HOLDS).read_text("utf-8"))
     recipe = RankerRecipe(epochs=1, candidates=4, negatives=2, held_share=0.5, batch_size=16, max_tokens=24)
@@ -227,13 +220,11 @@ def test_the_training_command(demo: Bundle, bert: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_link_with_a_ranker(folder: Path, demo: Bundle, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text(demo_notes()["de"], encoding="utf-8")
-    cache = ["--ranker", str(folder), "--ranker-cache", str(tmp_path / "cache")]
+    cache = ["--ranker", folder, "--ranker-cache", tmp_path / "cache"]
     lines = {}
     for name, options in (("plain", []), ("ranked", cache)):
-        words = ["link", str(demo.folder), str(tmp_path / "note.txt"), "-o", str(tmp_path / name), *options]
-        done = CliRunner().invoke(app, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        lines[name] = [json.loads(line) for line in (tmp_path / name).read_text("utf-8").splitlines()]
+        run("link", demo.folder, tmp_path / "note.txt", "-o", tmp_path / name, *options)
+        lines[name] = json_lines(tmp_path / name)
     versions = {row["versions"].get("ranker") for row in lines["ranked"]}
     assert versions == {CrossEncoderRanker(folder, demo).fingerprint}
     assert "ranker" not in lines["plain"][0]["versions"]

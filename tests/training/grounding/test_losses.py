@@ -11,7 +11,7 @@ import torch
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.training.data.batches import Batch
-from medlink.training.grounding.network import (
+from medlink.training.grounding.trainer import (
     ANCHOR,
     NEGATIVE,
     POSITIVE,
@@ -32,14 +32,6 @@ def names(seed: int, concepts: int = 30, each: int = 4, d: int = 5) -> tuple[np.
     owner = np.repeat(np.arange(concepts), each)
     mixed = (centres[owner] + rng.normal(size=(len(owner), d))) @ rng.normal(size=(d, d))
     return mixed.astype(np.float32), owner
-
-
-def test_means_against_a_loop() -> None:
-    vectors, owner = names(0)
-    expected = [
-        np.mean([v for v, o in zip(vectors, owner, strict=True) if o == concept], axis=0) for concept in range(30)
-    ]
-    np.testing.assert_allclose(concept_means(vectors, owner), expected, atol=1e-6)
 
 
 def test_by_hand() -> None:
@@ -65,17 +57,13 @@ def test_correlations_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(fit_map(vectors, owner, ridge=0).correlations, theirs, atol=1e-3)
 
 
-@pytest.mark.parametrize("owner", [[0, 0, 0, 0], [0, 1, 0, 1]])
-def test_indistinguishable_concepts(owner: list[int]) -> None:
-    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
-    with pytest.raises(ConfigError, match=r"all concepts are embedded alike\. Remedy: train on several concepts"):
-        fit_map(vectors, np.array(owner))
-
-
-def test_a_nan_embedding() -> None:
-    vectors = np.array([[1, 0], [np.nan, 1]], dtype=np.float32)
+def test_useless_embeddings() -> None:
+    for owner in ([0, 0, 0, 0], [0, 1, 0, 1]):
+        vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
+        with pytest.raises(ConfigError, match=r"all concepts are embedded alike\. Remedy: train on several concepts"):
+            fit_map(vectors, np.array(owner))
     with pytest.raises(EncoderError, match="an embedding of a name is NaN or infinite"):
-        fit_map(vectors, np.array([0, 1]))
+        fit_map(np.array([[1, 0], [np.nan, 1]], dtype=np.float32), np.array([0, 1]))
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -85,16 +73,11 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 def test_synonym_loss_is_a_hinge_for_each_triplet() -> None:
     torch.manual_seed(0)
     a, p, n = torch.randn(3, 20, 4)
-    one_by_one = [max(distance(x, y) - distance(x, z) + 0.1, 0) for x, y, z in zip(a, p, n, strict=True)]
-    assert abs(float(synonym_loss(a, p, n, 0.1)) - sum(one_by_one) / 20) < 1e-5
+    apart = [distance(x, y) - distance(x, z) + 0.1 for x, y, z in zip(a, p, n, strict=True)]
+    one_by_one = sum(max(value, 0) for value in apart)
+    assert abs(float(synonym_loss(a, p, n, 0.1)) - one_by_one / 20) < 1e-5
     # the hinge of the means would be another number
-    assert (
-        abs(
-            sum(one_by_one)
-            - max(sum(distance(x, y) - distance(x, z) + 0.1 for x, y, z in zip(a, p, n, strict=True)), 0)
-        )
-        > 1
-    )
+    assert abs(one_by_one - max(sum(apart), 0)) > 1
 
 
 def test_prototype_loss_against_a_loop() -> None:
@@ -159,12 +142,9 @@ def test_epochs_differ_and_can_be_entered_anywhere() -> None:
     assert first != second
     assert names_of(made.epoch(1, 2)) == second[2:]
     assert names_of(batches(batch_size=2, seed=2).epoch(0)) != first
-
-
-def test_an_epoch_may_have_fewer_pairs() -> None:
-    made = batches(batch_size=2, pairs=3)
-    assert len(names_of(made.epoch(0))) == made.batches_per_epoch() == 2
-    assert names_of(made.epoch(0)) != names_of(made.epoch(1))
+    fewer = batches(batch_size=2, pairs=3)
+    assert len(names_of(fewer.epoch(0))) == fewer.batches_per_epoch() == 2
+    assert names_of(fewer.epoch(0)) != names_of(fewer.epoch(1))
 
 
 def test_negatives_are_drawn_by_their_distance() -> None:
@@ -179,11 +159,7 @@ def test_negatives_are_drawn_by_their_distance() -> None:
 
 
 def test_negatives_beyond_the_neighbours() -> None:
-    drawn = draw_negatives(
-        np.array([[1], [0], [3], [2]]),
-        np.ones((4, 1), dtype=np.float32),
-        np.array([0, 0, 1, 1]),
-        np.random.default_rng(0),
-    )
+    rows, owner = np.array([[1], [0], [3], [2]]), np.array([0, 0, 1, 1])
+    drawn = draw_negatives(rows, np.ones((4, 1), np.float32), owner, np.random.default_rng(0))
     assert set(drawn[:2].tolist()) <= {2, 3}
     assert set(drawn[2:].tolist()) <= {0, 1}
