@@ -82,13 +82,6 @@ def test_ties_go_to_the_lower_concept_then_to_the_lower_row() -> None:
     assert rank_gold(names[:1], names, owners, table([{2}], 3), rank_by="names").rank.tolist() == [3]
 
 
-def test_a_tie_is_not_cut_in_the_wrong_place() -> None:
-    # nine equal names, of which the first has the gold: at depth 1 it must be the one that is looked at
-    names = np.array([[1, 0]] * 9, dtype=np.float32)
-    owners = table([{row} for row in range(9)], 9)
-    assert rank_gold(names[:1], names, owners, table([{0}], 9), depth=1).rank.tolist() == [1]
-
-
 def test_edges() -> None:
     none, one = np.zeros((0, 2), dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
     empty = rank_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))

@@ -10,17 +10,12 @@ from medlink.errors import InputError, KnowledgeBaseError
 from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary, split_ids
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
+from tests.evaluation.commands import write
 
 NAMES = (
     "concept_id\tname\tlanguage\ttype\nA:1\tasthma\ten\t\nA:1\tasthma (disorder)\ten\tfsn\nA:1\tAsthma\tde\t\n"
     "A:2\tcough\t\t\n"
 )
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text, "utf-8")
-    return folder / name
 
 
 def test_ids() -> None:

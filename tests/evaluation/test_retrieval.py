@@ -15,6 +15,7 @@ from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answ
 from medlink.evaluation.task import embed
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
+from tests.evaluation.commands import write
 
 
 def letters(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -89,22 +90,16 @@ def test_refusals() -> None:
         ranks(Query(("a",), ("A",)), rank_by="rows")
 
 
-def written(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text, "utf-8")
-    return folder / name
-
-
 def test_queries_of_biosyn(tmp_path: Path) -> None:
     folder = tmp_path / "dev"
-    written(
+    write(
         folder,
         "2.concept",
         "2||0|9||DiseaseClass||left  arm||D1\n\n2||9|12||CompositeMention||breast cancer|ovarian cancer||D2|D3\n"
         "2||12|19||Modifier||cd4+ cells||D4\n2||20|29||Modifier||one+two||D5+D6\n2||3|4||Modifier||no||CUI-less\n",
     )
-    written(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
-    written(folder, "notes.txt", "left alone")
+    write(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
+    write(folder, "notes.txt", "left alone")
     problems = Problems()
     found = read_queries([folder], problems)
     assert problems.skipped == {"query without a concept": 1}
@@ -119,8 +114,8 @@ def test_queries_of_biosyn(tmp_path: Path) -> None:
 
 
 def test_queries_of_xl_bel(tmp_path: Path) -> None:
-    german = written(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
-    context = written(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
+    german = write(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
+    context = write(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
     found = read_queries([german, context], Problems(), language="es")
     assert found == (
         Query(('"Armeria"',), ("C1", "C2"), "de", "de_1k_test_query.txt", 1),
@@ -132,22 +127,22 @@ def test_queries_of_xl_bel(tmp_path: Path) -> None:
 def test_queries_of_a_table(tmp_path: Path) -> None:
     text = "mention\tconcept_id\tlanguage\nleft  arm\tA|B\tGER\nfever\tC+D\t\ncough\t-1\ten\n"
     problems = Problems()
-    found = read_queries([written(tmp_path, "queries.tsv", text)], problems, language="en")
+    found = read_queries([write(tmp_path, "queries.tsv", text)], problems, language="en")
     assert problems.skipped == {"query without a concept": 1}
     assert found == (
         Query(("left arm",), ("A", "B"), "de", "queries.tsv", 2),
         Query(("fever",), ("C", "D"), "en", "queries.tsv", 3),
     )
     for column in ("name", "text"):
-        table = written(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
+        table = write(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
         assert read_queries([table], Problems()) == (Query(("left, arm",), ("A",), "", "queries.csv", 2),)
 
 
 def test_bad_queries_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
-    marked = written(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
-    two = written(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
-    table = written(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
+    marked = write(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
+    two = write(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
+    table = write(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
     assert len(read_queries([marked, two, table], problems)) == 6
     assert problems.bad == {"no mention between ||": 4, "empty name": 1, "unknown language": 1}
 
@@ -167,7 +162,7 @@ def test_bad_queries_are_counted(tmp_path: Path) -> None:
 )
 def test_refusals_of_queries(name: str, text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        read_queries([written(tmp_path, name, text) if name else tmp_path], Problems())
+        read_queries([write(tmp_path, name, text) if name else tmp_path], Problems())
 
 
 TREE = """\

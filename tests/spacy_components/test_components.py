@@ -21,11 +21,15 @@ from medlink.spacy_components.pipeline import build_pipeline
 from tests.small_kb import small_kb
 
 
-def make(lang: str, demo_path: Path, /, **config: object) -> Language:
+def blank(lang: str, demo_path: Path, /, **components: dict[str, object]) -> Language:
     nlp = spacy.blank(lang)
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
-    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path), **config})
+    for name, config in components.items():
+        nlp.add_pipe(name, config={"bundle": str(demo_path), **config})
     return nlp
+
+
+def make(lang: str, demo_path: Path, /, **config: object) -> Language:
+    return blank(lang, demo_path, medlink_mentions={}, biolord_linker=config)
 
 
 def facts(doc: Doc) -> list[tuple[object, ...]]:
@@ -68,7 +72,7 @@ def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: 
 def test_a_language_without_rules_is_one_warning(
     pipeline: str, options: dict[str, str], missing: str, demo_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spacy.blank(pipeline).add_pipe("biolord_linker", config={"bundle": str(demo_path), **options})
+    blank(pipeline, demo_path, biolord_linker={**options})
     assert [message for message in caplog.messages if message.startswith(f"biolord_linker: {missing}")] == (
         caplog.messages
     )
@@ -103,9 +107,7 @@ def test_qualifiers_of_spans(demo_path: Path) -> None:
     ]
     off = make("en", demo_path, qualifiers=False)(text)
     assert {s._.medlink["presence"] for s in off.ents} == {None}
-    nlp = spacy.blank("en")
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), "present_only": True})
-    doc = nlp(text)
+    doc = blank("en", demo_path, medlink_mentions={"present_only": True})(text)
     assert [s.text for s in doc.ents] == [s.text for s in doc.spans["medlink"]] == ["gout"]
 
 
@@ -138,27 +140,22 @@ def test_another_span_group(demo_path: Path) -> None:
     # pain is a part of the other mention
     found = [(s.text, s.label_, s.kb_id_ != "NIL") for s in doc.spans["own"]]
     assert found == [("chest pain", "X", True), ("pain", "Y", False)]
-    wrong = spacy.blank("en")
-    wrong.add_pipe("biolord_linker", config={"bundle": str(demo_path), "spans_key": "owm"})
     with pytest.raises(ConfigError, match="no span group 'owm'"):
-        wrong("chest pain")
+        blank("en", demo_path, biolord_linker={"spans_key": "owm"})("chest pain")
 
 
 def test_invalid_options_are_refused(demo_path: Path) -> None:
-    nlp = spacy.blank("en")
-    for name, config, message in (
-        ("biolord_linker", {"treshold": 0.5}, "treshold"),
-        ("biolord_linker", {"k": "many"}, "k"),
-        ("biolord_linker", {"semantic_types": "Drug"}, "semantic_types"),
-        ("medlink_mentions", {"spankey": "x"}, "spankey"),
-        ("biolord_linker", {"k": 0}, "k is 0"),
-        ("biolord_linker", {"languages": ["fr"]}, "no language 'fr'"),
+    given: tuple[tuple[str, dict[str, object], str], ...] = (
+        ("biolord_linker", {"treshold": 0.5}, "treshold"), ("biolord_linker", {"k": "many"}, "k"),
+        ("biolord_linker", {"semantic_types": "Drug"}, "semantic_types"), ("biolord_linker", {"k": 0}, "k is 0"),
+        ("biolord_linker", {"languages": ["fr"]}, "no language 'fr'"), ("medlink_mentions", {"spankey": 1}, "spankey"),
         ("medlink_mentions", {"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
         ("biolord_linker", {"sources": ["UMLS"]}, "no source 'UMLS'"),
         ("medlink_mentions", {"language": "german"}, "unknown language 'german'"),
-    ):
+    )  # fmt: skip
+    for name, config, message in given:
         with pytest.raises(Exception, match=message):
-            nlp.add_pipe(name, config={"bundle": str(demo_path), **config})
+            blank("en", demo_path, **{name: config})
 
 
 @pytest.mark.slow
@@ -173,8 +170,7 @@ def test_each_option_changes_the_output(demo_path: Path) -> None:
     assert facts(make("en", demo_path, sources=["DEMO"])(text)) == base
 
     def mentions(**config: object) -> list[str]:
-        nlp = spacy.blank("en")
-        nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), **config})
+        nlp = blank("en", demo_path, medlink_mentions=config)
         doc = nlp("Mitral stenosis (XYMS), chest pain, aspirin, Herzinsuffizienz")
         return [s.text for s in doc.spans[str(config.get("spans_key", "medlink"))]]
 
