@@ -23,27 +23,17 @@ class MedlinkError(Exception):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        path: str | PathLike[str] | None = None,
-        line: int | None = None,
-        remedy: str | None = None,
-    ) -> None:
-        self.message = message
+        self, message: str, *,
+        path: str | PathLike[str] | None = None, line: int | None = None, remedy: str | None = None,
+    ) -> None:  # fmt: skip
+        self.message, self.line, self.remedy = message, line, remedy
         self.path = None if path is None else fspath(path)
-        self.line = line
-        self.remedy = remedy
         super().__init__(message)
 
     def __str__(self) -> str:
-        where = "" if self.path is None else self.path
-        if self.line is not None:
-            where += f":{self.line}"
-        text = f"{where}: {self.message}" if where else self.message
-        if self.remedy:
-            text += f". Remedy: {self.remedy}."
-        return text
+        where = (self.path or "") + ("" if self.line is None else f":{self.line}")
+        remedy = f". Remedy: {self.remedy}." if self.remedy else ""
+        return f"{where}{': ' * bool(where)}{self.message}{remedy}"
 
 
 class InputError(MedlinkError):

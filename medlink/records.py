@@ -1,8 +1,6 @@
 """Immutable records that the packages exchange.
 
-Terms: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``, ``synonym``, ``definition``, ``semantic_type``,
-``relation(head, type, tail)``, ``mention``, ``candidate``. Languages are BCP 47 tags in lower case (``de``, ``en``,
-``es``; ``""`` if the source gives none).
+``concept_id`` is a CUI, SCTID or HP id. Languages are BCP 47 tags in lower case; ``""`` if the source gives none.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 FSN = "fsn"
-"""Type of a fully specified name, such as ``Asthma (disorder)``: nobody writes it, so it is neither indexed nor used in
-training.
-"""
+"""Type of a fully specified name, such as ``Asthma (disorder)``: it is neither indexed nor used in training."""
 
 
 class _Serializable:
@@ -30,7 +26,6 @@ class Result:
     """Base of results: their fields are plain values, or further results."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return asdict(self)
 
 
@@ -45,7 +40,6 @@ class Source:
 
     @property
     def release(self) -> str:
-        """The name and the version of the source."""
         return f"{self.name} {self.version}".rstrip()
 
 
@@ -59,12 +53,9 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name of a concept in one language.
+    """A name of a concept in one language; ``preferred`` marks the name to show in it.
 
-    Attributes:
-        type: the kind of name as its source calls it (``preferred``, ``synonym``, ``fsn``, ``lay``, or a UMLS term type
-            such as ``PT``).
-        preferred: whether it is the name to show in its language.
+    ``type`` is the source's own: ``preferred``, ``synonym``, ``fsn``, ``lay``, or a UMLS term type such as ``PT``.
     """
 
     concept_id: str
@@ -162,10 +153,11 @@ Experiencer = Literal["patient", "family", "other"]
 class Qualifiers(_Serializable):
     """Presence, temporality and experiencer of a mentioned finding, with the values of clinlp and ConText.
 
-    ``section`` is the kind of the heading above the mention, empty for none. ``relative`` is the code of the relative
-    who has or had the finding (HL7 v3 RoleCode, as in FHIR's FamilyMemberHistory), empty if unknown, and ``onset_age``
-    is the age in years at which the relative had the finding or died of it. ``allergy`` marks a substance that the
-    person is allergic to and does not take; the finding *penicillin allergy* is not such a substance.
+    Attributes:
+        section: kind of the heading above the mention, empty for none.
+        relative: HL7 v3 RoleCode of the relative who has or had the finding, as in FHIR's FamilyMemberHistory.
+        onset_age: age in years at which the relative had the finding or died of it.
+        allergy: a substance that the person is allergic to and does not take, unlike the finding *penicillin allergy*.
     """
 
     presence: Presence = "present"
@@ -178,17 +170,13 @@ class Qualifiers(_Serializable):
 
     @property
     def unusual(self) -> list[str]:
-        """The values of qualifiers that differ from those of a present, current finding of the patient."""
-        usual = {"presence": "present", "temporality": "current", "experiencer": "patient"}
-        values = [value for name, default in usual.items() if (value := getattr(self, name)) != default]
-        return [*values, "allergy"] if self.allergy else values
+        """The values that differ from those of a present, current finding of the patient."""
+        values = self.presence, self.temporality, self.experiencer, "allergy" * self.allergy
+        return [value for value in values if value not in ("present", "current", "patient", "")]
 
     @property
     def is_present(self) -> bool:
-        """Whether the patient has or had the finding, or takes or took the drug.
-
-        It is not absent, uncertain, hypothetical or an allergen.
-        """
+        """Whether the patient has or had the finding, or takes or took the drug."""
         return self.is_affirmed and self.experiencer == "patient" and not self.allergy
 
     @property
@@ -197,22 +185,12 @@ class Qualifiers(_Serializable):
         return self.presence == "present" and self.temporality != "hypothetical"
 
 
-def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
-    """Return plain data for JSON; ``None`` for empty values, and for all values if qualifiers were not read."""
-    values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
-    return {name: None if value == "" else value for name, value in values.items()}
-
-
 AttributeKind = Literal["laterality", "severity", "course", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute(_Serializable):
-    """A word that describes a finding: its laterality, severity, course, or another property.
-
-    ``start`` and ``end`` are character offsets in the note. ``concept_id`` and ``name`` are ``None`` if the terminology
-    has no concept for the word.
-    """
+    """A word that describes a finding, with its character offsets and, if the terminology has one, its concept."""
 
     start: int
     end: int
@@ -220,11 +198,6 @@ class Attribute(_Serializable):
     kind: AttributeKind
     concept_id: str | None = None
     name: str | None = None
-
-
-def attributes_to_dict(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
-    """Return plain data for JSON; ``None`` if attributes were not read."""
-    return {"attributes": None if attributes is None else [attribute.to_dict() for attribute in attributes]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +221,17 @@ class Value(_Serializable):
     source: str = ""
 
 
+def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
+    """Return plain data; ``None`` for empty values, and for all values if qualifiers were not read."""
+    values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
+    return {name: None if value == "" else value for name, value in values.items()}
+
+
+def attributes_to_dict(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
+    return {"attributes": None if attributes is None else [attribute.to_dict() for attribute in attributes]}
+
+
 def value_to_dict(value: Value | None) -> dict[str, dict[str, Any] | None]:
-    """Return plain data for JSON."""
     return {"value": None if value is None else value.to_dict()}
 
 
@@ -304,12 +286,7 @@ class Link:
         return None if self.nil or not self.candidates else self.candidates[0].concept_id
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return {
-            "mention": self.mention,
-            "concept_id": self.concept_id,
-            "nil": self.nil,
-            "status": self.status,
-            "expanded": self.expanded,
-            "candidates": [candidate.to_dict() for candidate in self.candidates],
-        }
+            "mention": self.mention, "concept_id": self.concept_id, "nil": self.nil, "status": self.status,
+            "expanded": self.expanded, "candidates": [candidate.to_dict() for candidate in self.candidates],
+        }  # fmt: skip

@@ -12,18 +12,11 @@ from medlink.errors import ConfigError
 POOLINGS = ("cls", "mean")
 """Poolings of token vectors: the first vector, or the mean."""
 _WORDS = {
-    "greater than or equal to": "at least",
-    "less than or equal to": "at most",
-    "greater than": "above",
-    "less than": "below",
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid string": "a text in quotes",
-    "a valid boolean": "true or false",
-    "a valid list": "a list",
-    "a valid tuple": "a list",
-    "a valid dictionary": "a section",
-}
+    "greater than or equal to": "at least", "less than or equal to": "at most", "greater than": "above",
+    "less than": "below", "a valid integer": "a whole number", "a valid number": "a number",
+    "a valid string": "a text in quotes", "a valid boolean": "true or false", "a valid list": "a list",
+    "a valid tuple": "a list", "a valid dictionary": "a section",
+}  # fmt: skip
 
 
 class Settings(BaseModel):
@@ -46,7 +39,6 @@ class Settings(BaseModel):
         return type(self)(**{**dict(self), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
         return self.model_dump(mode="json")
 
     @classmethod
@@ -64,7 +56,9 @@ class Settings(BaseModel):
         expected = expectation(field) if field is not None and of_range else ""
         if not expected:
             # a union has an error for each member
-            messages = [_expected(each["msg"]) for each in error.errors() if each["loc"][:1] == (name,)]
+            messages = [each["msg"] for each in error.errors() if each["loc"][:1] == (name,)]
+            for theirs, ours in {"Input should be ": "", **_WORDS}.items():
+                messages = [message.replace(theirs, ours) for message in messages]
             expected = " or ".join(dict.fromkeys(messages))
         default = None if field is None or field.is_required() else field.get_default(call_default_factory=True)
         remedy = f"leave {name} out" + ("" if default in (None, (), "") else f" for {default}")
@@ -76,21 +70,9 @@ class Settings(BaseModel):
 def expectation(field: FieldInfo) -> str:
     """Return the range of a field in words, such as ``at least 0 and at most 1``; empty without a range."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    parts = [
-        f"{words[name]} {_number(getattr(bound, name))}"
-        for bound in field.metadata
-        for name in words
-        if getattr(bound, name, None) is not None
-    ]
-    return " and ".join(parts)
-
-
-def _number(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
-
-
-def _expected(message: str) -> str:
-    expected = message.removeprefix("Input should be ")
-    for theirs, ours in _WORDS.items():
-        expected = expected.replace(theirs, ours)
-    return expected
+    bounds = [(words[name], getattr(bound, name, None)) for bound in field.metadata for name in words]
+    return " and ".join(
+        f"{word} {number if isinstance(number, int) else f'{number:g}'}"
+        for word, number in bounds
+        if number is not None
+    )

@@ -1,7 +1,7 @@
 """``link_notes``: link the notes of a Spark DataFrame, one partition at a time in each Python worker.
 
-Spark passes notes and ids as bytes. A text that is not UTF-8 therefore becomes a row with a problem, and does not fail
-the job. Ids stay unchanged; pandas would turn integers with missing values into 64-bit floats, which changes long ids.
+Spark passes notes and ids as bytes: a text that is not UTF-8 becomes a row with a problem, and does not fail the job.
+pandas would turn integers with missing values into 64-bit floats, which changes long ids.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.bundles.paths import find_inner_bundles
-from medlink.errors import (
-    BundleError,
-    ConfigError,
-    InputError,
-    MedlinkError,
-    describe_unexpected,
-    needs_extra,
-)
+from medlink.errors import BundleError, ConfigError, InputError, MedlinkError, describe_unexpected, needs_extra
 from medlink.index import Bundle
 from medlink.notes.link import logger, option_warnings
 from medlink.notes.options import NoteOptions
@@ -53,13 +46,9 @@ def _sql(kind: Any) -> str:
     return f"struct<{', '.join(f'`{name}`: {_sql(field)}' for name, field in kind.items())}>"
 
 
-_CANDIDATE = {field.name: field.type for field in fields(Candidate)}
-_TYPES = {
-    **{name: f"array<{_sql(LISTS[name])}>" if kind is list else _sql(kind) for name, kind in COLUMNS.items()},
-    "note": "binary",
-    "nil": "boolean",
-    "candidates": f"array<{_sql(_CANDIDATE)}>",
-}
+_TYPES = {name: f"array<{_sql(LISTS[name])}>" if kind is list else _sql(kind) for name, kind in COLUMNS.items()}
+_TYPES |= {"note": "binary", "nil": "boolean"}
+_TYPES["candidates"] = f"array<{_sql({field.name: field.type for field in fields(Candidate)})}>"
 _COLUMNS = (
     "note", "start", "end", "text", "language", "concept_id", "preferred_name", "score", "nil", "status", "presence",
     "temporality", "experiencer", "section", "relative", "onset_age", "allergy", "attributes", "value", "codes",
@@ -70,14 +59,9 @@ _SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in _COLUMN
 
 
 def link_notes(
-    df: DataFrame,
-    bundle: Bundle | str | Path,
-    *,
-    text: str = "text",
-    id: str = "id",
-    language_column: str | None = None,
-    **options: Any,
-) -> DataFrame:
+    df: DataFrame, bundle: Bundle | str | Path, *,
+    text: str = "text", id: str = "id", language_column: str | None = None, **options: Any,
+) -> DataFrame:  # fmt: skip
     """Link the mentions of the notes of a DataFrame to the concepts of a bundle.
 
     Like every Spark transformation, this function is lazy. Each Python worker opens the bundle once. The links equal
@@ -118,11 +102,10 @@ def link_notes(
     pipeline = NotePipeline(location.folder(), **dict(known))
     for sentence in option_warnings(pipeline):
         logger.warning(sentence)
-    link = partial(link_partition, location, tuple(dict(known).items()), _versions(pipeline))
+    link = partial(link_partition, location, tuple(known), _versions(pipeline))
     bytes_of = [column.cast("string").cast("binary").alias(name) for name, column in columns.items()]
     links = df.select(*bytes_of).mapInPandas(link, _SCHEMA)
-    id_type = df.schema[id].dataType
-    return links.withColumn("note", functions.col("note").cast("string").cast(id_type))
+    return links.withColumn("note", functions.col("note").cast("string").cast(df.schema[id].dataType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +116,7 @@ class BundleLocation:
     shipped: bool
 
     def folder(self) -> Path:
-        """Return the folder of the bundle on this machine; an archive may contain the folder or only its contents."""
+        """Return the folder on this machine; an archive may contain the folder or only its contents."""
         if not self.shipped:
             return Path(self.path)
         with needs_extra("spark", "medlink.spark"):
@@ -162,7 +145,7 @@ def _locate(df: DataFrame, bundle: Bundle | str | Path) -> BundleLocation:
 
 
 def _column(df: DataFrame, option: str, name: str, allowed: Sequence[str]) -> Column:
-    """A column by name, quoted: Spark would read dots as a path into a struct."""
+    """Return a column by name, quoted: Spark would read dots as a path into a struct."""
     with needs_extra("spark", "medlink.spark"):
         from pyspark.sql import functions
         from pyspark.sql.types import DecimalType, IntegralType
@@ -211,31 +194,26 @@ def link_partition(
 def _open_pipeline(folder: Path, options: tuple[tuple[str, Any], ...], versions: str) -> NotePipeline:
     pipeline = NotePipeline(folder, **dict(options))
     if _versions(pipeline) != versions:
-        raise BundleError(
-            "the bundle, the learned mentions, the ranker or medlink itself is another one than on the driver",
-            path=folder,
-            remedy="give all executors what the driver has",
-        )
+        message = "the bundle, the learned mentions, the ranker or medlink itself is another one than on the driver"
+        raise BundleError(message, path=folder, remedy="give all executors what the driver has")
     return pipeline
 
 
 def _notes(frames: Iterable[pd.DataFrame], ids: deque[bytes | None]) -> Iterator[Note]:
-    """The notes of frames of bytes; appends their ids to ``ids``."""
+    """Yield the notes of frames of bytes, and append their ids to ``ids``."""
     for frame in frames:
         languages = frame["language"] if "language" in frame else [None] * len(frame)
         for note_id, text, language in zip(frame["note"], frame["text"], languages, strict=True):
             ids.append(None if note_id is None else bytes(note_id))
-            yield _note(text, None if language is None else bytes(language).decode("utf-8", "backslashreplace"))
-
-
-def _note(text: bytes | None, language: str | None) -> Note:
-    if text is None:
-        return Note("", problem="no text", remedy="leave out rows whose text is null")
-    try:
-        return Note("", bytes(text).decode("utf-8"), language)
-    except UnicodeDecodeError as error:
-        remedy = "decode it with Spark's decode(column, charset), in the encoding that it has"
-        return Note("", problem=f"not UTF-8 at byte {error.start}", remedy=remedy)
+            if text is None:
+                yield Note("", problem="no text", remedy="leave out rows whose text is null")
+                continue
+            try:
+                tag = None if language is None else bytes(language).decode("utf-8", "backslashreplace")
+                yield Note("", bytes(text).decode("utf-8"), tag)
+            except UnicodeDecodeError as error:
+                remedy = "decode it with Spark's decode(column, charset), in the encoding that it has"
+                yield Note("", problem=f"not UTF-8 at byte {error.start}", remedy=remedy)
 
 
 def _rows(note_id: bytes | None, linked: LinkedNote, versions: str, bundle: str) -> Iterator[dict[str, Any]]:

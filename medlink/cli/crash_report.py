@@ -21,7 +21,7 @@ _MAX_FRAMES = 40  # at each end of a deep recursion
 def report_crash(error: BaseException, command: str) -> str:
     """Write a report into a file that the user may send; return the message for the user.
 
-    Neither contains a path of the user, an error message or the value of a variable, which may be text of a note.
+    Neither contains a path of the user, an error message or a value, which may be text of a note.
     """
     message = f"unexpected {_name(error)} at {list(_frames(error))[-1].split()[0]}"
     if isinstance(error, MemoryError):
@@ -34,7 +34,7 @@ def report_crash(error: BaseException, command: str) -> str:
 
 
 def _write(report: str) -> Path:
-    """Write a file that only the user can read into the user's state folder; delete the oldest files."""
+    """Write a file that only the user can read into the user's state folder; keep the newest files."""
     import platformdirs
 
     folder = platformdirs.user_state_path("medlink") / "errors"

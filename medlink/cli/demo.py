@@ -15,12 +15,7 @@ from medlink.files.problems import pluralize
 
 @click.command()
 @click.option(
-    "-o",
-    "--out",
-    default="medlink-demo",
-    show_default=True,
-    type=PATH,
-    help="Folder for the demo bundle and the page.",
+    "-o", "--out", default="medlink-demo", show_default=True, type=PATH, help="Folder for the demo bundle and the page."
 )
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, and write a page with the linked notes."""
@@ -30,13 +25,12 @@ def demo(out: Path) -> None:
     from medlink.notes.reading import Note
     from medlink.notes.writers.readable import concept_word, cut
 
-    with ensure_folder(out / "bundle", "the demo bundle"):
-        check_output_paths({"the page": out / "notes.html"}, [out / "bundle"])
-        bundle = build_demo_bundle(out / "bundle")
-    demo = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
-    notes = NotePipeline(bundle).link(demo)
-    # before anything is printed: a reader may close the pipe after the first lines
     page = out / "notes.html"
+    with ensure_folder(out / "bundle", "the demo bundle"):
+        check_output_paths({"the page": page}, [out / "bundle"])
+        bundle = build_demo_bundle(out / "bundle")
+    notes = NotePipeline(bundle).link([Note(f"{tag}.txt", text, tag) for tag, text in demo_notes().items()])
+    # before anything is printed: a reader may close the pipe after the first lines
     write_note_page(page, notes, bundle.kb, title="Linked notes")
     for note in notes:
         click.echo(f"\n{note.language}: {pluralize(len(note.mentions), 'mention')}")

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from medlink.notes.learning import LearnReport
 
 _OUTCOMES = {
-    "concept": "with a concept",
-    "no concept": "without a concept",
-    "no mention": "no mention",
+    "concept": "with a concept", "no concept": "without a concept", "no mention": "no mention",
     "undecided": "undecided",
-}
+}  # fmt: skip
 _MAX_IDS = 5  # unknown concepts in the report
 _ID = re.compile(r"(?:[A-Za-z]{1,20}[:_]?)?[A-Za-z]?[0-9]{4,}")
 
@@ -65,16 +63,12 @@ def _lines(done: LearnReport, out: Path) -> Iterator[str]:
 
 
 def _mention_counts(done: LearnReport) -> str:
-    parts = [
-        f"{number:,} {what}"
-        for number, what in (
-            (done.counted, "counted"),
-            (done.discontinuous, "in several pieces"),
-            (done.partial_words, "that are parts of words or have none"),
-            (done.duplicates, "at places that are annotated already"),
-        )
-        if number
-    ]
+    counts = {
+        "counted": done.counted, "in several pieces": done.discontinuous,
+        "that are parts of words or have none": done.partial_words,
+        "at places that are annotated already": done.duplicates,
+    }  # fmt: skip
+    parts = [f"{number:,} {what}" for what, number in counts.items() if number]
     if done.unknown:
         # a remark of an annotator may be private
         named = [concept_id for concept_id in sorted(done.unknown) if _ID.fullmatch(concept_id)][:_MAX_IDS]

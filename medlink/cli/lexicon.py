@@ -63,7 +63,7 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
 
 
 def _suggest(known: Lexicon, word: str, language: str | None) -> list[str]:
-    """Return forms of the lexicon with a similar spelling, the most similar first."""
+    """List forms of similar spelling, the most similar first."""
     from rapidfuzz import fuzz, process
 
     wanted = None if language is None else base(language)
@@ -125,13 +125,11 @@ def check(folder: Path) -> None:
     from medlink.language.lexicon.tables import FAMILIES
 
     known = Lexicon([folder])
-    for form, language, own_weight, shipped in known.overweight(folder):
-        click.echo(
-            escape_controls(
-                f"{form} ({language}): its own meanings have a weight of {own_weight:.2f} and those of medlink, "
-                f"which stay beside them, of {shipped:.2f}"
-            )
-        )
+    print_lines(
+        f"{form} ({language}): its own meanings have a weight of {own_weight:.2f} and those of medlink, "
+        f"which stay beside them, of {shipped:.2f}"
+        for form, language, own_weight, shipped in known.overweight(folder)
+    )
     own = known.collisions()  # the tables of medlink have none
     path = folder / FAMILIES
     lines = {cells[0].strip(): line for line, cells in open_table(path, separator="\t").rows} if own else {}
@@ -142,9 +140,6 @@ def check(folder: Path) -> None:
     if len(own) > _MAX_COLLISIONS:
         click.echo(f"and {len(own) - _MAX_COLLISIONS:,} more")
     if own:
-        raise InputError(
-            f"{pluralize(len(own), 'form')} {'is' if len(own) == 1 else 'are'} in several families",
-            path=folder,
-            remedy="mark each {amb}, or remove it from all families but one",
-        )
+        message = f"{pluralize(len(own), 'form')} {'is' if len(own) == 1 else 'are'} in several families"
+        raise InputError(message, path=folder, remedy="mark each {amb}, or remove it from all families but one")
     click.echo(escape_controls(f"{folder}: every row can be read, and no form is in several families unmarked"))

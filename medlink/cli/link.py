@@ -30,7 +30,6 @@ from medlink.notes.reading import NOTE_SUFFIXES, Note, file_suffix
 if TYPE_CHECKING:
     from medlink.notes.link import Report
 
-_EXIT_UNREAD = 3  # some notes could not be read
 _MAX_LISTED = 5  # problems, and endings of files left out
 
 
@@ -77,9 +76,8 @@ def link(
     if paths and sql:
         raise click.UsageError("PATHS and --sql cannot both be given.")
     if not paths and not sql:
-        context = click.get_current_context()
-        missing = next(param for param in context.command.params if param.name == "paths")
-        raise click.MissingParameter(ctx=context, param=missing, param_hint="'PATHS...'")
+        message = "Missing argument 'PATHS...'. Name files or folders, or - for standard input."
+        raise click.UsageError(message, click.get_current_context())
     if (table or query) and not sql:
         raise ConfigError("--table and --query need a database", remedy="name it with --sql, or leave them out")
     with suppress(OSError):  # link_notes refuses a name that is too long
@@ -104,7 +102,7 @@ def link(
     if not report.finished:
         print_lines(_report_lines(report, paths), err=True)
     if report.problems:
-        click.get_current_context().exit(_EXIT_UNREAD)
+        click.get_current_context().exit(3)
 
 
 def _report_lines(report: Report, paths: tuple[str, ...]) -> Iterator[str]:
@@ -135,5 +133,4 @@ def _report_lines(report: Report, paths: tuple[str, ...]) -> Iterator[str]:
 
 
 def _location(note: Note) -> str:
-    """Return file and line of a note, with its id if that differs."""
     return note.note_id if note.location in (None, note.note_id) else f"{note.location}: {note.note_id}"

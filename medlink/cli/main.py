@@ -21,21 +21,21 @@ from medlink.errors import MedlinkError, MissingLibraryError
 from medlink.files.atomic import redirect_to_devnull
 from medlink.files.escapes import escape_controls
 
-# Module and help of each command; the help is here so that listing commands imports none of them.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "cluster": ("medlink.cli.cluster", "Group a term list into concepts, known and new."),
-    "demo": ("medlink.cli.demo", "Build the demo bundle, link one note per language, write a page."),
-    "evaluate": ("medlink.cli.evaluate", "Measure encoders, bundles and clusterings by published protocols."),
-    "impact": ("medlink.cli.impact", "Say which links of notes a new release would code differently, and why."),
-    "index": ("medlink.cli.index", "Build the index of a bundle, add to it, or describe it."),
-    "kb": ("medlink.cli.kb", "Build a knowledge base from release files, search it, show a concept."),
-    "learn": ("medlink.cli.learn", "Learn the concepts of mentions from annotated notes."),
-    "lexicon": ("medlink.cli.lexicon", "Show the lexicon of clinical words."),
-    "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
-    "map": ("medlink.cli.map", "Map a list of local codes to concepts, as Usagi does by hand."),
-    "review": ("medlink.cli.review", "Review links, codes or clusters on a page, and keep the decisions."),
-    "serve": ("medlink.cli.serve", "Link notes over HTTP, and on a page."),
-    "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),
+# Help of each command, which is in the module of its name: listing commands imports none of them.
+COMMANDS = {
+    "cluster": "Group a term list into concepts, known and new.",
+    "demo": "Build the demo bundle, link one note per language, write a page.",
+    "evaluate": "Measure encoders, bundles and clusterings by published protocols.",
+    "impact": "Say which links of notes a new release would code differently, and why.",
+    "index": "Build the index of a bundle, add to it, or describe it.",
+    "kb": "Build a knowledge base from release files, search it, show a concept.",
+    "learn": "Learn the concepts of mentions from annotated notes.",
+    "lexicon": "Show the lexicon of clinical words.",
+    "link": "Link the notes of files, folders or standard input.",
+    "map": "Map a list of local codes to concepts, as Usagi does by hand.",
+    "review": "Review links, codes or clusters on a page, and keep the decisions.",
+    "serve": "Link notes over HTTP, and on a page.",
+    "train": "Train an encoder on the names of a knowledge base.",
 }
 
 
@@ -43,18 +43,15 @@ class _LazyGroup(click.Group):
     """A group that imports the module of a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; ``None`` for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
-        return command
+        known = cmd_name in COMMANDS
+        return getattr(importlib.import_module(f"medlink.cli.{cmd_name}"), cmd_name) if known else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,12 +61,7 @@ def app() -> None:
 
 
 def main(args: list[str] | None = None, **extra: Any) -> None:
-    """Run the command line and exit; an error prints one line on standard error.
-
-    The code is 0 for success, 1 for a :class:`MedlinkError`, 2 for wrong usage or a missing library, 3 for a run that
-    left out notes, 130 for an interrupt, and 70 for an unexpected error, which :mod:`medlink.cli.crash_report` reports
-    (docs/reference/exit-codes.md).
-    """
+    """Run the command line and exit; an error prints one line on standard error (docs/reference/exit-codes.md)."""
     words = sys.argv[1:] if args is None else args
     out: TextIO | None = sys.stdout
     if out is None:
@@ -102,7 +94,7 @@ def _explain(error: BaseException, words: list[str], out: TextIO) -> tuple[str, 
     """Return the message and exit code of an error that is not a :class:`MedlinkError`."""
     if isinstance(error, KeyboardInterrupt):
         notes = getattr(error, "__notes__", [])
-        return as_typed(" ".join(["interrupted.", *notes])) if notes else "interrupted", 130
+        return as_typed(" ".join(["interrupted." if notes else "interrupted", *notes])), 130
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         # errors of files are MedlinkErrors
         redirect_to_devnull(sys.stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -25,7 +25,6 @@ class _NonEmptyPath(click.Path):
     """A path that is not empty: an empty path, such as an unset shell variable, would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; raises ConfigError if it is empty."""
         _check_not_empty(value, param, "name a file or a folder")
         return super().convert(value, param, ctx)
 
@@ -39,7 +38,6 @@ class _NonEmptyWord(click.types.StringParamType):
     """A word, or several separated by commas; empty words are refused, because they would select nothing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word; raises ConfigError if it is empty."""
         _check_not_empty(str(value).strip(" ,"), param, "give a value, or leave it out")
         return super().convert(value, param, ctx)
 
@@ -64,9 +62,8 @@ def _check_not_empty(value: object, param: click.Parameter | None, remedy: str) 
 
 
 PATH = _NonEmptyPath(path_type=Path)
-"""Type of parameters that are a file or a folder."""
 PATH_OR_NAME = _NonEmptyPath(readable=False)
-"""Type of parameters that are a path or a name; the value is a string."""
+"""The value is a string."""
 PATH_OR_INPUT = _InputPath(readable=False)
 """Like :data:`PATH_OR_NAME`; ``-`` means standard input."""
 
@@ -85,48 +82,47 @@ def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def note_field_options(what: str) -> Callable[[F], F]:
-    """Add options for the field names and the encoding of notes; the command gets ``fields`` and ``encoding``."""
+def _converted(convert: Callable[[dict[str, Any]], object], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options whose values ``convert`` changes before the command is called."""
 
     def add(command: F) -> F:
         @wraps(command)
-        def run(
-            *args: Any, text_field: str, id_field: str, language_field: str, date_field: str = "", **options: Any
-        ) -> Any:
-            from medlink.notes.reading import Fields
+        def run(*args: Any, **values: Any) -> Any:
+            convert(values)
+            return command(*args, **values)
 
-            return command(*args, fields=Fields(text_field, id_field, language_field, date_field), **options)
-
-        texts = {"text": "the text", "id": "the id of the note", "language": "the language"}
-        fields = (
-            click.option(f"--{name}-field", default=name, show_default=True, help=f"{what} with {text}.")
-            for name, text in texts.items()
-        )
-        return combine(*fields, encoding_option("notes"))(cast(F, run))
+        return combine(*options)(cast(F, run))
 
     return add
+
+
+def note_field_options(what: str) -> Callable[[F], F]:
+    """Add options for the field names and the encoding of notes; the command gets ``fields`` and ``encoding``."""
+
+    def convert(values: dict[str, Any]) -> None:
+        from medlink.notes.reading import Fields
+
+        values["fields"] = Fields(*(values.pop(f"{name}_field", "") for name in ("text", "id", "language", "date")))
+
+    texts = {"text": "the text", "id": "the id of the note", "language": "the language"}
+    option = partial(click.option, show_default=True)
+    fields = (option(f"--{name}-field", default=name, help=f"{what} with {it}.") for name, it in texts.items())
+    return _converted(convert, *fields, encoding_option("notes"))
 
 
 def column_options(kind: Callable[..., object], **titles: str) -> Callable[[F], F]:
     """Add an option for each column of a list; the command gets ``columns``, an instance of ``kind``."""
     names = {field: "column" if field == "term" else f"{field}_column" for field in titles}
 
-    def add(command: F) -> F:
-        @wraps(command)
-        def run(*args: Any, **options: Any) -> Any:
-            return command(*args, columns=kind(**{field: options.pop(names[field]) for field in names}), **options)
+    def convert(values: dict[str, Any]) -> None:
+        values["columns"] = kind(**{field: values.pop(name) for field, name in names.items()})
 
-        columns = (
-            click.option(f"--{names[field].replace('_', '-')}", help=f"Column of the {title}.")
-            for field, title in titles.items()
-        )
-        return combine(*columns)(cast(F, run))
-
-    return add
+    flags = (f"--{name.replace('_', '-')}" for name in names.values())
+    texts = (f"Column of the {title}." for title in titles.values())
+    return _converted(convert, *(click.option(flag, help=text) for flag, text in zip(flags, texts, strict=True)))
 
 
 def encoding_option(what: str) -> Callable[[F], F]:
-    """Add ``--encoding``, for notes or a list."""
     help_ = f"Encoding of the {what}, such as latin-1."
     return click.option("--encoding", default="utf-8", show_default=True, help=help_)
 
@@ -147,7 +143,6 @@ lexicon_option: Callable[[F], F] = click.option(
 def integer_option(
     flag: str, default: int, text: str, *, minimum: int = 0, maximum: int | None = None
 ) -> Callable[[F], F]:
-    """Add an option that takes a whole number."""
     return click.option(flag, default=default, show_default=True, type=click.IntRange(minimum, maximum), help=text)
 
 
@@ -160,19 +155,15 @@ threads_option: Callable[[F], F] = integer_option(
 def pooling_option(encoder: str) -> Callable[[F], F]:
     """Add ``--pooling``; its value becomes a prefix of the encoder in the option ``encoder``, as in ``cls:FOLDER``."""
 
-    def add(command: F) -> F:
-        @wraps(command)
-        def run(*args: Any, pooling: str | None = None, **options: Any) -> Any:
-            if pooling and options.get(encoder):
-                options[encoder] = f"{pooling}:{options[encoder]}"
-            elif pooling:
-                raise ConfigError("--pooling needs an encoder", remedy=f"name one with --{encoder}")
-            return command(*args, **options)
+    def convert(values: dict[str, Any]) -> None:
+        pooling = values.pop("pooling", None)
+        if pooling and not values.get(encoder):
+            raise ConfigError("--pooling needs an encoder", remedy=f"name one with --{encoder}")
+        if pooling:
+            values[encoder] = f"{pooling}:{values[encoder]}"
 
-        help_ = "How a checkpoint without modules.json pools the vectors of its tokens."
-        return click.option("--pooling", type=click.Choice(POOLINGS), help=help_)(cast(F, run))
-
-    return add
+    help_ = "How a checkpoint without modules.json pools the vectors of its tokens."
+    return _converted(convert, click.option("--pooling", type=click.Choice(POOLINGS), help=help_))
 
 
 def language_option(text: str) -> Callable[[F], F]:
@@ -187,11 +178,10 @@ def language_option(text: str) -> Callable[[F], F]:
 def settings_options(
     kind: type[Settings], *, exclude: Collection[str] = (), defaults: Mapping[str, str] | None = None
 ) -> Callable[[F], F]:
-    """Add an option for each field: ``batch_size`` becomes ``--batch-size``, and the field's description becomes its
-    help.
+    """Add an option for each field: ``--batch-size`` for ``batch_size``, with the field's description as its help.
 
-    An option that the user left out is ``None`` or an empty tuple, so that the settings keep their own default: see
-    :func:`explicit_options`. ``defaults`` replaces the default that the help shows.
+    An option that the user left out is ``None`` or an empty tuple: see :func:`explicit_options`. ``defaults`` replaces
+    the default that the help shows.
     """
     replaced = dict(defaults or {})
 
@@ -226,7 +216,7 @@ def without_unset(options: Mapping[str, Any], *kinds: type[Settings]) -> dict[st
 
 
 def _format_default(default: Any) -> str:
-    """Format a default as a user types it; empty for none, and for a flag that is off."""
+    """Format a default as a user types it; empty for none and for a flag that is off."""
     if default in (None, (), "") or default is False:
         return ""
     if isinstance(default, tuple):
@@ -249,7 +239,7 @@ def _click_type(field: FieldInfo) -> dict[str, Any]:
         if origin is not Literal:
             return {"type": kind}
     if origin is Literal:
-        return {"type": click.Choice([str(value) for value in get_args(kind)])}
+        return {"type": click.Choice(list(map(str, get_args(kind))))}
     return {"is_flag": True, "default": None} if kind is bool else {"type": kind}
 
 

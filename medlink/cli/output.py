@@ -51,11 +51,7 @@ def as_typed(text: str, command: click.Command | None = None) -> str:
 
 
 class ProgressBars:
-    """A progress bar for each step of a run; shows nothing if standard error is not a terminal.
-
-    >>> with ProgressBars() as bars:
-    ...     bars.step("names embedded", 1, 2)
-    """
+    """A progress bar for each step of a run; shows nothing if standard error is not a terminal."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -67,7 +63,7 @@ class ProgressBars:
         self._close()
 
     def step(self, name: str, done: int, whole: int, unit: str = "it") -> None:
-        """Show the progress of a step, in ``unit``; the first call opens its bar. A ``whole`` of 0 means unknown."""
+        """Show the progress of a step; a ``whole`` of 0 means unknown."""
         if self._bar is None or self._bar.desc != name:
             from tqdm import tqdm
 
@@ -79,7 +75,6 @@ class ProgressBars:
         self._bar.update(done - self._bar.n)
 
     def say(self, line: str) -> None:
-        """Close the bar and write a line to standard error."""
         self._close()
         say(line)
 
@@ -106,7 +101,6 @@ def print_json(value: Any) -> None:
 
 
 def print_report(report: Any, as_json: bool) -> None:
-    """Write a report to standard output, by its ``to_dict`` or its ``lines``."""
     if as_json:
         print_json(report.to_dict())
     else:

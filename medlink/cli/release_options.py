@@ -31,8 +31,6 @@ under_options = combine(
 
 
 def _list_option(flag: str, values: str, text: str) -> Callable[[F], F]:
-    """Make an option with values separated by commas; empty values are dropped."""
-
     def split(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
         return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
@@ -40,7 +38,7 @@ def _list_option(flag: str, values: str, text: str) -> Callable[[F], F]:
 
 
 def release_options(command: F) -> F:
-    """Add an option for each format, and the filters; :func:`pop_inputs` turns the values into inputs."""
+    """Add an option for each format, and the filters, for :func:`pop_inputs`."""
     of_formats = (
         click.option(form.option, form.name, multiple=True, type=PATH, help=f"{form.help} May be repeated.")
         for form in formats().values()
@@ -57,7 +55,7 @@ def release_options(command: F) -> F:
 
 
 def detect_inputs(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
-    """Yield format and path of each input found at the paths, and print each detected format."""
+    """Yield format and path of each input at the paths; print each detected format."""
     if not paths:
         return
     from medlink.kb.format_detection import detect_formats

@@ -1,12 +1,7 @@
 """Measures of a clustering against the concepts of its terms, and of how well embeddings cluster names.
 
-Terms may belong to several concepts. In all measures two terms belong together if they share a concept; a pair that
-shares several is one pair. With one concept for each term these are the usual measures. Terms and concepts form an
-incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are counted without listing them.
-
-The sweep of thresholds is that of CODER++ (Zeng et al. 2022, sections 3.1 and 3.2). A pair of names is predicted if
-either is among the m nearest names of the other and their cosine is above the threshold. A pair is true if the names
-share a concept. A true pair in neither list is missed, whatever its cosine.
+Two terms belong together if they share one or more of their concepts. Terms and concepts form an incidence matrix,
+``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are counted without listing them.
 """
 
 from __future__ import annotations
@@ -30,24 +25,22 @@ from medlink.records import Result
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
 """One or more concepts of each name."""
-_CHUNK = 1 << 18
-_ROWS = 512
-NEIGHBOURS = 50
-"""Neighbours of each name; the paper leaves its m open."""
+_CHUNK, _ROWS = 1 << 18, 512  # pairs and names compared at a time
 _MAX_STEPS = 1000
+NEIGHBOURS = 50
+"""Neighbours of each name; CODER++ leaves its m open."""
 THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
-"""0.30 to 0.99; the paper goes from 0.60 to 0.98 (section 5.5), in steps of 0.02 (figure 3)."""
+"""0.30 to 0.99; CODER++ goes from 0.60 to 0.98 (section 5.5), in steps of 0.02 (figure 3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMeasures(Result):
     """Agreement of clusters and concepts, each measure between 0 and 1.
 
-    Pair precision is the share of pairs in one cluster that belong together. Pair recall is the share of pairs
-    belonging together that are in one cluster. Both are 0 without pairs. B-cubed precision and recall are the same
-    shares for the pairs of a term, averaged over terms. ``mixed`` is the share of clusters of two or more terms in
-    which two terms do not belong together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None``
-    without such pairs.
+    Pair precision is the share of pairs in one cluster that belong together; pair recall is the share of pairs
+    belonging together that are in one cluster. Both are 0 without pairs. B-cubed measures are these shares for the
+    pairs of a term, averaged over terms. ``mixed`` is the share of clusters of two or more terms in which two terms do
+    not belong together. ``cross_lingual_recall`` is the recall of pairs in two languages, ``None`` without such pairs.
     """
 
     terms: int
@@ -65,17 +58,12 @@ class PartitionMeasures(Result):
 def measure_partition(
     clusters: Sequence[str], concepts: Groups, languages: Sequence[str | Collection[str]] | None = None
 ) -> PartitionMeasures:
-    """Measure a clustering in which each term is in one cluster.
+    """Measure a clustering in which each of n distinct terms is in one cluster.
 
     B-cubed: Bagga and Baldwin 1998, "Algorithms for Scoring Coreference Chains", with equal weights. Amigó et al. 2009
     extend it to several concepts: their recall counts the concepts that a pair shares; here it counts only whether it
-    shares any. A pair has two languages unless both terms have the same single language; terms without a language do
-    not count. Time is linear in terms while the size of concepts is bounded.
-
-    Args:
-        clusters: cluster of each of n distinct terms.
-        concepts: one or more concept ids of each term.
-        languages: languages of each term; an empty tag is none.
+    shares any. A pair has two languages unless both terms have the same single language; terms without a language, or
+    with an empty tag, do not count. Time is linear in terms while the size of concepts is bounded.
 
     Raises:
         ConfigError: there are no terms, lengths differ, or a term has no concept.
@@ -89,20 +77,16 @@ def measure_partition(
     _, cluster, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
     size = sizes[cluster]
     gold, both = count_related(matrix), count_related(split_concepts_by(matrix, cluster))
-    pairs = np.array([both.sum() - n, size.sum() - n, gold.sum() - n])
-    precision = np.array([safe_divide(pairs[0], pairs[1]), (both / size).mean()])
-    recall = np.array([safe_divide(pairs[0], pairs[2]), (both / gold).mean()])
-    both_kinds = np.stack([precision, recall, harmonic_mean(precision, recall)], axis=1).ravel().tolist()
-    across = None if languages is None else _cross_lingual(matrix, cluster, languages)
-    several, is_mixed = sizes > 1, np.zeros(len(sizes), dtype=bool)
-    is_mixed[cluster[both < size]] = True
-    mixed = float(safe_divide((several & is_mixed).sum(), several.sum()))
-    measures: list[Any] = [*both_kinds, mixed, across]
+    joint = both.sum() - n
+    precision = np.array([safe_divide(joint, size.sum() - n), (both / size).mean()])
+    recall = np.array([safe_divide(joint, gold.sum() - n), (both / gold).mean()])
+    shares = np.stack([precision, recall, harmonic_mean(precision, recall)], axis=1).ravel().tolist()
+    mixed = float(safe_divide(len(np.unique(cluster[both < size])), (sizes > 1).sum()))
+    measures: list[Any] = [*shares, mixed, languages and _cross_lingual(matrix, cluster, languages)]
     return PartitionMeasures(n, len(sizes), *measures)
 
 
 def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[str | Collection[str]]) -> float | None:
-    """Return the recall of related pairs in two languages, ``None`` without such pairs."""
     sets = [{tags} - {""} if isinstance(tags, str) else set(tags) - {""} for tags in languages]
     known = np.array([i for i, tags in enumerate(sets) if tags], dtype=np.int64)
     if not len(known):
@@ -111,19 +95,13 @@ def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[
     labels = [next(iter(sets[i])) if len(sets[i]) == 1 else f"\0{i}" for i in known.tolist()]
     language = np.unique(labels, return_inverse=True)[1]
     of_known = matrix[known]
-    joined = split_concepts_by(of_known, cluster[known])
-    together, total = (
-        int((count_related(m) - count_related(split_concepts_by(m, language))).sum()) for m in (joined, of_known)
-    )
+    kinds = split_concepts_by(of_known, cluster[known]), of_known
+    together, total = (int((count_related(m) - count_related(split_concepts_by(m, language))).sum()) for m in kinds)
     return together / total if total else None
 
 
 def incidence(groups: Groups) -> Any:
-    """Build the incidence matrix of n names and their concepts, with the columns by sorted id.
-
-    Raises:
-        ConfigError: a name has no concept.
-    """
+    """Build the incidence matrix of n names, with the columns by sorted id; ConfigError for a name without concept."""
     sets: list[set[Any]] = [{group} if isinstance(group, str) else set(group) for group in groups]
     if not all(sets):
         raise ConfigError(f"name {sets.index(set())} belongs to no concept", remedy="leave such names out")
@@ -154,8 +132,8 @@ def split_concepts_by(matrix: Any, label: NDArray[np.int64]) -> Any:
 def count_related(matrix: Any) -> NDArray[np.int64]:
     """Count, for each name ``(n,)``, the names that share a concept with it, itself included; the sum is n + 2 * pairs.
 
-    A count is the sum of the sizes of the concepts, corrected for names that share several concepts. Only names of
-    several concepts need this correction, so time and memory are linear in names while the size of concepts is bounded.
+    Sums the sizes of the concepts, and corrects for names that share several concepts. Time and memory are linear in
+    names while the size of concepts is bounded.
     """
     counts: NDArray[np.int64] = np.asarray(matrix @ matrix.sum(axis=0), dtype=np.int64)
     several = np.flatnonzero(np.diff(matrix.indptr) > 1)
@@ -182,7 +160,7 @@ def harmonic_mean(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArr
     return safe_divide(2 * one * other, one + other)
 
 
-def safe_divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+def safe_divide(part: ArrayLike, whole: ArrayLike) -> NDArray[np.float64]:
     """Compute ``part / whole``, 0 where the whole is 0."""
     part = np.asarray(part, dtype=np.float64)
     return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
@@ -227,17 +205,16 @@ class PartitionTask(Task):
             "B-cubed": (scores.bcubed_precision, scores.bcubed_recall, scores.bcubed_f1),
             "pairs of two languages": (None, scores.cross_lingual_recall, None),
         }
-        table = [{"measure": name, "P": p, "R": r, "F1": f1} for name, (p, r, f1) in measures.items()]
+        table = [{"measure": name, **dict(zip(("P", "R", "F1"), row, strict=True))} for name, row in measures.items()]
         return Report(head, table, problems=run.problems)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Counts of pairs at each threshold.
+    """Counts of pairs ``(t,)`` at each of the ascending cosines ``thresholds (t,)``.
 
-    ``true_pairs`` counts the pairs that share a concept. ``listed_true_pairs`` counts the true pairs in which one name
-    is among the ``neighbours`` of the other; no threshold finds more. ``tp``, ``fp``, ``fn`` and ``tn (t,)`` are the
-    pairs at each of the ascending cosines ``thresholds (t,)``.
+    ``true_pairs`` share a concept. In ``listed_true_pairs``, one name is among the ``neighbours`` of the other; no
+    threshold finds more.
     """
 
     names: int
@@ -252,7 +229,6 @@ class Sweep:
 
     @property
     def precision(self) -> NDArray[np.float64]:
-        """Precision at each threshold ``(t,)``, 0 if no pair is predicted."""
         return safe_divide(self.tp, self.tp + self.fp)
 
     @property
@@ -269,26 +245,29 @@ class Sweep:
         return int(np.argmax(self.f1))
 
     def to_dicts(self) -> list[dict[str, float | int]]:
-        names = ("threshold", "precision", "recall", "f1", "tp", "fp", "fn", "tn")
-        columns = [getattr(self, name if name != "threshold" else "thresholds").tolist() for name in names]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        names = ("precision", "recall", "f1", "tp", "fp", "fn", "tn")
+        columns = {"threshold": self.thresholds, **{name: getattr(self, name) for name in names}}
+        return [
+            dict(zip(columns, row, strict=True)) for row in zip(*map(np.ndarray.tolist, columns.values()), strict=True)
+        ]
 
 
 def sweep(
     concepts: Groups, embeddings: NDArray[np.float32], *, neighbours: int = NEIGHBOURS,
     thresholds: ArrayLike = THRESHOLDS, progress: Callable[[int, int], object] | None = None,
 ) -> Sweep:  # fmt: skip
-    """Evaluate embeddings as a clustering of names, at every threshold at once.
+    """Evaluate embeddings as a clustering of names, at every threshold at once (CODER++, Zeng et al. 2022, section 3).
 
-    CODER++, sections 3.1 and 3.2: FN follows from the number of true pairs, and TN from the number of all pairs. Pairs
-    have no direction. Unlike in the paper, a name may belong to several concepts; two names that share any concept are
-    one true pair. Time is linear in the number of neighbours: the sizes of concepts give the number of true pairs.
+    A pair of names is predicted if either is among the m nearest names of the other and their cosine is above the
+    threshold. A pair is true if the names share a concept. A true pair in neither list is missed, whatever its cosine.
+    FN follows from the number of true pairs, and TN from the number of all pairs (sections 3.1 and 3.2). Pairs have no
+    direction. Unlike in the paper, a name may belong to several concepts.
 
     Args:
         concepts: one or more concept ids of each of n distinct names.
         embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
         neighbours: m, the number of nearest names of each name.
-        thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
+        thresholds: ``(t,)`` cosines, ascending.
         progress: called with the number of distinct names done and their total.
 
     Raises:
@@ -306,8 +285,9 @@ def sweep(
     rows, cosines = nearest(embeddings, neighbours, progress=progress)
     true_pairs = (int(count_related(matrix).sum()) - n) // 2
     if not true_pairs:
-        remedy = "evaluate on a source that has synonyms or translations"
-        raise ConfigError("no two names share a concept", remedy=remedy)
+        raise ConfigError(
+            "no two names share a concept", remedy="evaluate on a source that has synonyms or translations"
+        )
     first, second, cosine = near_pairs(rows, cosines)
     true = shares_concept(matrix, first, second)
     # the number of thresholds below the cosine, at which the pair is predicted
@@ -341,12 +321,9 @@ class ClusteringTask(Sampled):
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)
         counts = sweep(
-            names.owners,
-            run.embed(names.texts),
-            neighbours=self.neighbours,
-            thresholds=threshold_range(self.thresholds),
-            progress=step(run.progress, "names compared"),
-        )
+            names.owners, run.embed(names.texts), neighbours=self.neighbours,
+            thresholds=threshold_range(self.thresholds), progress=step(run.progress, "names compared"),
+        )  # fmt: skip
         items = counts.to_dicts()
         best = items[counts.best]
         head = (

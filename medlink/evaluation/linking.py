@@ -34,10 +34,9 @@ class LinkingTask(LinkOptions, QueryOptions):
     def measure(self, run: Run) -> Report:
         """Link the mentions, in context if all have one.
 
-        A candidate is right if it, or its concept in another source, is one of the ids. A composite mention is right if
-        each of its parts has a right candidate; its rank is the worst rank of the parts. BioSyn (Sung et al. 2020,
-        ``check_label`` and ``evaluate_topk_acc`` of its ``utils.py``) does the same: it splits mentions and ids at
-        ``|`` and ``+``, and any id is right for any part.
+        A candidate is right if it, or its concept in another source, is one of the ids. The rank of a composite mention
+        is the worst of its parts. BioSyn does the same (Sung et al. 2020, ``check_label`` and ``evaluate_topk_acc`` of
+        its ``utils.py``): it splits mentions and ids at ``|`` and ``+``, and any id is right for any part.
         """
         from medlink.linking.candidates import Mention
         from medlink.linking.linker import Linker
@@ -74,13 +73,9 @@ def _row(tag: str, items: Sequence[Row]) -> Row:
     )
     measures, right, taken = measure_ranks(rank.astype(np.int64)), rank == 1, linked > 0
     return {
-        "language": tag or "-",
-        "mentions": len(items),
+        "language": tag or "-", "mentions": len(items),
         "in dictionary": sum(int(row["in_dictionary"] or 0) for row in items),
-        "Acc@1": measures.acc1,
-        "Acc@5": measures.acc5,
-        "MRR": measures.mrr,
-        "linked": float(taken.mean()),
+        "Acc@1": measures.acc1, "Acc@5": measures.acc5, "MRR": measures.mrr, "linked": float(taken.mean()),
         "precision": float(right[taken].mean()) if taken.any() else None,
         "calibration": calibration_error(score, right),
-    }
+    }  # fmt: skip

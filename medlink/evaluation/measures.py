@@ -1,8 +1,4 @@
-"""Bootstrap intervals, calibration, and the ranks of gold concepts.
-
-Intervals are the percentile bootstrap (Efron 1979). Ranking is exact: Faiss compares every query with every name, some
-queries at a time, so that memory does not grow beyond the embeddings.
-"""
+"""Percentile bootstrap intervals (Efron 1979), calibration, and exact ranks of gold concepts."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
-from medlink.index.knn_graph import Neighbours, best_first, exact_cosines
+from medlink.index.knn_graph import best_first, exact_cosines
 from medlink.index.vectors.library import faiss
 from medlink.records import Result
 
@@ -23,15 +19,14 @@ RESAMPLES = 1000
 CONFIDENCE = 0.95
 _CELLS = 1 << 20  # cells drawn at a time, so that memory does not grow with the number of resamples
 
+DEPTH = 1000
+"""Names searched for each query, as in BioLORD 2022, section 5.1."""
+_BLOCK = 256  # queries compared at a time, so that memory does not grow beyond the embeddings
+_SPARE = 8  # further names: rounding in the matrix product could cut a tie in the middle
 Vector = NDArray[np.float64]
 Statistic = Callable[..., Any]
 """Columns ``(..., n)`` to values ``(...)``, along ``axis``."""
-DEPTH = 1000
-"""Names searched for each query: the 1000 nearest neighbours, as in BioLORD 2022, section 5.1."""
 RankBy = Literal["concepts", "names"]
-"""What is ranked."""
-_BLOCK = 256  # queries compared at a time: with 1000 names each, some megabytes
-_SPARE = 8  # further names, since rounding in the matrix product could cut a tie in the middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
     return pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
 
 
-STATISTICS: Mapping[str, Statistic] = {"pearson": pearson, "spearman": spearman}
+STATISTICS: Mapping[str, Statistic] = {"spearman": spearman, "pearson": pearson}
 
 
 def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, confidence: float, seed: int) -> Estimate:
@@ -69,13 +64,9 @@ def estimate(statistic: Statistic, columns: Sequence[Vector], resamples: int, co
     """
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence {confidence}, above 0 and below 1 expected")
-    drawn = bootstrap_values(statistic, columns, resamples, seed)
-    n, value = len(columns[0]), float(statistic(*columns))
-    if n == 1:
-        return Estimate(n, value, value, value)
-    tail = (1 - confidence) / 2
+    drawn, tail = bootstrap_values(statistic, columns, resamples, seed), (1 - confidence) / 2
     low, high = np.quantile(drawn, (tail, 1 - tail)).tolist() if len(drawn) else (np.nan, np.nan)
-    return Estimate(n, value, low, high)
+    return Estimate(len(columns[0]), float(statistic(*columns)), low, high)
 
 
 def bootstrap_values(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
@@ -89,11 +80,12 @@ def bootstrap_values(statistic: Statistic, columns: Sequence[Vector], resamples:
         raise ConfigError("there are no items to draw from", remedy="measure one or more")
     if n < 2:
         return np.array([float(statistic(*columns))])
-    options: Any = {"n_resamples": resamples, "batch": max(1, _CELLS // n), "rng": np.random.default_rng(seed)}
-    options |= {"paired": True, "vectorized": True, "method": "percentile"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # resamples in which a side does not vary give NaN
-        drawn: Vector = bootstrap(tuple(columns), statistic, **options).bootstrap_distribution
+        drawn: Vector = bootstrap(
+            tuple(columns), statistic, n_resamples=resamples, batch=max(1, _CELLS // n), paired=True, vectorized=True,
+            method="percentile", rng=np.random.default_rng(seed),
+        ).bootstrap_distribution  # fmt: skip
     return drawn[~np.isnan(drawn)]
 
 
@@ -109,10 +101,10 @@ def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> 
 
 
 class Ranks(NamedTuple):
-    """The rank of the gold concept and the first concept for each of q queries, ``(q,)`` each.
+    """Results of q queries, ``(q,)`` each.
 
-    ``rank`` begins at 1; 0 if no gold concept is among the names searched. ``concept`` is the concept at rank 1, -1 for
-    an empty dictionary. ``cosine`` is the cosine of the query and its best name.
+    ``rank`` of the gold concept: from 1, or 0 if it is not among the names searched. ``concept`` at rank 1: -1 for an
+    empty dictionary. ``cosine`` of the query and its best name.
     """
 
     rank: NDArray[np.int64]
@@ -122,11 +114,7 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RankMeasures(Result):
-    """Measures of a list of ranks.
-
-    ``acc1`` and ``acc5`` are the shares of queries with gold at rank 1 and among the first five, ``mrr`` is the mean
-    reciprocal rank, and ``unfound`` is the share without gold among the names searched.
-    """
+    """Shares of queries with gold at rank 1, in the first five, and not found; ``mrr`` is the mean reciprocal rank."""
 
     queries: int
     acc1: float
@@ -136,18 +124,13 @@ class RankMeasures(Result):
 
 
 def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
-    """Compute Acc@1, Acc@5 and MRR, with reciprocal rank 0 for a query without gold (Voorhees 1999, TREC-8).
+    """Compute Acc@1, Acc@5 and MRR, with reciprocal rank 0 for gold that was not found (Voorhees 1999, TREC-8).
 
-    BioLORD 2022, table 2, reports MRR and Acc@1 of SCT-L2P this way, with ranks up to 1000 (section 5.1). ``ranks
-    (q,)`` begin at 1; 0 means that the gold was not found.
-
-    Raises:
-        ConfigError: there is no query, or a rank is negative.
+    BioLORD 2022, table 2, reports MRR and Acc@1 of SCT-L2P this way. ``ranks (q,)`` begin at 1; 0 is not found. Raises
+    ConfigError if there is no query.
     """
     if not len(ranks):
         raise ConfigError("no queries to measure", remedy="give one or more")
-    if ranks.min() < 0:
-        raise ConfigError(f"rank {int(ranks.min())}, 0 or more expected")
     is_found = ranks > 0
     reciprocal = np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=is_found)
     shares = (np.mean(ranks == 1), np.mean(is_found & (ranks <= 5)), reciprocal.mean(), np.mean(~is_found))
@@ -155,23 +138,17 @@ def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
 
 
 def rank_gold(
-    queries: NDArray[np.float32],
-    names: NDArray[np.float32],
-    owners: Any,
-    gold: Any,
-    *,
-    depth: int = DEPTH,
-    rank_by: RankBy = "concepts",
-    progress: Callable[[int, int], object] | None = None,
-) -> Ranks:
+    queries: NDArray[np.float32], names: NDArray[np.float32], owners: Any, gold: Any, *,
+    depth: int = DEPTH, rank_by: RankBy = "concepts", progress: Callable[[int, int], object] | None = None,
+) -> Ranks:  # fmt: skip
     """Rank the names of a dictionary by cosine with each query; return the rank of the first gold concept.
 
     BioLORD 2022, section 4.2. ``rank_by`` ``concepts`` ranks each concept once, by its best name; ``names`` ranks each
-    name of each concept, as in the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021). The paper does
+    name of each concept, as the programs of BioSyn (Sung et al. 2020) and SapBERT (Liu et al. 2021) do. The paper does
     not say which it uses. Rank 1 is the same in both. Equal cosines are ordered by concept number, then by row.
 
-    ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct; ``owners (n, c)`` and ``gold
-    (q, c)`` are SciPy CSR arrays with the concepts of each name and the right concepts of each query, possibly none.
+    ``queries (q, d)`` and ``names (n, d)`` are float32 unit vectors, the names distinct. The SciPy CSR arrays ``owners
+    (n, c)`` and ``gold (q, c)`` hold the concepts of each name and the right concepts of each query, possibly none.
     """
     if rank_by not in get_args(RankBy):
         raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
@@ -179,10 +156,12 @@ def rank_gold(
         raise ConfigError(f"depth {depth}, 1 or more expected")
     count = len(queries)
     ranks = Ranks(np.zeros(count, dtype=np.int64), np.full(count, -1), np.zeros(count, dtype=np.float32))
-    names = np.ascontiguousarray(names, dtype=np.float32)
     for start in range(0, count if len(names) else 0, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))
-        rows, cosines = _nearest(np.ascontiguousarray(queries[part], dtype=np.float32), names, depth)
+        near = min(depth + _SPARE, len(names))
+        rows = faiss().knn(queries[part], names, near, metric=faiss().METRIC_INNER_PRODUCT)[1]
+        # each cosine is summed in the same order
+        rows, cosines = best_first(rows, exact_cosines(queries[part], names, rows), depth)
         rank, ranks.concept[part], ranks.cosine[part] = _rank(rows, cosines, owners, gold[part], rank_by)
         ranks.rank[part] = np.where(rank <= depth, rank, 0)
         if progress is not None:
@@ -191,7 +170,6 @@ def rank_gold(
 
 
 def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, gold: Any, rank_by: str) -> Ranks:
-    """Ranks of b queries with the nearest names ``rows (b, k)`` and the right concepts ``gold (b, c)``."""
     b, width = len(rows), owners.shape[1]
     # an entry for each concept of each name, query after query
     entries = owners[rows.ravel()]
@@ -213,10 +191,3 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     rank[of_query] = seen[hits[at]] - seen[first[of_query]] + 1
     best = order[first]
     return Ranks(rank, entries.indices[best].astype(np.int64), cosine[best])
-
-
-def _nearest(queries: NDArray[np.float32], names: NDArray[np.float32], depth: int) -> Neighbours:
-    """``(b, k)`` rows and cosines of the nearest names; each cosine is summed in the same order."""
-    wanted = min(depth + _SPARE, len(names))
-    rows = np.ascontiguousarray(faiss().knn(queries, names, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1])
-    return best_first(rows, exact_cosines(queries, names, rows), depth)

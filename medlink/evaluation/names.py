@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,14 +29,14 @@ SEVERAL = re.compile(r"[|+]")
 _NO_CONCEPT = ("", "-", "-1", "none", "cui-less")
 """Ids that benchmarks write for no concept, in lower case."""
 _SQLITE = b"SQLite format 3\0"
+Key = TypeVar("Key", int, str)
 
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """Distinct names, sorted, with the concepts that have them.
+    """Distinct names, sorted, with the ascending rows of their concepts (``owners``) and the tags of their languages.
 
-    ``concepts`` are sorted; each has one id or several synonymous ids. ``owners`` has, for each name, the ascending
-    rows of its concepts; ``languages`` has the tags of its languages.
+    ``concepts`` are sorted; each has one id or several synonymous ids.
     """
 
     texts: tuple[str, ...]
@@ -49,11 +50,11 @@ class Dictionary:
     ) -> Dictionary:
         """Make a dictionary from (ids, name) or (ids, name, language); white space in names is collapsed.
 
-        With ``by_language``, a text of several languages is a separate name in each of them.
+        With ``by_language``, a text of several languages is a separate name in each.
         """
         by_name: dict[tuple[str, str], tuple[set[Ids], set[str]]] = {}
         for ids, name, *tag in entries:
-            language = tag[0] if tag else ""
+            language = "".join(tag)
             owners, languages = by_name.setdefault((plain(name), language if by_language else ""), (set(), set()))
             owners.add(ids)
             languages.add(language)
@@ -72,23 +73,15 @@ class Dictionary:
 
     def by_id(self) -> dict[str, list[int]]:
         """Return the rows of the concepts of each id."""
-        rows_by_id = defaultdict[str, list[int]](list)
-        for row, ids in enumerate(self.concepts):
-            for concept_id in ids:
-                rows_by_id[concept_id].append(row)
-        return rows_by_id
+        return invert(self.concepts)
 
     def sample(self, count: int, seed: int) -> Dictionary:
         """Draw whole concepts until they have ``count`` names or more; a name keeps its other concepts.
 
         Drawing single names would split most pairs of one concept.
         """
-        members: list[list[int]] = [[] for _ in self.concepts]
-        for row, owners in enumerate(self.owners):
-            for owner in owners:
-                members[owner].append(row)
-        drawn: set[int] = set()
-        for owner in np.random.default_rng(seed).permutation(len(members)):
+        members, drawn = invert(self.owners), set[int]()
+        for owner in np.random.default_rng(seed).permutation(len(self.concepts)).tolist():
             if len(drawn) < count:
                 drawn.update(members[owner])
         return self.take(sorted(drawn))
@@ -97,6 +90,15 @@ class Dictionary:
         """Return the names at ``rows``, in that order, with all concepts."""
         columns = {name: tuple(getattr(self, name)[i] for i in rows) for name in ("texts", "owners", "languages")}
         return replace(self, **columns)
+
+
+def invert(groups: Iterable[Iterable[Key]]) -> dict[Key, list[int]]:
+    """Return the rows of the groups that contain each key."""
+    rows = defaultdict[Key, list[int]](list)
+    for row, keys in enumerate(groups):
+        for key in keys:
+            rows[key].append(row)
+    return rows
 
 
 def plain(text: str) -> str:
@@ -120,15 +122,19 @@ def read_dictionary(
 ) -> Dictionary:
     """Read names, except fully specified names (type ``fsn``), which the index leaves out too.
 
-    ``path`` is a knowledge base, a bundle, a table as :func:`medlink.kb.readers.delimited.read_table` reads it, or the
-    dictionary of BioSyn and XL-BEL: lines ``id||name``, with synonymous ids joined by ``|``. Such a dictionary has no
-    ``languages`` to select. For ``by_language`` see :meth:`Dictionary.from_entries`.
+    ``path`` is a knowledge base, a bundle, a table (:func:`medlink.kb.readers.delimited.read_table`), or a dictionary
+    of BioSyn and XL-BEL, without languages: lines ``id||name``, with synonymous ids joined by ``|``. For
+    ``by_language`` see :meth:`Dictionary.from_entries`.
 
     Raises:
         KnowledgeBaseError: the folder or file is not a knowledge base.
         InputError: the file cannot be read, has no name or no name in ``languages``, or too many rows are bad.
     """
-    if _is_store(path):
+    is_sqlite = False
+    if Path(path).is_file():
+        with open(path, "rb") as file:
+            is_sqlite = file.read(len(_SQLITE)) == _SQLITE
+    if is_sqlite or Path(path).is_dir():
         with KnowledgeBase(path) as store:
             dictionary = _named(store.iter_names(), languages, by_language)
     elif MARK not in read_first_line(path):
@@ -156,14 +162,6 @@ def without_fsn(names: Iterable[Name], languages: frozenset[str] | None = None) 
     return (name for name in names if name.type != FSN and wanted(name.language, languages))
 
 
-def _is_store(path: StrPath) -> bool:
-    """Whether a path is a folder, as bundles are, or an SQLite file, as knowledge bases are."""
-    if not Path(path).is_file():
-        return Path(path).is_dir()
-    with open(path, "rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
-
-
 def _biosyn_entries(lines: LineFile) -> Iterator[tuple[Ids, str]]:
     for line, text in lines:
         if not text.strip():
@@ -179,9 +177,9 @@ def _biosyn_entries(lines: LineFile) -> Iterator[tuple[Ids, str]]:
 
 
 def read_clusters(path: StrPath, problems: Problems | None = None) -> dict[tuple[str, str], str]:
-    """Read the cluster of each term from a TSV table with the columns ``term`` and ``cluster``.
+    """Read the cluster of each term from a table with the columns ``term`` and ``cluster``.
 
-    Keys are (term, ``""``), or (term, language) if a term is in two clusters with different values of ``language``.
+    Keys are (term, ``""``), or (term, language) if a term is in two clusters of different ``language``.
 
     Raises:
         InputError: the file cannot be read, lacks a column, or a term is in two clusters of one language.

@@ -34,9 +34,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "temporality": get_args(Temporality),
     "experiencer": get_args(Experiencer),
 }
-"""The values of each qualifier, the usual one first."""
-ALL_FIELDS = frozenset(FIELDS)
-"""The fields of :class:`medlink.records.Qualifiers` that a gold may annotate."""
+"""The values of each qualifier that a gold may annotate, the usual one first."""
 HEADING = "heading"
 """Replaces the value of a finding in a heading, which has no status."""
 ReadStatus = dict[str, tuple[str, str]]
@@ -50,7 +48,7 @@ _BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An annotated finding: pieces as character offsets, right concepts (empty if unknown), and qualifiers."""
+    """An annotated finding: character offsets of its pieces, right concepts (empty if unknown), and qualifiers."""
 
     pieces: tuple[Piece, ...]
     concepts: frozenset[str]
@@ -62,17 +60,15 @@ class Finding:
         return min(self.pieces)[0], max(end for _, end in self.pieces)
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Return whether a range of the text overlaps the span."""
         return self.span[0] < end and start < self.span[1]
 
 
 @dataclass(frozen=True, slots=True)
 class GoldText:
-    """A text with its findings.
+    """A text with its findings that have pieces; others count only for its ``concepts`` and ``affirmed`` concepts.
 
-    ``concepts`` are all right concepts of the text, and ``affirmed`` are the affirmed ones. In a ``complete`` text,
-    every finding was annotated. With ``has_spans``, each finding has its pieces, so concepts found elsewhere are wrong.
-    ``annotated_fields`` are the fields of the status that the gold has.
+    In a ``complete`` text, every finding was annotated. With ``has_spans``, each finding has its pieces, so concepts
+    found elsewhere are wrong. ``annotated_fields`` are the fields of the status that the gold has.
     """
 
     name: str
@@ -83,23 +79,22 @@ class GoldText:
     affirmed: frozenset[str]
     complete: bool = True
     has_spans: bool = True
-    annotated_fields: frozenset[str] = ALL_FIELDS
+    annotated_fields: frozenset[str] = frozenset(FIELDS)
 
     @classmethod
     def from_findings(
         cls, name: str, language: str, text: str, findings: Sequence[Finding], *,
-        complete: bool = True, has_spans: bool = True, annotated_fields: frozenset[str] = ALL_FIELDS,
+        annotated_fields: frozenset[str] = frozenset(FIELDS), **kind: bool,
     ) -> GoldText:  # fmt: skip
-        """Make a gold text; findings without pieces count for its concepts only."""
-        every = frozenset(concept for finding in findings for concept in finding.concepts)
+        """Make a gold text; ``kind`` are ``complete`` and ``has_spans``."""
         present = [finding for finding in findings if is_affirmed(finding.qualifiers, annotated_fields)]
-        affirmed = frozenset(concept for finding in present for concept in finding.concepts)
+        concepts, affirmed = (frozenset(one for f in own for one in f.concepts) for own in (findings, present))
         spans = tuple(finding for finding in findings if finding.pieces)
-        return cls(name, language, text, spans, every, affirmed, complete, has_spans, annotated_fields)
+        return cls(name, language, text, spans, concepts, affirmed, annotated_fields=annotated_fields, **kind)
 
 
 class BestConcept(NamedTuple):
-    """The best concept of a mention, whether the text affirms it, and whether it is linked."""
+    """The best concept of a mention."""
 
     start: int
     end: int
@@ -110,13 +105,13 @@ class BestConcept(NamedTuple):
 
 
 def best_concepts(text: GoldText, note: LinkedNote) -> list[BestConcept]:
+    """Return the best concept of each mention with candidates, by the id that the gold has."""
     concepts = []
     for mention in note.mentions:
-        if mention.link.candidates:
-            best = mention.link.candidates[0]
+        for best in mention.link.candidates[:1]:
             affirmed = mention.qualifiers is None or is_affirmed(mention.qualifiers, text.annotated_fields)
             ids = best.concept_id, *best.same_as
-            concept = next((known for known in ids if known in text.concepts), best.concept_id)
+            concept = next((one for one in ids if one in text.concepts), best.concept_id)
             linked = mention.link.status == LINKED
             concepts.append(BestConcept(mention.start, mention.end, concept, affirmed, linked, best.score))
     return concepts
@@ -130,7 +125,7 @@ def is_affirmed(qualifiers: Qualifiers, fields: Collection[str]) -> bool:
 def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
     """Return whether a concept is right for a span of a text; ``None`` if unknown.
 
-    In a gold text without spans, a concept is right anywhere, and denied or uncertain findings are unknown.
+    In a text without spans, a concept is right anywhere, and denied or uncertain findings are unknown.
     """
     if not text.has_spans:
         return True if concept in text.concepts else None if denied else False
@@ -151,11 +146,13 @@ def count(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
 
     - ``documents right``, ``wrong`` and ``missed``: affirmed concepts; ``regardless ...``: all concepts.
     - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions. Each is paired with at most one finding that it
-      overlaps and whose concept it has, with as many pairs as possible (SciPy's ``maximum_bipartite_matching``).
-      Mentions that may be right do not count as wrong.
+      overlaps and whose concept it has, with as many pairs as possible. Mentions that may be right are not wrong.
     - findings: ``annotated``: all; ``touched``: overlap a mention; ``exact``: have the span of a mention; ``coded``:
       have a concept; ``right``: overlap a mention with this concept, whatever its status.
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     linked = [mention for mention in mentions if mention.linked]
     affirmed = [mention for mention in linked if mention.affirmed]
     counts = Counter[str]()
@@ -171,27 +168,18 @@ def count(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
         counts["touched"] += bool(overlapping)
         counts["exact"] += any((mention.start, mention.end) == finding.span for mention in overlapping)
         counts["right"] += any(mention.concept in finding.concepts for mention in overlapping)
-    return counts + _count_mentions(text, affirmed)
-
-
-def _count_mentions(text: GoldText, mentions: Sequence[BestConcept]) -> Counter[str]:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
-
     gold = [f for f in text.findings if f.concepts and is_affirmed(f.qualifiers, text.annotated_fields)]
-    fits = [[f.overlaps(m.start, m.end) and m.concept in f.concepts for f in gold] for m in mentions]
+    fits = [[f.overlaps(m.start, m.end) and m.concept in f.concepts for f in gold] for m in affirmed]
     right = 0
-    if mentions and gold:
+    if affirmed and gold:
         right = int((maximum_bipartite_matching(csr_array(np.array(fits, dtype=np.int8)), "column") >= 0).sum())
-    known = [is_right(text, mention.start, mention.end, mention.concept, denied=False) for mention in mentions]
+    known = [is_right(text, mention.start, mention.end, mention.concept, denied=False) for mention in affirmed]
     wrong = sum(correct is not None for correct in known) - right if text.has_spans else known.count(False)
-    return Counter({"mentions right": right, "mentions wrong": wrong, "mentions missed": len(gold) - right})
+    return counts + Counter({"mentions right": right, "mentions wrong": wrong, "mentions missed": len(gold) - right})
 
 
 def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
-    """Return precision, recall and F1 from the counts ``NAME right``, ``NAME wrong`` and ``NAME missed``, 0 if
-    undefined.
-    """
+    """Compute precision, recall and F1 from the counts ``NAME right``, ``wrong`` and ``missed``, 0 if undefined."""
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
@@ -213,14 +201,14 @@ def read_status(reader: QualifierReader, text: GoldText) -> list[ReadStatus]:
 
 
 def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int]:
-    """Return precision, recall and F1 of a value, and its counts among gold values and among determined values."""
+    """Compute precision, recall and F1 of a value, and its counts among gold values and among read values."""
     right = pairs[value, value]
     gold, read = (sum(n for pair, n in pairs.items() if pair[at] == value) for at in (0, 1))
     return right / max(read, 1), right / max(gold, 1), 2 * right / max(read + gold, 1), gold, read
 
 
 def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]]:
-    """Return measures of each value and a confusion matrix, from the pairs of each language and field."""
+    """Tabulate measures of each value, and a confusion matrix, from the pairs of each language and field."""
     rates, confusion = list[Row](), list[Row]()
     for (language, field), own in sorted(pairs.items()):
         for value in FIELDS[field]:
@@ -228,8 +216,8 @@ def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]
             head = {"language": language, "field": field, "value": value}
             if gold or read:
                 rates.append({**head, "findings": gold, "P": precision, "R": recall, "F1": f1})
-            counts = ((read_as, own[value, read_as]) for read_as in (*FIELDS[field], HEADING))
-            confusion += [{**head, "read as": read_as, "findings": number} for read_as, number in counts if number]
+            counts = {other: own[value, other] for other in (*FIELDS[field], HEADING)}
+            confusion += [{**head, "read as": other, "findings": number} for other, number in counts.items() if number]
     return {"status": rates, "status as it was read": confusion}
 
 
@@ -257,19 +245,17 @@ _FIELDS = {*_Line.model_fields, *_Marked.model_fields}
 def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
     """Read annotated texts: JSON lines with the status of findings, or brat or PubTator without a status.
 
-    A line has ``id``, ``text``, and if known ``language`` and ``complete``. ``findings`` have ``pieces`` (pairs of
-    character offsets), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. A file annotates the
+    A line has ``id``, ``text``, ``findings``, and if known ``language`` and ``complete``; a finding has ``pieces``
+    (pairs of character offsets), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. A file annotates the
     fields that any of its findings has. A text with a finding without pieces has no spans.
 
     Raises:
         InputError: a file cannot be read, too many lines are bad, or there is no finding.
     """
     files = find_gold([Path(path) for path in paths])[0]
-    texts = [
-        text
-        for path in files
-        for text in (_read_lines if file_suffix(path) in (".jsonl", ".ndjson") else _read_annotated)(path, problems)
-    ]
+    texts = list[GoldText]()
+    for path in files:
+        texts += (_read_lines if file_suffix(path) in (".jsonl", ".ndjson") else _read_annotated)(path, problems)
     if not any(text.concepts for text in texts):
         remedy = "give texts whose findings have concepts"
         raise InputError("there is no finding with a concept in it", path=", ".join(map(str, paths)), remedy=remedy)
@@ -300,19 +286,20 @@ def _read_lines(path: Path, problems: Problems) -> Iterator[GoldText]:
             lines.bad_row("a piece that lies outside its text", number)
         else:
             texts.append(line)
-    annotated = ALL_FIELDS & {field for line in texts for mark in line.findings for field in mark.model_fields_set}
+    annotated = FIELDS.keys() & {field for line in texts for mark in line.findings for field in mark.model_fields_set}
     for line in texts:
         findings = [
             Finding(m.pieces, frozenset(m.concepts), Qualifiers(m.presence, m.temporality, m.experiencer))
             for m in line.findings
         ]
-        known = {"complete": line.complete, "has_spans": all(finding.pieces for finding in findings)}
         yield GoldText.from_findings(
-            str(line.id), line.language, line.text, findings, annotated_fields=annotated, **known
-        )
+            str(line.id), line.language, line.text, findings, annotated_fields=frozenset(annotated),
+            complete=line.complete, has_spans=all(finding.pieces for finding in findings),
+        )  # fmt: skip
 
 
 _Row = tuple[GoldText, list[tuple[float, bool]], Counter[str]]
+_PRF = ("P", "R", "F1")
 
 
 class NotesTask(NoteOptions, Task):
@@ -336,7 +323,7 @@ class NotesTask(NoteOptions, Task):
         if not any(concept in pipeline.bundle.kb for text in texts for concept in text.concepts):
             remedy = "give a bundle of the terminology whose ids were annotated"
             raise InputError(f"none of its concepts is in {run.paths[0]}", path=run.paths[1], remedy=remedy)
-        rows, status = list[_Row](), defaultdict[tuple[str, str], Counter[tuple[str, str]]](Counter)
+        rows, status = list[_Row](), defaultdict[tuple[str, str], Pairs](Counter)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             notes = pipeline.link([Note(text.name, text.text, text.language or None) for text in batch])
@@ -360,10 +347,8 @@ class NotesTask(NoteOptions, Task):
         languages = by_language([text.language for text, *_ in rows])
         table = [_row(tag, [rows[row] for row in at]) for tag, at in languages.items()]
         columns = [f"{name} {kind}" for name in ("documents", "mentions") for kind in ("right", "wrong", "missed")]
-        items = [
-            {"note": text.name, "language": text.language} | {name: counts[name] for name in columns}
-            for text, _, counts in rows
-        ]
+        items = [{"note": text.name, "language": text.language} | {name: counts[name] for name in columns}
+                 for text, _, counts in rows]  # fmt: skip
         head = f"{len(rows)} texts with {sum(len(text.findings) for text, *_ in rows)} findings at their places"
         return Report(head, table, items, run.problems, status_tables(status))
 
@@ -381,11 +366,10 @@ def _row(tag: str, rows: Sequence[_Row]) -> Row:
     scored = np.array([outcome for _, each, _ in rows for outcome in each], dtype=float).reshape(-1, 2)
     documents, mentions = (rates(total, name) for name in ("documents", "mentions"))
     return {
-        "language": tag,
-        "texts": len(rows),
-        **dict(zip(("P", "R", "F1"), documents, strict=True)),
+        **{"language": tag, "texts": len(rows)},
+        **dict(zip(_PRF, documents, strict=True)),
         "status not read": rates(total, "regardless")[2],
-        **dict(zip(("mention P", "mention R", "mention F1"), mentions, strict=True)),
+        **{f"mention {name}": value for name, value in zip(_PRF, mentions, strict=True)},
         **{name: total[name] / max(total[of], 1) for name, of in SHARES.items()},
         "calibration": calibration_error(scored[:, 0], scored[:, 1] > 0) if len(scored) else None,
     }

@@ -1,15 +1,12 @@
-"""Retrieval: find the concepts of queries among the names of a dictionary.
-
-BioSyn, SapBERT and XL-BEL measure the linking of names without context this way; SCT-L2P of BioLORD 2022 (section 4.2,
-appendix A.3) looks for the parents of a concept.
-"""
+"""Retrieval: find the concepts of queries among the names of a dictionary (BioSyn, SapBERT, XL-BEL, SCT-L2P)."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -45,8 +42,7 @@ from medlink.notes.reading import file_suffix
 Ranked = Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")]
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
 _TAGGED = re.compile(r"([a-z]{2})_")
-_ID_COLUMNS = ("concept_id", "id")
-_TEXT_COLUMNS = ("name", "mention", "text")
+_COLUMNS = ("concept_id", "id"), ("name", "mention", "text")
 _ANNOTATED = (".ann", ".pubtator", ".jsonl", ".ndjson")
 _AROUND = 200  # characters of context on either side, as where notes are linked
 
@@ -55,9 +51,11 @@ _AROUND = 200  # characters of context on either side, as where notes are linked
 class Query:
     """A name to look up.
 
-    ``parts`` is its text; a composite mention has several parts, all of which must be right. ``gold`` are the ids of
-    the right concepts. ``source`` is its file, with the line in ``row`` (from 1), or the concept that has the name.
-    Only the linker uses ``context``, the text around it.
+    Attributes:
+        parts: its text; a composite mention has several parts, all of which must be right.
+        gold: ids of the right concepts.
+        source: its file, with the line in ``row`` (from 1), or the concept that has the name.
+        context: the text around it, which only the linker uses.
     """
 
     parts: Ids
@@ -72,9 +70,11 @@ class Query:
 class Answer:
     """The result of a query. A composite mention has the worst rank and the lowest cosine of its parts.
 
-    ``known``: whether the dictionary has one of the gold concepts. ``rank``: rank of the first gold concept, from 1; 0
-    if none is among the names searched. ``concept``: ids of the concept at rank 1, for each part. ``cosine``: cosine of
-    the query and its best name, NaN if they were not compared.
+    Attributes:
+        known: whether the dictionary has one of the gold concepts.
+        rank: rank of the first gold concept, from 1; 0 if none is among the names searched.
+        concept: ids of the concept at rank 1, for each part.
+        cosine: cosine of the query and its best name, NaN if they were not compared.
     """
 
     query: Query
@@ -88,10 +88,9 @@ def retrieve(
     encode: Encode, dictionary: Dictionary, queries: Sequence[Query], *,
     depth: int = DEPTH, rank_by: RankBy = "concepts", progress: Progress | None = None,
 ) -> list[Answer]:  # fmt: skip
-    """Look up queries in a dictionary, in order; embed each distinct text once.
+    """Look up queries, each part of a composite query on its own; embed each distinct text once.
 
-    ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
-    :func:`medlink.evaluation.measures.rank_gold`. The parts of a composite query are ranked separately.
+    For ``depth`` and ``rank_by`` see :func:`medlink.evaluation.measures.rank_gold`.
 
     Raises:
         ConfigError: the dictionary has no name, or an option is outside its range.
@@ -107,21 +106,15 @@ def retrieve(
     gold = [concept_rows for concept_rows, query in zip(right, queries, strict=True) for _ in query.parts]
     width = len(dictionary.concepts)
     ranks = rank_gold(
-        vectors[np.array([row[part] for part in parts], dtype=np.int64)],
-        vectors[: len(dictionary)],
-        build_incidence(dictionary.owners, width),
-        build_incidence(gold, width),
-        depth=depth,
-        rank_by=rank_by,
-        progress=step(progress, "queries ranked"),
-    )
-    answers, start = [], 0
+        vectors[np.array([row[part] for part in parts], dtype=np.int64)], vectors[: len(dictionary)],
+        build_incidence(dictionary.owners, width), build_incidence(gold, width),
+        depth=depth, rank_by=rank_by, progress=step(progress, "queries ranked"),
+    )  # fmt: skip
+    answers, results = [], zip(*(column.tolist() for column in ranks), strict=True)
     for query, right_of in zip(queries, right, strict=True):
-        mine = slice(start, start := start + len(query.parts))
-        own = ranks.rank[mine].tolist()
-        concepts = tuple(dictionary.concepts[at] for at in ranks.concept[mine].tolist())
-        cosine = float(ranks.cosine[mine].min())
-        answers.append(Answer(query, bool(right_of), max(own) if all(own) else 0, concepts, cosine))
+        own, concepts, cosines = zip(*islice(results, len(query.parts)), strict=True)
+        first = tuple(dictionary.concepts[at] for at in concepts)
+        answers.append(Answer(query, bool(right_of), max(own) if all(own) else 0, first, min(cosines)))
     return answers
 
 
@@ -135,13 +128,9 @@ def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
 def query_row(query: Query, known: bool, rank: int) -> Row:
     """Return a query and the rank of its gold, without its text, which may come from a note."""
     return {
-        "source": query.source,
-        "row": query.row or None,
-        "language": query.language,
-        "gold": "|".join(query.gold),
-        "in_dictionary": int(known),
-        "rank": rank or None,
-    }
+        "source": query.source, "row": query.row or None, "language": query.language, "gold": "|".join(query.gold),
+        "in_dictionary": int(known), "rank": rank or None,
+    }  # fmt: skip
 
 
 def read_queries(paths: Iterable[StrPath], problems: Problems, *, language: str = "") -> tuple[Query, ...]:
@@ -155,15 +144,19 @@ def read_queries(paths: Iterable[StrPath], problems: Problems, *, language: str 
     - Table: columns ``concept_id`` (or ``id``), ``name`` (or ``mention`` or ``text``), ``language`` and ``context``.
     - Annotated notes (:func:`medlink.notes.gold.read_gold`), with 200 characters of context on either side.
 
-    Ids are joined by ``|`` or ``+``; each of them is right. ``problems`` counts bad rows and queries without a concept,
-    which are left out. ``language`` applies to queries that state none.
+    Ids are joined by ``|`` or ``+``; each is right. ``problems`` counts what is left out: bad rows, and queries without
+    a concept. ``language`` applies to queries that state none.
 
     Raises:
         InputError: a file cannot be read or has no such layout, a folder has none of these files, no query has a
             concept, or too many rows are bad.
     """
     files = list(_files(paths))
-    queries = [query for path in files for query in _read(path, problems, language)]
+    queries = list[Query]()
+    for path in files:
+        is_annotated = file_suffix(path) in _ANNOTATED or begins_as_pubtator(path)
+        read = _read_annotated if is_annotated else _read_marked if MARK in read_first_line(path) else _read_table
+        queries += read(path, problems, language)
     with_gold = tuple(query for query in queries if query.gold)
     if not with_gold:
         remedy = "give other queries"
@@ -182,15 +175,7 @@ def _files(paths: Iterable[StrPath]) -> Iterator[Path]:
         yield from inside or find_gold([path])[0]
 
 
-def _read(path: Path, problems: Problems, language: str) -> Iterator[Query]:
-    if file_suffix(path) in _ANNOTATED or begins_as_pubtator(path):
-        return _read_annotated(path, problems, language)
-    read = _read_marked if MARK in read_first_line(path) else _read_table
-    return read(path, problems, language)
-
-
 def _read_marked(path: Path, problems: Problems, language: str) -> Iterator[Query]:
-    """Read lines of BioSyn or XL-BEL; the first line determines the layout of the file."""
     match = _TAGGED.match(path.name)
     named = language_tag(match[1]) if match else None
     lines = LineFile(path, problems)
@@ -204,7 +189,10 @@ def _read_marked(path: Path, problems: Problems, language: str) -> Iterator[Quer
         cells = [cell.strip() for cell in text.split(MARK, _BIOSYN_MARKS if biosyn else 2)]
         if biosyn and len(cells) == _BIOSYN_MARKS + 1 and cells[3]:
             gold = split_ids(cells[4])
-            yield Query(_parts(cells[3], gold), gold, language, path.name, line)
+            # a composite mention has several ids and separators: split as in the preparation of BioSyn
+            parts = [plain(part) for part in SEVERAL.split(cells[3]) if part.strip()]
+            several = tuple(dict.fromkeys(parts)) if len(gold) > 1 and len(parts) > 1 else (plain(cells[3]),)
+            yield Query(several, gold, language, path.name, line)
         elif not biosyn and len(cells) > 1 and cells[1]:
             yield Query((plain(cells[1]),), split_ids(cells[0]), named or language, path.name, line)
         else:
@@ -212,7 +200,6 @@ def _read_marked(path: Path, problems: Problems, language: str) -> Iterator[Quer
 
 
 def _read_annotated(path: Path, problems: Problems, language: str) -> Iterator[Query]:
-    """Read the mentions of annotated notes, numbered as rows, without rejected mentions."""
     accepted = ((note, mark) for note in read_gold(path, problems) for mark in note.annotations if not mark.rejected)
     for row, (note, mark) in enumerate(accepted, 1):
         tag = language if note.language is None else language_tag(note.language) or ""
@@ -222,17 +209,9 @@ def _read_annotated(path: Path, problems: Problems, language: str) -> Iterator[Q
         yield Query((plain(mark.text),), split_ids("|".join(mark.concepts)), tag, path.name, row, context)
 
 
-def _parts(mention: str, gold: Ids) -> Ids:
-    """Split a composite mention, which has several ids and separators, as BioSyn's preparation does."""
-    parts = [plain(part) for part in SEVERAL.split(mention) if part.strip()]
-    return tuple(dict.fromkeys(parts)) if len(gold) > 1 and len(parts) > 1 else (plain(mention),)
-
-
 def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query]:
     table = open_table(path, problems)
-    ids, text = (
-        next((name for name in names if table.has_columns([name])), None) for names in (_ID_COLUMNS, _TEXT_COLUMNS)
-    )
+    ids, text = (next((name for name in names if table.has_columns([name])), None) for names in _COLUMNS)
     if ids is None or text is None:
         raise table.layout_error("the columns concept_id and name, or lines with ||")
     further = [column for column in ("language", "context") if table.has_columns([column])]
@@ -263,19 +242,18 @@ class RankedTask(Sampled):
         known["all"] = known.total()
         table: list[Row] = [
             {
-                **{"language": tag or "-", "queries": measures.queries, "in dictionary": known[tag]},
-                **{"Acc@1": measures.acc1, "Acc@5": measures.acc5, "MRR": measures.mrr, "not found": measures.unfound},
+                "language": tag or "-", "queries": found.queries, "in dictionary": known[tag], "Acc@1": found.acc1,
+                "Acc@5": found.acc5, "MRR": found.mrr, "not found": found.unfound,
             }
-            for tag, measures in measure_answers(answers).items()
-        ]
+            for tag, found in measure_answers(answers).items()
+        ]  # fmt: skip
         items = [
             {
-                **query_row(answer.query, answer.known, answer.rank),
-                "first": " ".join("|".join(ids) for ids in answer.concept),
-                "cosine": None if isnan(answer.cosine) else answer.cosine,
+                **query_row(one.query, one.known, one.rank), "first": " ".join(map("|".join, one.concept)),
+                "cosine": None if isnan(one.cosine) else one.cosine,
             }
-            for answer in answers
-        ]
+            for one in answers
+        ]  # fmt: skip
         return Report(head, table, items, run.problems)
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
@@ -299,7 +277,7 @@ class QueryOptions(Sampled):
 
 
 def with_known_gold(queries: Iterable[Query], known: Container[str], run: Run) -> tuple[Query, ...]:
-    """Return queries with ids as in the dictionary; raises InputError if it has none of them."""
+    """Write the ids of queries as the dictionary does; InputError if it has none of them."""
     matched = tuple(replace(query, gold=match_ids(query.gold, known)) for query in queries)
     if not any(concept_id in known for query in matched for concept_id in query.gold):
         remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
@@ -333,10 +311,9 @@ class RetrievalTask(QueryOptions, RankedTask):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Names of concepts with children, and a query for each name of a leaf; the right concepts are the parents of the
-    leaf.
+    """Names of concepts with children, and a query for each name of a leaf (``source``), whose gold are its parents.
 
-    The ``source`` of a query is the leaf; ``nameless`` counts leaves without a name, which are left out.
+    ``nameless`` counts leaves without a name, which are left out.
     """
 
     dictionary: Dictionary
@@ -347,17 +324,17 @@ class Leaves:
 def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
     """Read leaves and their parents from a knowledge base: SCT-L2P of BioLORD 2022 (section 4.2, A.3).
 
-    A leaf has a parent and no child. Every name of a leaf is a query; its right concepts are the direct parents. The
-    dictionary has the names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as in the
-    index. With ``languages``, both sides have only names in these languages, and names without a language.
+    A leaf has a parent and no child. Every name of a leaf is a query for its direct parents. The dictionary has the
+    names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as in the index. With
+    ``languages``, both sides have only names in these languages, and names without a language.
 
     Raises:
         InputError: no relation leads from a leaf to a parent, or there is no name on one of the two sides.
     """
-    parents: dict[str, set[str]] = {}
+    parents = defaultdict[str, set[str]](set)
     for relation in store.iter_relations(types=HIERARCHY):
-        parents.setdefault(relation.head, set()).add(relation.tail)
-    inner = set().union(*parents.values()) if parents else set()
+        parents[relation.head].add(relation.tail)
+    inner = set[str]().union(*parents.values())
     leaves = parents.keys() - inner
     if not leaves:
         remedy = "build it from a source with is-a relations"

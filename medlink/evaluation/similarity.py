@@ -1,8 +1,4 @@
-"""Agreement of cosines of embeddings with human ratings of pairs and triplets of texts.
-
-BioLORD 2022: Spearman correlation with ratings of concept pairs (section 4.1, table 1), Pearson correlation with scores
-of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer to their premise (section 4.4, table 4).
-"""
+"""Agreement of cosines of embeddings with human ratings of pairs and triplets of texts (BioLORD 2022, section 4)."""
 
 from __future__ import annotations
 
@@ -18,15 +14,14 @@ from pydantic import Field
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.measures import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Vector, estimate
 from medlink.evaluation.task import Report, Row, Run, Sampled, StrPath
+from medlink.files.problems import pluralize
 from medlink.training.data.rated_pairs import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
-
-MEASURES = ("spearman", "pearson")
 
 
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the cosines ``(n,)`` of the rows of two arrays ``(n, d)`` of float32 unit vectors.
+    """Compute the cosines ``(n,)`` of the rows of two arrays ``(n, d)`` of float32 unit vectors.
 
-    Sums all products in the same order, so equal pairs have equal cosines. Raises ConfigError if the shapes differ.
+    Sums all products in the same order: equal pairs have equal cosines. Raises ConfigError if the shapes differ.
     """
     if one.shape != other.shape or one.ndim != 2:
         raise ConfigError(f"embeddings of shape {one.shape} and {other.shape}, the same (n, d) expected")
@@ -38,19 +33,17 @@ def correlate(
     ratings: ArrayLike, scores: ArrayLike, *,
     measure: str = "spearman", resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Return the correlation of ratings ``(n,)``, on any scale, with scores ``(n,)``, and its interval.
+    """Compute the correlation of ratings ``(n,)``, on any scale, with scores ``(n,)`` (BioLORD 2022, tables 1 and 3).
 
-    Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). BioLORD 2022, table 1 (Spearman) and
-    table 3 (Pearson), has no intervals; these are percentile intervals of the bootstrap (Efron 1979), without resamples
-    in which a side does not vary. ``resamples`` is the number of resamples, and ``confidence`` is their share in the
-    interval.
+    Spearman is Pearson on ranks, with mean ranks for ties (SciPy's ``spearmanr``). The interval is the percentile
+    interval of the bootstrap (Efron 1979), without resamples in which a side does not vary.
 
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
             values, or an option is outside its range.
     """
-    if measure not in MEASURES:
-        raise ConfigError(f"unknown measure {measure!r}", remedy=f"one of {', '.join(MEASURES)}")
+    if measure not in STATISTICS:
+        raise ConfigError(f"unknown measure {measure!r}", remedy=f"one of {', '.join(STATISTICS)}")
     columns = _columns(ratings, scores, "ratings", "scores")
     for name, values in zip(("ratings", "scores"), columns, strict=True):
         if not np.isfinite(values).all():
@@ -58,8 +51,8 @@ def correlate(
         if len(values) < 2:
             raise ConfigError(f"{len(values)} rated pairs, two or more expected", remedy="give more pairs")
         if (values == values[0]).all():
-            remedy = "give pairs that differ"
-            raise ConfigError(f"the {name} are all equal, so no correlation is defined", remedy=remedy)
+            message = f"the {name} are all equal, so no correlation is defined"
+            raise ConfigError(message, remedy="give pairs that differ")
     return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
 
 
@@ -67,10 +60,10 @@ def triplet_accuracy(
     entailed: ArrayLike, contradicted: ArrayLike, *,
     resamples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 1,
 ) -> Estimate:  # fmt: skip
-    """Return the share of n triplets whose premise has the higher cosine ``(n,)`` with the entailed text.
+    """Compute the share of n triplets whose premise has the higher cosine ``(n,)`` with the entailed text.
 
-    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie counts as wrong. Interval and options are as for
-    :func:`correlate`. Raises ConfigError if lengths differ or there is no triplet.
+    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie counts as wrong. For the interval see :func:`correlate`.
+    Raises ConfigError if lengths differ or there is no triplet.
     """
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
     if not len(columns[0]):
@@ -104,26 +97,25 @@ class SimilarityTask(Sampled):
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 
     def measure(self, run: Run) -> Report:
-        read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
+        read = list[Sequence[RatedPair | Triplet]]()  # all before the work
         for path in run.paths:
             if self.triplets and has_triplets(path):
-                read.append((path, self.draw_sample(read_triplets(path, run.problems))))
+                read.append(self.draw_sample(read_triplets(path, run.problems)))
             else:
                 extras = [] if run.regressor is None else [extra.name for extra in run.regressor.extras]
-                read.append((path, self.draw_sample(read_pairs(path, run.problems, extras))))
+                read.append(self.draw_sample(read_pairs(path, run.problems, extras)))
         table, items = list[Row](), list[Row]()
-        for path, of_file in read:
+        for path, of_file in zip(run.paths, read, strict=True):
             name = Path(path).name
             rows, estimates = self._measured(path, of_file, run)
             items += [{"file": name, **row} for row in rows]
             for measure, result in estimates.items():
                 interval = {"value": result.value, "low": result.low, "high": result.high}
                 table.append({"file": name, "items": result.items, "measure": measure, **interval})
-        count = sum(len(of_file) for _, of_file in read)
-        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
+        head = f"{sum(map(len, read))} items of {pluralize(len(read), 'file')}"
+        return Report(head, table, items, run.problems)
 
     def _measured(self, path: StrPath, items: Sequence[Any], run: Run) -> tuple[list[Row], Mapping[str, Estimate]]:
-        """Return a row for each item of a file, without its texts, and the measures."""
         pairs, options = isinstance(items[0], RatedPair), {"resamples": self.resamples, "seed": self.seed}
         fields = ("text_1", "text_2") if pairs else ("premise", "entailed", "contradicted")
         scores = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
@@ -144,7 +136,7 @@ class SimilarityTask(Sampled):
 
     @staticmethod
     def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:
-        """Return ``(n,)`` similarities of the first and each further text: cosines, or scores of a regressor."""
+        """Compute ``(n,)`` similarities of the first and each further text: cosines, or scores of a regressor."""
         if run.regressor is not None:
             extra = [getattr(item, "extra", ()) for item in items]
             return [run.regressor.score(of_field[0], texts, extra) for texts in of_field[1:]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
+from medlink.evaluation.names import invert
 from medlink.evaluation.task import Report, Row, Run, Sampled
 from medlink.training.grounding.synonyms import SetOptions, SynonymSets, read_sets, retrieve_synonyms, split
 
@@ -28,13 +28,11 @@ class SynonymsTask(Sampled, SetOptions):
     def measure(self, run: Run) -> Report:
         train, test, zero_shot = split(read_sets(run.paths[0], self), self)
         # names, and queries among them; None: each name is a query among the others
-        parts = {"train": (train, None), "test": (train, test), "zero-shot": (zero_shot, None)}
-        table, items = list[Row](), list[Row]()
-        for kind, (sets, queries) in parts.items():
-            if kind != "train" or self.trained:
-                row, each = self._ranked(kind, sets, queries, run)
-                table.append(row)
-                items += each
+        parts = {"test": (train, test), "zero-shot": (zero_shot, None)}
+        if self.trained:
+            parts = {"train": (train, None), **parts}
+        measured = [self._ranked(kind, *part, run) for kind, part in parts.items()]
+        table, items = [row for row, _ in measured], [item for _, each in measured for item in each]
         names, apart = (sum(map(len, sets.values())) for sets in (train, zero_shot))
         head = f"{names} names of {len(train)} concepts, {len(test)} kept of these, {apart} of {len(zero_shot)} others"
         return Report(head, table, items, run.problems)
@@ -42,14 +40,9 @@ class SynonymsTask(Sampled, SetOptions):
     def _ranked(
         self, kind: str, sets: SynonymSets, test: Sequence[tuple[str, str]] | None, run: Run
     ) -> tuple[Row, Sequence[Row]]:
-        """Measure one kind, and return an item for each query, without its text.
-
-        A name without a synonym is not a query; the paper does not mention such names.
-        """
+        """Measure one kind; a name without a synonym is not a query, as the paper does not mention such names."""
         names = [(text, concept) for concept, texts in sets.items() for text in texts]
-        rows: dict[str, list[int]] = defaultdict(list)
-        for row, (_, concept) in enumerate(names):
-            rows[concept].append(row)
+        rows = invert([concept] for _, concept in names)
         queries = names if test is None else test
         drawn = self.draw_sample([at for at, (_, concept) in enumerate(queries) if len(rows[concept]) > (test is None)])
         head: Row = {"kind": kind, "names": len(names), "queries": len(drawn)}

@@ -1,4 +1,4 @@
-"""An evaluation task: options (:class:`medlink.settings.Settings`) and :meth:`Task.run`, which returns a report."""
+"""Base classes of evaluation tasks, and their reports."""
 
 from __future__ import annotations
 
@@ -35,17 +35,19 @@ Progress = Callable[[str, int, int], object]
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 """n texts to ``(n, d)`` float32 unit vectors."""
 Item = TypeVar("Item")
-
-_CHUNK = 8192
+_CHUNK = 8192  # texts
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The result of an evaluation.
 
-    ``head`` describes the data in one line. ``table`` has a row of measures for each file, language or kind; ``None``
-    is an undefined measure. ``items`` has a row for each query, pair or threshold, without texts, which may come from
-    notes. ``problems`` are the rows of the input that were left out, and ``further`` has other tables by title.
+    Attributes:
+        head: the data in one line.
+        table: measures of each file, language or kind; ``None`` is an undefined measure.
+        items: a row for each query, pair or threshold, without texts, which may come from notes.
+        problems: rows of the input that were left out.
+        further: other tables by title.
     """
 
     head: str
@@ -69,9 +71,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
-        further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
-        data = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
-        some = {"further": further, "notes": list(self.problems.notes)}
+        data = {"head": self.head, "table": self.table, "left_out": left_out}
+        some = {"further": self.further, "notes": list(self.problems.notes)}
         return data | {name: value for name, value in some.items() if value}
 
 
@@ -82,7 +83,7 @@ def _aligned(table: Sequence[Row]) -> Iterator[str]:
 
 
 def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
-    """Return the text of a cell of a report.
+    """Format a cell of a report.
 
     >>> format_cell(0.25), format_cell(None), format_cell(3)
     ('0.250', '-', '3')
@@ -93,7 +94,7 @@ def format_cell(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
 def format_rows(rows: Sequence[Row], separator: str) -> Iterator[str]:
     r"""Format a table as lines of TSV, without quotes, or CSV; floats have six digits.
 
-    The columns are those of all rows, for example of pairs and of triplets, in the order of their first occurrence.
+    The columns are those of all rows, in the order of their first occurrence.
 
     >>> list(format_rows([{"name": "=a", "cosine": -1 / 3}], "\t"))
     ['name\tcosine\n', "'=a\t-0.333333\n"]
@@ -110,7 +111,7 @@ def format_rows(rows: Sequence[Row], separator: str) -> Iterator[str]:
 class Run:
     """Inputs of a task while it runs; ``problems`` counts the rows that readers leave out.
 
-    ``encoder`` is an encoder or an argument of :func:`medlink.load_encoder`. Tasks on pairs also take a
+    ``encoder`` is an encoder or an argument of :func:`medlink.load_encoder`; tasks on pairs also take a
     :class:`medlink.MlteRegressor` or its folder.
     """
 
@@ -120,7 +121,7 @@ class Run:
 
     @cached_property
     def encode(self) -> Encode:
-        """The encoder as a function; an encoder given by name is loaded when it is first used."""
+        """The encoder as a function, loaded when it is first used."""
         from medlink.models import load_encoder
 
         if self.regressor is not None:
@@ -145,15 +146,13 @@ class Run:
         return MlteRegressor.load(encoder)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed one or more texts as ``(n, d)``."""
         return embed(self.encode, texts, self.progress)
 
 
 class Task(Settings, ABC):
     """Base of all tasks: the fields are the options, the docstring is the help of the command.
 
-    ``inputs`` names the input files; a name that ends in ``...`` stands for one or more. A task that ``needs_encoder``
-    measures an encoder; a report that ``has_items`` has a row for each item.
+    ``inputs`` names the input files; a name that ends in ``...`` stands for one or more.
     """
 
     inputs: ClassVar[tuple[str, ...]]
@@ -161,16 +160,11 @@ class Task(Settings, ABC):
     has_items: ClassVar[bool] = True
 
     def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
-        """Read the files, measure, and report; arguments are those of :class:`Run`.
-
-        Raises:
-            MedlinkError: a file cannot be read, or does not fit the task.
-        """
+        """Read the files, measure, and report, see :class:`Run`; MedlinkError if a file does not fit the task."""
         return self.measure(Run(paths, encoder, progress))
 
     @abstractmethod
-    def measure(self, run: Run) -> Report:
-        """Measure; called by :meth:`run`."""
+    def measure(self, run: Run) -> Report: ...
 
 
 class Sampled(Task):
@@ -185,8 +179,6 @@ class Sampled(Task):
 
 def draw_sample(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
     """Draw at most ``count`` items at random without replacement; keep their order."""
-    if count < 1:
-        raise ConfigError(f"a sample of {count}, 1 or more expected")
     rows = np.sort(np.random.default_rng(seed).permutation(len(items))[:count])
     return tuple(items[row] for row in rows.tolist())
 
@@ -203,14 +195,14 @@ def step(progress: Progress | None, name: str) -> Callable[[int, int], object] |
 
 
 def embed(encode: Encode, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-    """Embed texts in chunks, with progress: ``(n, d)`` float32."""
+    """Embed texts in chunks: ``(n, d)`` float32."""
     if not texts:
         raise ConfigError("no texts to embed", remedy="give one or more")
-    first = encode(texts[:_CHUNK])
-    # filled in place: memory may not hold two copies of all vectors
-    vectors = np.empty((len(texts), first.shape[1]), dtype=np.float32)
     for start in range(0, len(texts), _CHUNK):
-        vectors[start : start + _CHUNK] = encode(texts[start : start + _CHUNK]) if start else first
+        chunk = encode(texts[start : start + _CHUNK])
+        if not start:  # filled in place: memory may not hold two copies of all vectors
+            vectors = np.empty((len(texts), chunk.shape[1]), dtype=np.float32)
+        vectors[start : start + _CHUNK] = chunk
         if progress is not None:
             progress("texts embedded", min(start + _CHUNK, len(texts)), len(texts))
     return vectors

@@ -1,17 +1,19 @@
-"""The application of the service: its routes, and the server that runs it."""
+"""The HTTP service: its routes, and the server that runs it."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -19,22 +21,22 @@ from starlette.routing import Route
 from medlink import __version__
 from medlink.curation.concepts import MAX_HITS, search_concepts
 from medlink.curation.decisions import DecisionStore
+from medlink.curation.note_page import PAGE_FILES, note_page_data
+from medlink.curation.page import iter_page
 from medlink.errors import ConfigError
-from medlink.kb import KnowledgeBase
+from medlink.kb.decision_table import ACCEPT, MENTION, Decision, collapse_whitespace
 from medlink.kb.formatting import concept_to_dict
 from medlink.language.tags import named_tag
 from medlink.linking import Mention
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline
-from medlink.notes.reading import Fields, is_english, parse_row
+from medlink.notes.reading import Fields, Note, is_english, parse_row
 from medlink.notes.writers import JsonLinesWriter, TextWriter
 from medlink.notes.writers.base import note_name
 from medlink.notes.writers.fhir import FhirWriter
 from medlink.service.bundles import OpenBundle, ServedBundle, open_bundles
-from medlink.service.models import LinkRequest, MentionInput, MentionsRequest, parse_request
-from medlink.service.openapi import openapi
+from medlink.service.models import DecisionRequest, LinkRequest, MentionsRequest, PageRequest, openapi, parse_request
 from medlink.service.options import PER_REQUEST, ServeOptions
-from medlink.service.page import ServicePage
 from medlink.web.guard import Guard, Refusal, result_of
 from medlink.web.server import WebServer, is_loopback
 
@@ -42,14 +44,18 @@ _MAX_HITS = 100
 _DEPTH = 8  # levels of the concepts above a concept
 _PUBLIC = ("/", "/health", "/openapi.json")
 _MIN_TOKEN = 16  # characters
-_T = TypeVar("_T")
+_PAGE_FILES = (
+    "serve/ask.html", "review/concept-dialog.html", *PAGE_FILES, "review/dialog.css", "serve/style.css",
+    "review/dialog.js", "serve/page.js",
+)  # fmt: skip
 access = logging.getLogger("medlink.access")
 
 
 class Service(WebServer):
     """Serve bundles over HTTP: ``/link``, ``/mentions``, ``/search``, ``/concepts/ID``, ``/info``, ``/health``; a page.
 
-    The logger ``medlink.access`` logs only the method, route, status and milliseconds of each request.
+    The page is the same for everybody; its content comes from ``/page``, which needs the token if there is one. The
+    logger ``medlink.access`` logs only the method, route, status and milliseconds of each request.
 
     Args:
         bundles: folders of bundles, or ``NAME=FOLDER``. Requests that name no bundle use the first.
@@ -74,24 +80,16 @@ class Service(WebServer):
             self._socket.close()
             raise
         own = {self.host, f"localhost:{self.port}"} if is_loopback(self.options.host) else {self.host}
+        post = {"/link": self._link, "/mentions": self._mentions, "/page": self._link_page, "/decisions": self._decide}
+        get = {
+            "/": self._page, "/search": self._search, "/concepts/{concept_id:path}": self._concept,
+            "/info": self._info, "/health": self._health, "/openapi.json": self._openapi,
+        }  # fmt: skip
         self.app = Guard(
-            [
-                *ServicePage(self._bundle, self._place, self._store).routes,
-                Route("/link", self._link, methods=["POST"]),
-                Route("/mentions", self._mentions, methods=["POST"]),
-                Route("/search", self._search),
-                Route("/concepts/{concept_id:path}", self._concept),
-                Route("/info", self._info),
-                Route("/health", self._health),
-                Route("/openapi.json", self._openapi),
-            ],
-            own | set(self.options.allow_host),
-            token=token,
-            public=_PUBLIC,
-            max_bytes=self.options.max_bytes,
-            seconds=self.options.timeout,
-            log=_log,
-        )
+            [Route(path, call, methods=["POST"]) for path, call in post.items()] + list(map(Route, get, get.values())),
+            own | set(self.options.allow_host), token=token, public=_PUBLIC, max_bytes=self.options.max_bytes,
+            seconds=self.options.timeout, log=_log,
+        )  # fmt: skip
         self.url = f"http://{self.host}/"
 
     def __exit__(self, *error: Any) -> None:
@@ -120,7 +118,10 @@ class Service(WebServer):
             wanted = parse_request(MentionsRequest, await request.body())
             bundle, state = self._bundle(wanted.bundle)
             pipeline = await _pipeline(bundle, state, wanted.options)
-            links = await result_of(request, bundle.queue.call(partial(_link_mentions, pipeline, wanted.mentions)))
+            mentions = [Mention(one.text, one.language or pipeline.options.language) for one in wanted.mentions]
+            contexts = [one.context for one in wanted.mentions]
+            call = partial(pipeline.linker.link, mentions, contexts if any(contexts) else None)
+            links = [link.to_dict() for link in await result_of(request, bundle.queue.call(call))]
         return JSONResponse({"bundle": state.hash, "mentions": links})
 
     async def _search(self, request: Request) -> Response:
@@ -140,33 +141,65 @@ class Service(WebServer):
     async def _concept(self, request: Request) -> Response:
         with self._place():
             bundle, state = self._bundle(request.query_params.get("bundle"))
-            concept_id = request.path_params["concept_id"]
-            call = bundle.call(_describe, state.bundle.kb, concept_id, _language(request))
-            found = await result_of(request, call)
+            kb, language = state.bundle.kb, _language(request)
+
+            def describe() -> dict[str, Any] | None:
+                view = kb.get(request.path_params["concept_id"])
+                return None if view is None else concept_to_dict(kb, view, language, _DEPTH)
+
+            found = await result_of(request, bundle.call(describe))
         if found is None:
             raise Refusal(404, "The bundle has no concept with this id.")
         return JSONResponse(found)
+
+    async def _page(self, request: Request) -> Response:
+        return Response(_read_page(), media_type="text/html")
+
+    async def _link_page(self, request: Request) -> Response:
+        with self._place():
+            wanted = parse_request(PageRequest, await request.body())
+            bundle, state = self._bundle(wanted.bundle)
+            item = f"note-{hashlib.sha256(wanted.text.encode()).hexdigest()[:16]}"
+            pipeline = await _pipeline(bundle, state, {"values": True})
+            note = Note(item, wanted.text, wanted.language)
+            (data,) = await result_of(request, bundle.queue.submit(pipeline, [note], _page_data))
+            rows = [] if self._store is None else await run_in_threadpool(self._store.find, item)
+        decided = [{name: getattr(row, name) for name in ("start", "end", "decision", "concept_id")} for row in rows]
+        content = f'{{"item": "{item}", "decisions": {json.dumps(decided)}, "data": {data}}}'
+        return Response(content, media_type="application/json")
+
+    async def _decide(self, request: Request) -> Response:
+        if self._store is None:
+            raise Refusal(422, "There is no table of decisions: start the service with --decisions.")
+        with self._place():
+            wanted = parse_request(DecisionRequest, await request.body())
+            concept_id = wanted.concept_id if wanted.decision == ACCEPT else ""
+            bundle, state = self._bundle(wanted.bundle)
+            if concept_id and not await result_of(request, bundle.call(state.bundle.kb.__contains__, concept_id)):
+                raise Refusal(422, "The bundle has no concept with this id.")
+            row = Decision(
+                concept_id, collapse_whitespace(wanted.name), wanted.language, False, "", wanted.decision, 0,
+                MENTION, wanted.item, wanted.start, wanted.end, wanted.section, wanted.proposed,
+            )  # fmt: skip
+            await run_in_threadpool(self._store.decide, row)
+        return JSONResponse({})
 
     async def _info(self, request: Request) -> Response:
         linking, own = self._linking.to_dict(), self.options
         served = [
             {
-                "name": name,
-                "hash": bundle.now.hash,
-                "languages": sorted(bundle.now.bundle.index.languages),
+                "name": name, "hash": bundle.now.hash, "languages": sorted(bundle.now.bundle.index.languages),
                 "versions": bundle.now.pipeline({}).versions,
             }
             for name, bundle in self._bundles.items()
-        ]
+        ]  # fmt: skip
         return JSONResponse(
             {
-                "medlink": __version__,
-                "decisions": self._store is not None,
-                "bundles": served,
+                "medlink": __version__, "decisions": self._store is not None, "bundles": served,
                 "options": {name: linking[name] for name in PER_REQUEST},
                 "limits": {"bytes": own.max_bytes, "seconds": own.timeout, "requests": own.queue},
             }
-        )
+        )  # fmt: skip
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -178,8 +211,7 @@ class Service(WebServer):
     def _place(self) -> Iterator[None]:
         """Reserve one of the places for requests, or refuse the request before reading its body."""
         if self._active >= self.options.queue:
-            sentence = f"{self._active} requests are in progress: try again later."
-            raise Refusal(503, sentence, {"Retry-After": "1"})
+            raise Refusal(503, f"{self._active} requests are in progress: try again later.", {"Retry-After": "1"})
         self._active += 1
         try:
             yield
@@ -187,11 +219,10 @@ class Service(WebServer):
             self._active -= 1
 
     def _bundle(self, name: str | None) -> tuple[ServedBundle, OpenBundle]:
-        if name is not None and name not in self._bundles:
-            raise Refusal(
-                422, f"There is no bundle of this name: one of {', '.join(map(repr, self._bundles))} is expected."
-            )
-        bundle = next(iter(self._bundles.values())) if name is None else self._bundles[name]
+        bundle = next(iter(self._bundles.values())) if name is None else self._bundles.get(name)
+        if bundle is None:
+            known = ", ".join(map(repr, self._bundles))
+            raise Refusal(422, f"There is no bundle of this name: one of {known} is expected.")
         return bundle, bundle.now
 
 
@@ -229,15 +260,13 @@ async def _pipeline(bundle: ServedBundle, state: OpenBundle, given: dict[str, An
     return await asyncio.wrap_future(made)
 
 
-def _link_mentions(pipeline: NotePipeline, given: Sequence[MentionInput]) -> list[dict[str, Any]]:
-    mentions = [Mention(one.text, one.language or pipeline.options.language) for one in given]
-    contexts = [one.context for one in given] if any(one.context for one in given) else None
-    return [link.to_dict() for link in pipeline.linker.link(mentions, contexts)]
+@cache
+def _read_page() -> bytes:
+    return "".join(iter_page(_PAGE_FILES, "medlink", ["{}"], served=True)).encode()
 
 
-def _describe(kb: KnowledgeBase, concept_id: str, language: str | None) -> dict[str, Any] | None:
-    view = kb.get(concept_id)
-    return None if view is None else concept_to_dict(kb, view, language, _DEPTH)
+def _page_data(pipeline: NotePipeline, linked: LinkedNote) -> str:
+    return "".join(note_page_data([linked], pipeline.bundle.kb))
 
 
 def _writer(kind: type[TextWriter], pipeline: NotePipeline) -> TextWriter:

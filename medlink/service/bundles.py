@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from os import stat_result
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ class OpenBundle:
     """A version of a bundle, with a pipeline for each set of options in use, and a linker for searches."""
 
     def __init__(self, folder: Path, options: NoteOptions) -> None:
-        # the target of a symbolic link may change before the last file is opened
+        # resolved: the target of a symbolic link may change before the last file is opened
         self.bundle = Bundle(folder.resolve())
         self.hash = str(self.bundle.manifest["hash"])
         _ = self.bundle.encoder
@@ -91,11 +91,10 @@ class ServedBundle:
         return opened
 
     def _state(self) -> tuple[int, ...]:
-        try:
-            found: stat_result = (self._folder / MANIFEST).stat()
-        except OSError:
-            return ()
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        with suppress(OSError):
+            found = (self._folder / MANIFEST).stat()
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return ()
 
     def _watch(self) -> None:
         failed: tuple[int, ...] = ()
@@ -117,12 +116,7 @@ class ServedBundle:
 
 
 def open_bundles(given: Iterable[str], options: NoteOptions) -> dict[str, ServedBundle]:
-    """Open bundles, each given as its folder or as ``NAME=FOLDER``; the default name is that of the folder.
-
-    Raises:
-        ConfigError: two bundles have the same name.
-        BundleError: a bundle is missing or damaged.
-    """
+    """Open bundles, each given as its folder or as ``NAME=FOLDER``; ConfigError if two have the same name."""
     folders: dict[str, Path] = {}
     for text in given:
         name, separator, folder = text.partition("=")

@@ -33,8 +33,7 @@ class ServeOptions(Settings):
     allow_host: Annotated[
         tuple[str, ...],
         Field(
-            strict=False,
-            description="Name by which clients reach the service, as of a reverse proxy; may be repeated.",
+            strict=False, description="Name by which clients reach the service, as of a reverse proxy; may be repeated."
         ),
     ] = ()
     decisions: Annotated[

@@ -1,7 +1,6 @@
-"""Link the notes of all requests in one thread; notes that wait at the same time are linked together.
+"""Link the notes of all requests in one thread, because threads share one interpreter.
 
-Threads share one interpreter, so a second thread would not link faster. Notes that are linked together share work:
-texts are processed by columns, and a mention in several notes is ranked once.
+Notes that wait at the same time are linked together: a mention in several notes is ranked once.
 """
 
 from __future__ import annotations
@@ -101,37 +100,24 @@ class LinkQueue:
             pipeline = batch[0][0].pipeline
             for (job, _), linked in zip(batch, pipeline.link([note for _, note in batch]), strict=True):
                 job.done.append(job.render(pipeline, linked))
-                if len(job.done) == len(job.notes):
-                    _finish(job, job.done)
+                if len(job.done) == len(job.notes) and job.future.set_running_or_notify_cancel():
+                    job.future.set_result(job.done)
         except Exception as error:
             jobs = [job for job in dict.fromkeys(job for job, _ in batch) if not job.future.done()]
-            for job in jobs:
-                if len(jobs) == 1:
-                    _finish(job, error)
-                else:
-                    self._repeat(job)
-
-    def _repeat(self, job: _Job) -> None:
-        """Link a job alone, from its beginning: another job may have made the batch fail."""
-        job.next, job.is_alone = 0, True
-        job.done.clear()
-        with self._changed:
-            if job not in self._jobs:
-                self._jobs.append(job)
+            if len(jobs) == 1:
+                if jobs[0].future.set_running_or_notify_cancel():
+                    jobs[0].future.set_exception(error)
+                return
+            with self._changed:  # link each job alone, from its beginning: another job may have made the batch fail
+                for job in jobs:
+                    job.next, job.is_alone, job.done = 0, True, []
+                    if job not in self._jobs:
+                        self._jobs.append(job)
 
 
 def _call(future: Future[Any], function: Callable[[], Any]) -> None:
-    if future.set_running_or_notify_cancel():
+    if future.set_running_or_notify_cancel():  # false if the request gave up
         try:
             future.set_result(function())
         except Exception as error:
             future.set_exception(error)
-
-
-def _finish(job: _Job, result: list[Any] | Exception) -> None:
-    # false if the request gave up
-    if job.future.set_running_or_notify_cancel():
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)

@@ -1,7 +1,7 @@
 """``medlink_mentions`` finds mentions of the concepts of a bundle, ``biolord_linker`` links them.
 
-``medlink_mentions`` stores its mentions in the document as plain data, so that they can be sent to other processes and
-saved to disk. ``biolord_linker`` uses and removes these data, and does not score the mentions again.
+``medlink_mentions`` stores its mentions in the document as plain data, which can be sent to other processes and saved.
+``biolord_linker`` removes and uses these data, so that it does not score the mentions again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from medlink.spacy_components.factories import SPANS_KEY, LinkerOptions, Mention
 logger = logging.getLogger("medlink")
 _FILE = "medlink.json"
 _BUNDLES: WeakValueDictionary[tuple[str, int, int], Bundle] = WeakValueDictionary()
-"""Open bundles by folder, inode and time of the manifest, so that both components share a bundle."""
+"""By folder, inode and time of the manifest, so that both components share a bundle."""
 _KEY = ("medlink", "mentions")
 LABEL = "MENTION"
 NIL = "NIL"
@@ -51,8 +51,9 @@ TokenSpan = tuple[int, int]
 
 def open_bundle(name: str, bundle: str | None) -> Bundle:
     """Open the given bundle, else the bundle of ``MEDLINK_BUNDLE``, else the demo bundle with a warning."""
-    folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
-    if not bundle and not os.environ.get(BUNDLE_VARIABLE):
+    given = bundle or os.environ.get(BUNDLE_VARIABLE)
+    folder = Path(given or demo_bundle())
+    if not given:
         message = f"no bundle given and {BUNDLE_VARIABLE} is not set; using the demo terminology in {folder}"
         logger.warning("%s: %s, which is not for clinical use", name, message)
     if not folder.is_dir():
@@ -74,8 +75,7 @@ class Component(ABC):
     """
 
     def __init__(self, vocab: Vocab, name: str, options: MentionsOptions | LinkerOptions) -> None:
-        self.vocab = vocab
-        self.name = name
+        self.vocab, self.name = vocab, name
         given = options.language or vocab.lang
         self.language: str = language_tag(given) or given
         self.bundle = open_bundle(name, options.bundle)
@@ -146,34 +146,20 @@ class MedlinkMentions(Component):
     def _annotate(self, docs: Sequence[Doc]) -> None:
         texts = [doc.text for doc in docs]
         for doc, mentions in zip(docs, self._reader.read(texts, list(map(long_forms_of_doc, docs))), strict=True):
-            aligned, end = list[tuple[Span, ReadMention]](), 0
+            spans, stored = list[Span](), list[list[Any]]()
             for mention in mentions:
                 span = doc.char_span(mention.start, mention.end, LABEL, alignment_mode="expand")
-                if span is not None and span.start >= end:  # two mentions may share a token
-                    aligned.append((span, mention))
-                    end = span.end
-            spans = [span for span, _ in aligned]
+                if span is None or (spans and span.start < spans[-1].end):  # two mentions may share a token
+                    continue
+                spans.append(span)
+                # without matches of the dictionary and context, which can be restored
+                plain = asdict(replace(mention, mention=replace(mention.mention, match=None), context=""))
+                stored.append([span.start_char, span.end_char, plain])
             doc.spans[self.options.spans_key] = spans
             if not doc.ents:
                 doc.set_ents(spans)
             user_data: dict[Any, Any] = doc.user_data
-            plain = [[span.start_char, span.end_char, _to_plain(mention)] for span, mention in aligned]
-            user_data[_KEY] = {"bundle": self.bundle.manifest["hash"], "language": self.language, "mentions": plain}
-
-
-def pop_mentions(doc: Doc, bundle: str, language: str) -> dict[Characters, ReadMention]:
-    """Remove the stored mentions from a document; return them if they are from this bundle and language."""
-    user_data: dict[Any, Any] = doc.user_data
-    stored = user_data.pop(_KEY, None)
-    if stored is None or (stored["bundle"], stored["language"]) != (bundle, language):
-        return {}
-    text = doc.text  # spaCy assembles it on every access
-    return {(start, end): _from_plain(text, plain, language) for start, end, plain in stored["mentions"]}
-
-
-def _to_plain(mention: ReadMention) -> dict[str, Any]:
-    # without matches of the dictionary and context, which can be restored
-    return asdict(replace(mention, mention=replace(mention.mention, match=None), context=""))
+            user_data[_KEY] = {"bundle": self.bundle.manifest["hash"], "language": self.language, "mentions": stored}
 
 
 def _from_plain(text: str, plain: dict[str, Any], language: str) -> ReadMention:
@@ -182,7 +168,7 @@ def _from_plain(text: str, plain: dict[str, Any], language: str) -> ReadMention:
         "mention": Mention(**plain["mention"] | {"language": language}),
         "context": context_around(text, plain["start"], plain["end"]),
         "value": plain["value"] and Value(**plain["value"]),
-        "attributes": None if attributes is None else tuple([Attribute(**attribute) for attribute in attributes]),
+        "attributes": None if attributes is None else tuple(Attribute(**attribute) for attribute in attributes),
         "qualifiers": plain["qualifiers"] and Qualifiers(**plain["qualifiers"]),
     }
     return ReadMention(**plain | fields)
@@ -209,7 +195,7 @@ def _set(name: str, span: Span, value: Any) -> None:
 
 
 def _to_tuples(pairs: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(pair) for pair in pairs]
+    return list(map(tuple, pairs))
 
 
 def _to_lists(data: Any) -> Any:
@@ -245,16 +231,13 @@ class BiolordLinker(Component):
         self.set_annotations(docs, self.predict(docs))
 
     def predict(self, docs: Sequence[Doc]) -> list[dict[TokenSpan, LinkedMention]]:
-        """Return the links of each document, keyed by the token spans of its mentions; does not change the documents.
+        """Return the links of each document, keyed by the token spans of its mentions.
 
         Mentions of ``medlink_mentions`` keep their scores; other spans are scored in their text. If the options
-        restrict the concepts, all spans are scored in their text, because a stored score is for the best of all
-        concepts.
+        restrict the concepts, all spans are, because a stored score is for the best of all concepts.
         """
         spans = [{(span.start, span.end): (span.start_char, span.end_char) for span in self._spans(d)} for d in docs]
         known = [self._pop_mentions(doc) for doc in docs]
-        if self.linker.selection is not None:
-            known = [{} for _ in docs]
         new = [at for at, own in enumerate(spans) if not set(own.values()) <= known[at].keys()]
         texts, given = [docs[at].text for at in new], [sorted(set(spans[at].values())) for at in new]
         judged = self._reader.judge(texts, given, [long_forms_of_doc(docs[at]) for at in new])
@@ -269,7 +252,14 @@ class BiolordLinker(Component):
         return [{tokens: LinkedMention.of(mention, next(links)) for tokens, mention in own} for own in mentions]
 
     def _pop_mentions(self, doc: Doc) -> dict[Characters, ReadMention]:
-        known = pop_mentions(doc, self.bundle.manifest["hash"], self.language)
+        """Remove the stored mentions from a document; return them if their scores are valid here."""
+        user_data: dict[Any, Any] = doc.user_data
+        stored = user_data.pop(_KEY, None)
+        own = (self.bundle.manifest["hash"], self.language)
+        if self.linker.selection is not None or stored is None or (stored["bundle"], stored["language"]) != own:
+            return {}
+        text = doc.text  # spaCy assembles it on every access
+        known = {(start, end): _from_plain(text, plain, self.language) for start, end, plain in stored["mentions"]}
         if self.options.abbreviations == "none":
             known = {span: read for span, read in known.items() if read.mention.expanded is None or read.value}
         if not self.options.qualifiers:
@@ -287,13 +277,11 @@ class BiolordLinker(Component):
 
     def _keys(self, doc: Doc) -> list[str]:
         key = self.options.spans_key
-        if key is None:
-            return [SPANS_KEY] if SPANS_KEY in doc.spans else []
-        if key not in doc.spans:
+        if key is not None and key not in doc.spans:
             message = f"{self.name}: the document has no span group {key!r}"
             remedy = f"put the component that writes it before {self.name}, or leave spans_key out"
             raise ConfigError(message, remedy=remedy)
-        return [key]
+        return [name for name in (key or SPANS_KEY,) if name in doc.spans]
 
     def _spans(self, doc: Doc) -> list[Span]:
         spans = [span for key in self._keys(doc) for span in doc.spans[key]]

@@ -1,7 +1,6 @@
 """The factories that spaCy's entry points name, and the options of the components.
 
-spaCy imports this module in every program that looks up any factory, so it must not import torch, Faiss or SQLAlchemy.
-Each factory imports its component only when it is called.
+spaCy imports this module in every program that looks up any factory, so a factory imports its component when called.
 """
 
 from __future__ import annotations
@@ -46,18 +45,15 @@ class LinkerOptions(LinkOptions):
 
 
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:
-    """Register the factory of a component, given by module and class; its arguments are the fields of the options.
-
-    spaCy validates a configuration by the signature of the factory.
-    """
-    module, _, kind = component.rpartition(".")
+    """Register the factory of a component; spaCy validates a configuration by its signature, the options."""
 
     def make(nlp: Language, name: str, **values: Any) -> Any:
-        return getattr(importlib.import_module(module), kind)(nlp.vocab, name, **values)
+        components = importlib.import_module("medlink.spacy_components.components")
+        return getattr(components, component)(nlp.vocab, name, **values)
 
     fields = options.model_fields.items()
     make.__signature__ = Signature(  # type: ignore[attr-defined]  # read by inspect and spaCy
-        [Parameter("nlp", Parameter.POSITIONAL_OR_KEYWORD), Parameter("name", Parameter.POSITIONAL_OR_KEYWORD)]
+        [Parameter(field, Parameter.POSITIONAL_OR_KEYWORD) for field in ("nlp", "name")]
         + [Parameter(field, Parameter.KEYWORD_ONLY, annotation=_type(info)) for field, info in fields]
     )
     Language.factory(name, default_config=options().to_dict(), func=make, **meta)
@@ -65,22 +61,16 @@ def _factory(name: str, component: str, options: type[Settings], **meta: Any) ->
 
 
 def _type(field: FieldInfo) -> Any:
-    """The type of an option in a configuration; a configuration is JSON, so lists replace tuples."""
+    """Return the type of an option in a configuration, which is JSON: lists replace tuples."""
     if any(isinstance(item, BeforeValidator) for item in field.metadata):
         return Any  # the validator accepts other types
     return list[str] if field.annotation == tuple[str, ...] else field.annotation
 
 
 make_mention_finder = _factory(
-    "medlink_mentions",
-    "medlink.spacy_components.components.MedlinkMentions",
-    MentionsOptions,
-    assigns=["doc.ents", "doc.spans"],
+    "medlink_mentions", "MedlinkMentions", MentionsOptions, assigns=["doc.ents", "doc.spans"]
 )
 make_linker = _factory(
-    "biolord_linker",
-    "medlink.spacy_components.components.BiolordLinker",
-    LinkerOptions,
-    requires=["doc.ents"],
-    assigns=["doc.ents", "doc.spans", "span._.kb_ents", "span._.medlink"],
-)
+    "biolord_linker", "BiolordLinker", LinkerOptions,
+    requires=["doc.ents"], assigns=["doc.ents", "doc.spans", "span._.kb_ents", "span._.medlink"],
+)  # fmt: skip

@@ -1,9 +1,7 @@
 """The checks of every request to a server of medlink, and the answer to a refused request.
 
-The ``Host`` header must name the server, against DNS rebinding. ``Origin`` must be the server itself, against requests
-from other sites. Size and time of a request are bounded. A refusal is one sentence as problem details (RFC 9457).
-Neither a log nor a refusal contains a query, a body or the message of an unexpected error, because each may contain
-text of a note.
+The ``Host`` header must name the server, against DNS rebinding; ``Origin`` must be the server, against requests from
+other sites. Logs and refusals contain no query, body or message of an unexpected error, which may be text of a note.
 """
 
 from __future__ import annotations
@@ -45,18 +43,20 @@ LogRequest = Callable[[str, str, int, float], object]
 
 
 class Refusal(HTTPException):
-    """A request that is answered with an error status and one sentence; ``headers`` are added to the answer."""
+    """A request that is answered with an error status, one sentence and ``headers``."""
 
     def __init__(self, status: int, sentence: str = "", headers: dict[str, str] | None = None) -> None:
-        super().__init__(status, sentence or _PHRASES.get(status) or HTTPStatus(status).phrase, headers)
+        super().__init__(status, sentence or _phrase(status), headers)
+
+
+def _phrase(status: int) -> str:
+    return _PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 def problem(refusal: HTTPException) -> JSONResponse:
-    """Return the answer to a refused request."""
-    status = refusal.status_code
-    title = _PHRASES.get(status) or HTTPStatus(status).phrase
-    content = {"title": title, "status": status, "detail": refusal.detail}
-    return JSONResponse(content, status, refusal.headers, media_type="application/problem+json")
+    """Make the answer to a refused request: problem details (RFC 9457)."""
+    content = {"title": _phrase(refusal.status_code), "status": refusal.status_code, "detail": refusal.detail}
+    return JSONResponse(content, refusal.status_code, refusal.headers, media_type="application/problem+json")
 
 
 class Guard:
@@ -73,17 +73,10 @@ class Guard:
     """
 
     def __init__(
-        self,
-        routes: Collection[Route],
-        hosts: Collection[str],
-        *,
-        token: str | None = None,
-        token_in_path: bool = False,
-        public: Collection[str] = (),
-        max_bytes: int,
-        seconds: float,
+        self, routes: Collection[Route], hosts: Collection[str], *, max_bytes: int, seconds: float,
+        token: str | None = None, token_in_path: bool = False, public: Collection[str] = (),
         log: LogRequest | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._app = Router(list(routes), redirect_slashes=False)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._token, self._token_in_path, self._public = token, token_in_path, frozenset(public)
@@ -121,12 +114,14 @@ class Guard:
         except HTTPException as error:
             refusal = error
         except TimeoutError:
-            # of a body that does not arrive, or of work that takes too long
-            has_waited = arrived or scope["method"] in ("GET", "HEAD")
-            refusal = _took_too_long(self._seconds) if has_waited else Refusal(408)
+            sentence = f"The request took longer than {self._seconds:g} s: send less in one request, or try again."
+            has_arrived = arrived or scope["method"] in ("GET", "HEAD")
+            refusal = Refusal(503, sentence) if has_arrived else Refusal(408)
         except MedlinkError as error:
-            # the request, or the bundle of the server
-            refusal = Refusal(422 if isinstance(error, ConfigError | InputError) else 503, one_sentence(error))
+            # the request, or the bundle of the server; a client must not see the path
+            remedy = f": {error.remedy}" if error.remedy else ""
+            status_code = 422 if isinstance(error, ConfigError | InputError) else 503
+            refusal = Refusal(status_code, f"{error.message}{remedy}.")
         except Exception as error:
             refusal = Refusal(500, describe_unexpected(error))
             logger.warning(refusal.detail)
@@ -163,11 +158,7 @@ class Guard:
 
 
 async def result_of(request: Request, future: Future[_T]) -> _T:
-    """Wait for the result of another thread, and cancel the work if the client disconnects.
-
-    Raises:
-        ClientDisconnect: the client has left.
-    """
+    """Wait for the result of another thread; if the client leaves, cancel the work and raise ClientDisconnect."""
     work, left = asyncio.wrap_future(future), asyncio.create_task(_leave(request))
     try:
         await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
@@ -182,16 +173,6 @@ async def result_of(request: Request, future: Future[_T]) -> _T:
 async def _leave(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass  # the empty body of a GET
-
-
-def one_sentence(error: MedlinkError) -> str:
-    """Return the message of an error without its path, which a client must not see."""
-    remedy = f": {error.remedy}" if error.remedy else ""
-    return f"{error.message}{remedy}."
-
-
-def _took_too_long(seconds: float) -> Refusal:
-    return Refusal(503, f"The request took longer than {seconds:g} s: send less in one request, or try again.")
 
 
 def _equal(given: str, token: str) -> bool:

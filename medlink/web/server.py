@@ -9,7 +9,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import uvicorn
@@ -45,8 +44,8 @@ class WebServer:
         self.app: ASGIApp | None = None
         self._server: uvicorn.Server | None = None
         self._is_stopped = False
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            family = socket.AF_INET6 if ":" in address else socket.AF_INET
             self._socket = socket.create_server((address, port), family=family, backlog=_MAX_CONNECTIONS)
         except (OSError, UnicodeError) as error:
             remedy = "name another port, or leave port out" if port else "name an address of this machine"
@@ -58,7 +57,7 @@ class WebServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._socket.close()
 
     def serve_forever(self) -> None:
@@ -95,24 +94,18 @@ class _Connection(H11Protocol):
 
 @contextmanager
 def until_stopped() -> Iterator[None]:
-    """End a block without an error at SIGINT or SIGTERM; for the main thread.
-
-    A server completes its requests first, and raises the signal again, which by default kills the process.
-    """
+    """End a block without an error at SIGINT or SIGTERM, which a server raises again after its last request."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         yield
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether only this machine can reach an address.
+    """Tell whether only this machine can reach an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
     """
-    if address == "localhost":
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+    return address == "localhost"

@@ -11,6 +11,7 @@ import medlink
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS
 from medlink.kb import Input, build_kb
+from tests.cli.runner import write
 from tests.evaluation.commands import noise, rows, run
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
@@ -29,17 +30,23 @@ TRIPLETS = [("He has fever.", "His temperature is high: fever.", "No illness."),
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small inputs of every task."""
     folder = tmp_path_factory.mktemp("evaluate")
+    cut = [[row["concept_id"], row["name"][: len(row["name"]) // 2 + 1], row["language"]] for row in rows(TABLE)]
+    for name, header, lines in (
+        (
+            "queries",
+            "concept_id\tname\tlanguage",
+            [*cut[:240:6], ("X:1", "Hausbegriff", "de"), ("-1", "nothing", "de")],
+        ),
+        ("pairs", "id_1\ttext_1\tid_2\ttext_2\tscore", PAIRS),
+        ("one", "text_1\ttext_2\tscore", [("a", "b", 1)]),
+        ("equal", "text_1\ttext_2\tscore", [("a", "b", 1), ("a", "c", 1)]),
+        ("triplets", "premise\tentailed\tcontradicted", TRIPLETS),
+        ("clusters", "cluster\tterm", [(1, "asthma"), (1, "Asthma"), (1, "cough"), (2, "unknown")]),
+    ):
+        write(folder / f"{name}.tsv", *("\t".join(map(str, line)) for line in lines), header=header)
     names = TABLE.read_text("utf-8").splitlines()[:300]
     (folder / "names.tsv").write_text("\n".join(names) + "\n", "utf-8")
-    cut = [[row["concept_id"], row["name"][: len(row["name"]) // 2 + 1], row["language"]] for row in rows(TABLE)]
-    queries = ["concept_id\tname\tlanguage", *map("\t".join, cut[:240:6]), "X:1\tHausbegriff\tde", "-1\tnothing\tde"]
-    (folder / "queries.tsv").write_text("\n".join(queries) + "\n", "utf-8")
-    pairs = ["id_1\ttext_1\tid_2\ttext_2\tscore", *("\t".join(map(str, row)) for row in PAIRS)]
-    (folder / "pairs.tsv").write_text("\n".join(pairs) + "\n", "utf-8")
-    lines = ["premise\tentailed\tcontradicted", *map("\t".join, TRIPLETS)]
-    (folder / "triplets.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     (folder / "gold.tsv").write_text(GOLD, "utf-8")
-    (folder / "clusters.tsv").write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
     return folder
 
 
@@ -154,14 +161,5 @@ def test_rows_left_out_are_reported(files: Path, tmp_path: Path) -> None:
 )
 def test_refusals(words: str, message: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
-    (files / "one.tsv").write_text("text_1\ttext_2\tscore\na\tb\t1\n", "utf-8")
-    (files / "equal.tsv").write_text("text_1\ttext_2\tscore\na\tb\t1\na\tc\t1\n", "utf-8")
     with pytest.raises((ConfigError, InputError), match=message):
         run(*words.split())
-
-
-def test_help_names_the_inputs_and_options_of_each_task() -> None:
-    for name, task in TASKS.items():
-        text = run(name, "--help").stdout
-        assert all(argument.removesuffix("...").upper() in text for argument in task.inputs)
-        assert all(f"--{option.replace('_', '-')}" in text for option in task.model_fields)

@@ -58,29 +58,26 @@ def test_show_as_json(own: Path) -> None:
     assert json.loads(printed) == {"entries": [], "abbreviations": []}
 
 
-def unknown(*args: object) -> str:
-    """The error for a word that the lexicon does not know."""
-    printed, error = failed("show", *args)
-    assert printed == ""
-    return error
-
-
-def test_an_unknown_word(own: Path) -> None:
-    remedy = "Remedy: add it to a table of your own (docs/how-to/own-words.md)."
-    assert unknown("Xqzwvkjyy") == f"the lexicon does not know 'Xqzwvkjyy'. {remedy}"
-    assert unknown("COPDD", "--language", "de").startswith("the lexicon does not know 'COPDD'. Remedy: try COPD")
-    assert "Remedy: try Kurvenvisite" in unknown("KURVENVISITTE", "--lexicon", own)
-    with pytest.raises(ConfigError, match="unknown language 'german'"):
-        run("show", "Leber", "--language", "german")
-
-
-def test_a_language_without_words(own: Path) -> None:
-    assert unknown("foie", "--language", "fr-ca") == (
-        "the lexicon has nothing in fr-ca. Remedy: name another language; it has de, en, es."
-    )
-    (own / "families.tsv").write_text("family\tfr\nward round\tvisite {f}\n", encoding="utf-8")
-    assert "does not know 'foie'" in unknown("foie", "--language", "fr", "--lexicon", own)
-    assert "does not know 'foie'" in unknown("foie", "--language", "de-at")
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("Xqzwvkjyy", "the lexicon does not know 'Xqzwvkjyy'. Remedy: add it to a table of your own (docs/how-to/own-"),
+        ("COPDD --language de", "the lexicon does not know 'COPDD'. Remedy: try COPD"),
+        ("KURVENVISITTE --lexicon {own}", "the lexicon does not know 'KURVENVISITTE'. Remedy: try Kurvenvisite"),
+        (
+            "foie --language fr-ca",
+            "the lexicon has nothing in fr-ca. Remedy: name another language; it has de, en, es.",
+        ),
+        ("foie --language fr --lexicon {own}", "the lexicon does not know 'foie'"),
+        ("foie --language de-at", "the lexicon does not know 'foie'"),
+        ("Leber --language german", "unknown language 'german'"),
+    ],
+)
+def test_an_unknown_word(words: str, error: str, own: Path) -> None:
+    (own / "families.tsv").write_text("family\tde\tfr\nward round\tKurvenvisite {f}\tvisite {f}\n", encoding="utf-8")
+    with pytest.raises((InputError, ConfigError)) as caught:
+        run("show", *words.format(own=own).split())
+    assert str(caught.value).startswith(error)
 
 
 def test_a_file_is_no_folder(own: Path) -> None:

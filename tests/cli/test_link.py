@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,10 +72,7 @@ def test_files_folders_and_jsonl(link: Link, notes: Path, tmp_path: Path, demo: 
 
 @pytest.mark.parametrize(
     ("text", "notes"),
-    [
-        ("He has a fever.\nAnd a cough.\n", ["-", "-"]),
-        ('{"text": "fever"}\n{"text": "cough"}\n', ["-:1", "-:2"]),
-    ],
+    [("He has a fever.\nAnd a cough.\n", ["-", "-"]), ('{"text": "fever"}\n{"text": "cough"}\n', ["-:1", "-:2"])],
 )
 def test_standard_input_is_one_note_or_json_lines(link: Link, text: str, notes: list[str]) -> None:
     found = json_lines(link("-", "--language", "en", input=text).stdout)
@@ -124,45 +122,35 @@ def test_each_option_changes_the_output(link: Link) -> None:
         assert row["temporality"] == temporality
     assert {row["language"] for row in rows("--language", "de")} == {"de"}
     assert {row["presence"] for row in rows("--no-qualifiers")} == {None}
+    for resolve, status in (("none", "ambiguous"), ("first", "linked")):
+        (row,) = json_lines(link("-", "--language", "en", "--resolve", resolve, input="Known MS.\n").stdout)
+        assert row["status"] == status
     assert rows("--processes", 2) == base
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        ((), [("fever", "linked"), ("MS", "ambiguous")]),
-        (("--present-only",), [("MS", "ambiguous")]),
-        (("--resolve", "first"), [("fever", "linked"), ("MS", "linked")]),
-    ],
-)
-def test_denied_and_ambiguous_mentions(link: Link, options: tuple[str, ...], found: list[tuple[str, str]]) -> None:
-    rows = json_lines(link("-", "--language", "en", *options, input="No fever. Known MS.\n").stdout)
-    assert [(row["text"], row["status"]) for row in rows] == found
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sources", "X"], "no source 'X'"),
-        (["--prefer", "DEMO,X"], "no source, semantic type or kind 'X' in this .* known: DEMO"),
-        (["--no-qualifiers", "--present-only"], "present_only needs qualifiers"),
-        (["--language", "zzz"], "unknown language 'zzz'"),
-        (["--resume"], "standard input cannot be resumed"),
-        (["--encoding", "latin-one"], r"unknown encoding 'latin-one'\. Remedy: give one such as utf-8 or latin-1"),
-        (["-o", "no/out.jsonl"], "the folder of the output does not exist"),
-        (["--k", "99999999999999999999"], "k is 99999999999999999999, at least 1 and at most 10000 expected"),
+        ("--sources X", "no source 'X'"),
+        ("--prefer DEMO,X", "no source, semantic type or kind 'X' in this .* known: DEMO"),
+        ("--no-qualifiers --present-only", "present_only needs qualifiers"),
+        ("--language zzz", "unknown language 'zzz'"),
+        ("--resume", "standard input cannot be resumed"),
+        ("--encoding latin-one", r"unknown encoding 'latin-one'\. Remedy: give one such as utf-8 or latin-1"),
+        ("-o no/out.jsonl", "the folder of the output does not exist"),
+        ("--k 99999999999999999999", "k is 99999999999999999999, at least 1 and at most 10000 expected"),
     ],
 )
-def test_options_that_are_refused(link: Link, options: list[str], message: str) -> None:
+def test_options_that_are_refused(link: Link, options: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        link("-", *options, input="x")
+        link("-", *options.split(), input="x")
 
 
 def test_missing_scispacy_is_an_error_of_the_option(
     link: Link, note: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
-    monkeypatch.setitem(sys.modules, "scispacy", None)
+    for name in ("scispacy", "scispacy.abbreviation"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError, match=r"needs scispacy.*, which is not installed\. .*medlink\[scispacy\]"):
         link(note, "--abbreviations", "scispacy", "-o", tmp_path / "out.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -185,43 +173,32 @@ def test_inputs_that_do_not_exist_or_hold_no_notes(link: Link, notes: Path, demo
         runner.run("link", notes, demo_path)
 
 
-ZIPPED = (
-    "a document or a zip file, not text. Remedy: save a spreadsheet as CSV in UTF-8, another document as plain "
-    "text, and unpack what is zipped."
-)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.docx", b"PK\x03\x04\x14\0", [], ZIPPED),
         (
-            "a.png",
-            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
-            [],
-            "a picture, not text. Remedy: save its text as plain text in",
+            "a.docx",
+            b"PK\x03\x04\x14\0",
+            "",
+            "a document or a zip file, not text. Remedy: save a spreadsheet as CSV in UTF",
         ),
-        ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", [], "is PDF or RTF, not plain text. Remedy: save it as plain text in"),
-        ("a.jsonl", b'{"body": "Geheimnis"}\n', [], "Remedy: name the field of the text with --text-field."),
-        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', [], "Remedy: name the field of the id with --id-field."),
-        ("a.jsonl", b"Geheimnis\n", [], "not JSON. Remedy: give one JSON object a line, or name a text file NAME.txt."),
-        (
-            "a.txt",
-            "Geheimnis, Müller".encode("latin-1"),
-            [],
-            "Remedy: name the encoding of all notes, probably --encoding cp1252, or convert them.",
-        ),
-        ("a.txt", b"fever", ["--resume"], "only a file can be resumed. Remedy: leave --resume out, or name a file."),
-        ("a.txt", b"fever", ["--prefer", ""], "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
-        ("a.txt", b"fever", ["--prefer", " , "], "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "", "a picture, not text. Remedy: save its text as plain text in"),
+        ("a.pdf", b"%PDF-1.4\n%\xe2\xe3", "", "is PDF or RTF, not plain text. Remedy: save it as plain text in"),
+        ("a.jsonl", b'{"body": "Geheimnis"}\n', "", "Remedy: name the field of the text with --text-field."),
+        ("a.jsonl", b'{"id": [1], "text": "Geheimnis"}\n', "", "Remedy: name the field of the id with --id-field."),
+        ("a.jsonl", b"Geheimnis\n", "", "not JSON. Remedy: give one JSON object a line, or name a text file NAME.txt."),
+        ("a.txt", b"Geheimnis, M\xfcller", "", "encoding of all notes, probably --encoding cp1252, or convert them."),
+        ("a.txt", b"fever", "--resume", "only a file can be resumed. Remedy: leave --resume out, or name a file."),
+        ("a.txt", b"fever", "--prefer=", "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
+        ("a.txt", b"fever", "--prefer= , ", "medlink: --prefer is empty. Remedy: give a value, or leave it out."),
     ],
 )
 def test_errors_name_what_to_type_and_no_word_of_a_note(
-    name: str, content: bytes, options: list[str], message: str, demo_path: Path, tmp_path: Path,
+    name: str, content: bytes, options: str, message: str, demo_path: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     (tmp_path / name).write_bytes(content)
-    printed = error_of(capsys, "link", demo_path, tmp_path / name, *options)
+    printed = error_of(capsys, "link", demo_path, tmp_path / name, *filter(None, [options]))
     assert message in printed
     assert "Geheimnis" not in printed
 
@@ -243,13 +220,10 @@ def test_notes_that_cannot_be_read_leave_the_others(link: Link, tmp_path: Path) 
     result = link(tmp_path, "--language", "en", exit_code=3)
     found = {Path(row["note"]).name for row in json_lines(result.stdout)}
     assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1", "g.jsonl:9", "12", "h\\udcff.txt"}
-    assert "7 notes could not be read" in result.stderr
-    assert "a_latin.txt: not UTF-8 at byte 6" in result.stderr
-    assert "g.jsonl:2: not JSON" in result.stderr
-    assert "  and 2 more" in result.stderr
-    assert "  remedy: give one JSON object a line" in result.stderr
-    assert "Müller" not in result.stderr
-    assert "Geheimnis" not in result.stderr
+    for line in ("7 notes could not be read", "a_latin.txt: not UTF-8 at byte 6", "g.jsonl:2: not JSON", "  and 2 more",
+                 "  remedy: give one JSON object a line"):  # fmt: skip
+        assert line in result.stderr
+    assert not re.search("Müller|Geheimnis", result.stderr)
 
 
 @pytest.mark.parametrize(
@@ -299,14 +273,14 @@ def test_packed_files_are_read_as_their_inner_ending_says(link: Link, tmp_path: 
     assert found == [f"{tmp_path}/a.jsonl.gz:1", f"{tmp_path}/a.jsonl.gz:2", f"{tmp_path}/b.txt.gz"]
     result = link(*sorted(tmp_path.iterdir()), "--language", "en")
     assert "4 notes," in result.stderr
-    plain = [line for line in result.stderr.splitlines() if "taken for" in line]
-    assert plain == [f"{tmp_path}/c.gz: taken for plain text, one note"]
+    assert result.stderr.count("taken for") == 1
+    assert f"{tmp_path}/c.gz: taken for plain text, one note\n" in result.stderr
     (tmp_path / "cut.jsonl").write_bytes(gzip.compress(b'{"text": "fever"}\n')[:-9])
     assert "cut off" in str(list(read_notes([str(tmp_path / "cut.jsonl")]))[-1].problem)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le"])
 def test_notes_in_another_encoding(link: Link, tmp_path: Path, encoding: str) -> None:
     text = "Die Patientin hat Ödeme."
     rows = "".join(json.dumps({"id": n, "text": text}, ensure_ascii=False) + "\n" for n in range(2)).encode(encoding)
@@ -347,50 +321,32 @@ def test_files_left_out_are_counted_by_ending(link: Link, tmp_path: Path) -> Non
     assert find_inputs([str(folder / ".h.txt")]) == ([str(folder / ".h.txt")], {})
 
 
+FEVER = '{"text": "fever"}'
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "messages", "absent"),
     [
-        (['{"text": "fever"}', '{"text": " "}', '{"text": ""}'], [], ["2 notes without text\n"], "the field"),
-        (
-            ['{"text": "fever", "id": 1}', '{"text": "cough", "id": "2"}'],
-            ["--language-field", "tongue", "--id-field", "key", "--date-field", "day"],
-            [
-                "'tongue' is missing or empty in all notes read: languages were detected\n",
-                "the field 'key' is missing or empty in all notes read: notes are named by file and line\n",
-                "the field 'day' is missing or empty in all notes read: the dates of the notes are unknown\n",
-            ],
-            "without text",
-        ),
-        (
-            ['{"text": "fever"}', '{"text": "fever", "tongue": "en", "key": 1}'],
-            ["--language-field", "tongue", "--id-field", "key"],
-            ["2 notes,"],
-            "no note has",
-        ),
-        (
-            ['{"text": "fever", "language": "fr-CA"}', '{"text": "fever", "language": "en"}'],
-            [],
-            [
-                "1 note, language 'fr': medlink has no rules for it",
-                "1 note, language 'fr': the bundle has no names in it, only in de, en, es\n",
-            ],
-            "language 'en'",
-        ),
-        (
-            ['{"text": "fever"}'],
-            ["--language", "fr"],
-            ["language 'fr': medlink has no rules for it", "language 'fr': the bundle has no names in it"],
-            "note, language",
-        ),
+        ([FEVER, '{"text": " "}', '{"text": ""}'], "", ["2 notes without text\n"], "the field"),
+        ([FEVER, '{"text": "cough", "id": "2"}'], "--language-field tongue --id-field key --date-field day", [
+            "'tongue' is missing or empty in all notes read: languages were detected\n",
+            "the field 'key' is missing or empty in all notes read: notes are named by file and line\n",
+            "the field 'day' is missing or empty in all notes read: the dates of the notes are unknown\n",
+        ], "without text"),
+        ([FEVER, '{"text": "fever", "tongue": "en", "key": 1}'], "--language-field tongue --id-field key", ["2 notes,"],
+         "no note has"),
+        (['{"text": "fever", "language": "fr-CA"}', '{"text": "fever", "language": "en"}'], "", [
+            "1 note, language 'fr': medlink has no rules for it",
+            "1 note, language 'fr': the bundle has no names in it, only in de, en, es\n",
+        ], "language 'en'"),
+        ([FEVER], "--language fr", [
+            "language 'fr': medlink has no rules for it", "language 'fr': the bundle has no names in it",
+        ], "note, language"),
     ],
-    ids=["empty notes", "fields no note has", "fields a note has", "languages of notes", "language of the option"],
-)
-def test_what_the_run_points_out(
-    link: Link, rows: list[str], options: list[str], messages: list[str], absent: str
-) -> None:
-    printed = link("-", *options, input="\n".join(rows)).stderr
-    for message in messages:
-        assert message in printed
+)  # fmt: skip
+def test_what_the_run_points_out(link: Link, rows: list[str], options: str, messages: list[str], absent: str) -> None:
+    printed = link("-", *options.split(), input="\n".join(rows)).stderr
+    assert all(message in printed for message in messages), printed
     assert absent not in printed
 
 
@@ -405,7 +361,7 @@ def test_a_library_run_logs_what_it_points_out(demo: Bundle, caplog: pytest.LogC
 @pytest.mark.slow
 def test_notes_of_one_id_are_counted(link: Link, demo: Bundle, tmp_path: Path) -> None:
     """Over files, files given twice, and the finished notes of an earlier run."""
-    one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "out.jsonl"
+    one, other, out = (tmp_path / f"{name}.jsonl" for name in ("a", "b", "out"))
     one.write_text('{"id": 1, "text": "fever"}\n{"id": "1", "text": "cough"}\nbad\nbad\n', encoding="utf-8")
     other.write_text('{"text": "fever"}\n{"id": 2, "text": "cough"}\n', encoding="utf-8")
     printed = link(one, other, "--language", "en", "-o", out, exit_code=3).stderr
@@ -415,21 +371,16 @@ def test_notes_of_one_id_are_counted(link: Link, demo: Bundle, tmp_path: Path) -
     assert f"2 notes have the id of an earlier note, the first: {other}:1; the output" in printed
 
     one.write_text("".join(f'{{"id": {i % 80}, "text": "fever"}}\n' for i in range(100)), encoding="utf-8")
-    interrupt(demo, one, out)
-    report = link_notes(demo, one, out=out, language="en", resume=True)
-    assert (report.already_done, report.duplicate_ids) == (64, 20)
-    assert report.first_duplicate == Note("0", location=f"{one}:81")
-
-
-def interrupt(bundle: Bundle, inputs: Path, out: Path) -> None:
-    """Interrupt a run after 64 notes."""
 
     def stop(done: int, total: int) -> None:
         if done >= 64:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        link_notes(bundle, inputs, out=out, language="en", progress=stop)
+        link_notes(demo, one, out=out, language="en", progress=stop)
+    report = link_notes(demo, one, out=out, language="en", resume=True)
+    assert (report.already_done, report.duplicate_ids) == (64, 20)
+    assert report.first_duplicate == Note("0", location=f"{one}:81")
 
 
 def test_exit_code_of_notes_that_cannot_be_read(
@@ -454,32 +405,27 @@ def test_remedies_name_options(link: Link, tmp_path: Path) -> None:
         "--failures", failures, exit_code=3,
     ).stderr  # fmt: skip
     remedies = [
-        "write it as 2026-11-30 or 30.11.2026, or leave it empty",
-        "name the field of the text with --text-field",
-    ]
+        "write it as 2026-11-30 or 30.11.2026, or leave it empty", "name the field of the text with --text-field",
+    ]  # fmt: skip
     assert printed.splitlines()[-2:] == [f"  remedy: {remedy}" for remedy in remedies]
     assert [row["remedy"] for row in json_lines(failures)] == remedies
 
 
 def test_outputs_that_would_lose_something(link: Link, demo_path: Path, notes: Path, tmp_path: Path) -> None:
-    more, text = notes / "deep" / "more.jsonl", notes / "de.txt"
+    more, part = notes / "deep" / "more.jsonl", tmp_path / "list.part"
     before = more.read_bytes()
-    (tmp_path / "hard.jsonl").hardlink_to(more)
-    (tmp_path / "soft.jsonl").symlink_to(more)
-    part = tmp_path / "list.part"
     part.write_text("fever", encoding="utf-8")
     for given, out, message in (
         (notes, notes, "the output is a folder"),
         (notes, more, "the output is in a folder that is read"),
-        (notes, tmp_path / "hard.jsonl", "the output is the input"),
-        (more, tmp_path / "soft.jsonl", "the output is the input"),
-        (text, demo_path / "links.jsonl", "the output is in a folder that is read"),
+        (more, more, "the output is the input"),
+        (more, demo_path / "links.jsonl", "the output is in a folder that is read"),
         (part, tmp_path / "list", "list.part: the unfinished output is the input"),
     ):
         with pytest.raises(ConfigError, match=message):
             link(given, "-o", out)
     with pytest.raises(ConfigError, match="only a file can be resumed"):
-        link(text, "-o", os.devnull, "--resume")
+        link(more, "-o", os.devnull, "--resume")
     assert (more.read_bytes(), part.read_text("utf-8")) == (before, "fever")
 
 
@@ -493,16 +439,11 @@ def test_an_unfinished_output_of_another_program_stays(link: Link, note: Path) -
     with pytest.raises(ConfigError, match=r"out\.jsonl\.part\.json: not the state of an unfinished output"):
         link(note, "-o", out)
     assert (part.read_text("utf-8"), state.read_text("utf-8")) == ("mine", "[]")
-
-
-def test_an_empty_draft_without_a_state_is_written_over(link: Link, note: Path) -> None:
-    """A kill may leave one."""
-    out = note.with_name("out.jsonl")
+    state.unlink()
     for options in ((), ("--resume",)):
-        note.with_name("out.jsonl.part").touch()
+        part.write_text("")  # without a state: left by a kill
         link(note, "--language", "en", "-o", out, *options)
         assert sorted(path.name for path in note.parent.iterdir()) == ["a.txt", "out.jsonl"]
-        assert [row["text"] for row in json_lines(out)] == ["fever"]
 
 
 def test_a_second_writer_is_refused_and_the_first_goes_on(link: Link, note: Path) -> None:
@@ -540,14 +481,12 @@ def test_an_interrupted_run_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr(NotePipeline, "link", stop)
         printed = error_of(capsys, "link", demo_path, *words, exit_code=130)
-    message = "medlink: interrupted. Remedy: repeat the run with --resume to continue it."
-    assert printed.strip().endswith(message)
+    assert printed.strip().endswith("medlink: interrupted. Remedy: repeat the run with --resume to continue it.")
     content, state = part.read_bytes(), json.loads((tmp_path / "out.jsonl.part.json").read_text("utf-8"))
     for options, size, message in (((), state["bytes"] - 1, "is shorter"), (("--k", 2), None, "had other inputs")):
         part.write_bytes(content[:size])
         printed = error_of(capsys, "link", demo_path, *words, "--resume", *options)
-        assert message in printed
-        assert "Remedy: run without --resume to start again." in printed
+        assert re.search(f"{message}.*Remedy: run without --resume to start again.", printed)
     part.write_bytes(content + b'{"half')
     assert "to resume" not in link(*words, "--resume").stderr
     assert [row["note"] for row in json_lines(out)] == [f"{source}:{i}" for i in range(1, 201)]

@@ -52,10 +52,8 @@ def test_a_terminal_shows_what_a_pipe_gets_as_json(demo_path: Path, tmp_path: Pa
     assert printed.startswith(READABLE)
     lines = printed.removeprefix(READABLE).splitlines()
     assert [line.split()[0] for line in lines if line] == ["Hb", "Fieber", "Herzinfarkt", "MS"]
-    for line, end in zip(
-        lines, ["present, hemoglobin 7.9 g/dl (low)", "absent", "historical", "present"], strict=False
-    ):
-        assert line.endswith(end)
+    ends = ("present, hemoglobin 7.9 g/dl (low)", "absent", "historical", "present")
+    assert all(line.endswith(end) for line, end in zip(lines, ends, strict=False))
     assert lines[1].split()[:4] == ["Fieber", "DEMO:0209", "Fieber", lines[1].split()[3]]
     assert errors == "1 note, 4 mentions, 4 linked\n"
     as_json, _ = on_terminal(tmp_path, *words, "--format", "jsonl")
@@ -77,9 +75,8 @@ def test_a_page(count: int, demo_path: Path, tmp_path: Path) -> None:
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2 * count
     page = data(Page(tmp_path / "x.html"))
     assert [note[0] for note in page["notes"]] == list(map(str, notes))
-    assert [[part[0] for part in note[3] if isinstance(part, list)] for note in page["notes"]] == [
-        ["fever", "Asthma"]
-    ] * count
+    words = [[part[0] for part in note[3] if isinstance(part, list)] for note in page["notes"]]
+    assert words == [["fever", "Asthma"]] * count
     assert (tmp_path / "x.html").stat().st_mode & 0o077 == 0
 
 

@@ -22,6 +22,12 @@ def rows(path: Path, delimiter: str = "\t") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=delimiter))
 
 
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
 def noise(folder: Path) -> Path:
     """A folder with an encoder of random weights."""
     encoder = StaticEncoder.load(builtin_folder())

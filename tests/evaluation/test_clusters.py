@@ -10,45 +10,14 @@ import pytest
 from medlink.errors import ConfigError
 from medlink.evaluation import clusters as module
 from medlink.evaluation import measure_partition, sweep
-from medlink.evaluation.clusters import (
-    count_related,
-    incidence,
-    shares_concept,
-    split_concepts_by,
-)
 from tests.evaluation.commands import random_groups
 
 
-def test_incidence_by_hand() -> None:
-    matrix = incidence(["B", ("A", "B", "A"), ["C"]])
-    assert matrix.toarray().tolist() == [[0, 1, 0], [1, 1, 0], [0, 0, 1]]
-    assert incidence([]).shape == (0, 0)
-    assert count_related(incidence([])).shape == (0,)
-    with pytest.raises(ConfigError, match=r"name 1 belongs to no concept\. Remedy: leave such names out"):
-        incidence(["A", ()])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "concepts"), [(1, 5), (40, 5), (200, 30), (200, 5)])
-def test_against_the_double_loop(n: int, concepts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks of names and of pairs."""
     monkeypatch.setattr(module, "_ROWS", 7)
     monkeypatch.setattr(module, "_CHUNK", 11)
-    groups = random_groups(n, concepts, seed=n + concepts)
-    matrix = incidence(groups)
-    naive = np.array([[bool(set(a) & set(b)) for b in groups] for a in groups])
-    np.testing.assert_array_equal(count_related(matrix), naive.sum(axis=1))
-    one, other = np.divmod(np.arange(n * n), n)
-    np.testing.assert_array_equal(shares_concept(matrix, one, other), naive.ravel())
-
-
-def test_split_columns_against_the_double_loop() -> None:
-    groups = random_groups(80, 6, seed=1)
-    label = np.random.default_rng(2).integers(0, 4, 80)
-    naive = [
-        [bool(set(a) & set(b)) and x == y for b, y in zip(groups, label, strict=True)]
-        for a, x in zip(groups, label, strict=True)
-    ]
-    np.testing.assert_array_equal(count_related(split_concepts_by(incidence(groups), label)), np.sum(naive, axis=1))
 
 
 def naive_measures(

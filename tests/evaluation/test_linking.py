@@ -70,15 +70,10 @@ def test_the_report_agrees_with_the_linker(demo_path: Path, linker: Linker, gold
     for line in printed[2:]:
         tag, mentions, known, *values = line.split()
         of = [at for at, row in enumerate(given) if tag in (row[2], "all")]
+        columns = (first, [0 < rank <= 5 for rank in ranks], reciprocal, linked)
+        wanted = [np.mean(np.array(column)[of]) for column in columns]
         precision = np.mean([first[at] for at in of if linked[at]])
-        wanted = [
-            np.mean([first[at] for at in of]),
-            np.mean([0 < ranks[at] <= 5 for at in of]),
-            np.mean([reciprocal[at] for at in of]),
-            np.mean([linked[at] for at in of]),
-            precision,
-            calibration_error(scores[of], np.array(first)[of]),
-        ]
+        wanted += [precision, calibration_error(scores[of], np.array(first)[of])]
         assert (int(mentions), int(known)) == (len(of), sum(items[at]["in_dictionary"] == "1" for at in of))
         assert [float(value) for value in values] == pytest.approx(wanted, abs=5e-4)
     assert "heart" not in (tmp_path / "items.tsv").read_text("utf-8")
@@ -86,16 +81,9 @@ def test_the_report_agrees_with_the_linker(demo_path: Path, linker: Linker, gold
 
 @pytest.mark.slow
 def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
-    base = run(demo_path, gold).stdout
-    for options in (
-        ("--distinct",),
-        ("--sample", 2),
-        ("--sample", 2, "--seed", 3),
-        ("--threshold", 0.99),
-        ("--languages", "de"),
-    ):
-        assert run(demo_path, gold, *options).stdout != base, options
-    assert run(demo_path, gold, "--sample", 2, "--seed", 3).stdout != run(demo_path, gold, "--sample", 2).stdout
+    options = ((), ("--distinct",), ("--sample", 2), ("--sample", 2, "--seed", 3), ("--threshold", 0.99))
+    printed = [run(demo_path, gold, *given).stdout for given in (*options, ("--languages", "de"))]
+    assert len(set(printed)) == len(printed)
     assert run(demo_path, gold, "--distinct").stdout.startswith("4 mentions")
     for options, count in (((), 5), (("--distinct",), 4)):
         looked_up = commands.run("retrieval", demo_path, gold, *options)

@@ -82,13 +82,6 @@ def test_ties_go_to_the_lower_concept_then_to_the_lower_row() -> None:
     assert rank_gold(names[:1], names, owners, table([{2}], 3), rank_by="names").rank.tolist() == [3]
 
 
-def test_a_tie_is_not_cut_in_the_wrong_place() -> None:
-    # nine equal names, of which the first has the gold: at depth 1 it must be the one that is looked at
-    names = np.array([[1, 0]] * 9, dtype=np.float32)
-    owners = table([{row} for row in range(9)], 9)
-    assert rank_gold(names[:1], names, owners, table([{0}], 9), depth=1).rank.tolist() == [1]
-
-
 def test_edges() -> None:
     none, one = np.zeros((0, 2), dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
     empty = rank_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))
@@ -103,16 +96,12 @@ def test_edges() -> None:
 
 
 def test_measures_by_hand() -> None:
-    found = measure_ranks(np.array([1, 1, 2, 5, 6, 0]))
-    assert found.queries == 6
-    assert (found.acc1, found.acc5, found.unfound) == pytest.approx((2 / 6, 4 / 6, 1 / 6))
-    assert found.mrr == pytest.approx((1 + 1 + 1 / 2 + 1 / 5 + 1 / 6) / 6)
-    assert found.to_dict()["mrr"] == found.mrr
+    mrr = (1 + 1 + 1 / 2 + 1 / 5 + 1 / 6) / 6
+    found = measure_ranks(np.array([1, 1, 2, 5, 6, 0])).to_dict()
+    assert found == pytest.approx({"queries": 6, "acc1": 2 / 6, "acc5": 4 / 6, "mrr": mrr, "unfound": 1 / 6})
     assert measure_ranks(np.array([0])).to_dict() == {"queries": 1, "acc1": 0, "acc5": 0, "mrr": 0, "unfound": 1}
     with pytest.raises(ConfigError, match=r"no queries to measure\. Remedy: give one or more"):
         measure_ranks(np.zeros(0, dtype=np.int64))
-    with pytest.raises(ConfigError, match="rank -1, 0 or more expected"):
-        measure_ranks(np.array([1, -1]))
 
 
 def test_the_interval_of_a_mean_is_that_of_a_loop() -> None:

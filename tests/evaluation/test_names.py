@@ -10,17 +10,12 @@ from medlink.errors import InputError, KnowledgeBaseError
 from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary, split_ids
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
+from tests.evaluation.commands import write
 
 NAMES = (
     "concept_id\tname\tlanguage\ttype\nA:1\tasthma\ten\t\nA:1\tasthma (disorder)\ten\tfsn\nA:1\tAsthma\tde\t\n"
     "A:2\tcough\t\t\n"
 )
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text, "utf-8")
-    return folder / name
 
 
 def test_ids() -> None:
@@ -54,18 +49,26 @@ def test_dictionary_of_biosyn(tmp_path: Path) -> None:
     assert problems.skipped == {"name without a concept": 1}
 
 
-def test_refusals_of_dictionaries(tmp_path: Path) -> None:
-    table = write(tmp_path, "names.tsv", "concept_id\tname\tlanguage\nA\tasthma\ten\n")
-    with pytest.raises(InputError, match=r"names\.tsv: there are no names of de in it\. Remedy: give a source"):
-        read_dictionary(table, Problems(), languages=frozenset({"de"}))
-    with pytest.raises(InputError, match=r"none\.tsv: there are no names in it"):
-        read_dictionary(write(tmp_path, "none.tsv", "concept_id\tname\n"), Problems())
-    with pytest.raises(InputError, match=r"d\.txt: its names have no language to choose by\. Remedy: leave"):
-        read_dictionary(write(tmp_path, "d.txt", "D1||asthma\n"), Problems(), languages=frozenset({"de"}))
-    with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
-        read_dictionary(tmp_path, Problems())
-    with pytest.raises(InputError, match="no such file"):
-        read_dictionary(tmp_path / "missing.txt", Problems())
+@pytest.mark.parametrize(
+    ("name", "text", "language", "message"),
+    [
+        (
+            "n.tsv",
+            "concept_id\tname\tlanguage\nA\tb\ten\n",
+            "de",
+            r"n\.tsv: there are no names of de in it\. Remedy: give a s",
+        ),
+        ("n.tsv", "concept_id\tname\n", None, r"n\.tsv: there are no names in it"),
+        ("d.txt", "D1||asthma\n", "de", r"d\.txt: its names have no language to choose by\. Remedy: leave"),
+        ("", "", None, "there is no knowledge base"),
+        ("missing.txt", "", None, "no such file"),
+    ],
+)
+def test_refusals_of_dictionaries(name: str, text: str, language: str | None, message: str, tmp_path: Path) -> None:
+    if text:
+        write(tmp_path, name, text)
+    with pytest.raises((InputError, KnowledgeBaseError), match=message):
+        read_dictionary(tmp_path / name, Problems(), languages=None if language is None else frozenset({language}))
 
 
 def test_a_sample_is_of_whole_concepts() -> None:
@@ -78,41 +81,39 @@ def test_a_sample_is_of_whole_concepts() -> None:
     assert names.sample(1000, seed=1) == names
 
 
-def test_clusters(tmp_path: Path) -> None:
-    path = tmp_path / "clusters.tsv"
-    path.write_text("cluster\tterm\tscore\n1\tasthma\t0.9\n2\tleft  arm\t\n1\tasthma\t0.9\n", "utf-8")
-    assert read_clusters(path) == {("asthma", ""): "1", ("left arm", ""): "2"}
-    path.write_text("cluster\tterm\n1\tasthma\n2\tasthma\n", "utf-8")
-    with pytest.raises(
-        InputError, match=r"clusters\.tsv:3: this term is in a cluster and was in another before. Remedy: give"
-    ):
-        read_clusters(path)
-    path.write_text("cluster\tname\n1\tasthma\n", "utf-8")
-    with pytest.raises(InputError, match="looked for the columns term, cluster"):
-        read_clusters(path)
-    path.write_text("cluster\tterm\n\tasthma\n", "utf-8")
-    with pytest.raises(InputError, match="empty term or cluster") as caught:
-        read_clusters(path)
+HEAD = "cluster\tterm\tlanguage\n1\tgift\tGER\n2\tcough\t\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "clusters"),
+    [
+        ("cluster\tterm\tscore\n1\tasthma\t0.9\n2\tleft  arm\t\n1\tasthma\t0.9\n",
+         {("asthma", ""): "1", ("left arm", ""): "2"}),
+        (HEAD, {("gift", ""): "1", ("cough", ""): "2"}),
+        (HEAD + "3\tgift\ten\n", {("gift", "de"): "1", ("cough", ""): "2", ("gift", "en"): "3"}),
+    ],
+)  # fmt: skip
+def test_clusters(text: str, clusters: dict[tuple[str, str], str], tmp_path: Path) -> None:
+    assert read_clusters(write(tmp_path, "clusters.tsv", text)) == clusters
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cluster\tterm\n1\tasthma\n2\tasthma\n",
+         r"clusters\.tsv:3: this term is in a cluster and was in another before. Remedy: give"),
+        (HEAD + "3\tgift\tde\n", r"clusters\.tsv:4: this term is in a cluster and was in another before"),
+        ("cluster\tname\n1\tasthma\n", "looked for the columns term, cluster"),
+        ("cluster\tterm\n\tasthma\n", "empty term or cluster"),
+        ("cluster\tterm\tlanguage\n1\tgift\tklingon\n", r"clusters\.tsv:2: .*unknown language"),
+        ("term\tterm\tcluster\n", r"clusters\.tsv:1: the column term occurs twice"),
+        ("cluster\tlanguage\tterm\tlanguage\n", r"clusters\.tsv:1: the column language occurs twice"),
+    ],
+)  # fmt: skip
+def test_refusals_of_clusters(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_clusters(write(tmp_path, "clusters.tsv", text))
     assert "max_bad_share" not in str(caught.value)
-    for head in ("term\tterm\tcluster", "cluster\tterm\tcluster", "cluster\tlanguage\tterm\tlanguage"):
-        path.write_text(head + "\n", "utf-8")
-        with pytest.raises(InputError, match=r"clusters\.tsv:1: the column \w+ occurs twice"):
-            read_clusters(path)
-
-
-def test_clusters_by_language(tmp_path: Path) -> None:
-    path = tmp_path / "clusters.tsv"
-    head, rows = "cluster\tterm\tlanguage\n", "1\tgift\tGER\n2\tcough\t\n"
-    path.write_text(head + rows, "utf-8")
-    assert read_clusters(path) == {("gift", ""): "1", ("cough", ""): "2"}
-    path.write_text(head + rows + "3\tgift\ten\n", "utf-8")
-    assert read_clusters(path) == {("gift", "de"): "1", ("cough", ""): "2", ("gift", "en"): "3"}
-    path.write_text(head + rows + "3\tgift\tde\n", "utf-8")
-    with pytest.raises(InputError, match=r"clusters\.tsv:4: this term is in a cluster and was in another before"):
-        read_clusters(path)
-    path.write_text(head + "1\tgift\tklingon\n", "utf-8")
-    with pytest.raises(InputError, match=r"clusters\.tsv:2: .*unknown language"):
-        read_clusters(path)
 
 
 def test_blanks_and_languages_of_names() -> None:

@@ -15,6 +15,7 @@ from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answ
 from medlink.evaluation.task import embed
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
+from tests.evaluation.commands import write
 
 
 def letters(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -42,18 +43,13 @@ def test_ranks_by_hand() -> None:
 
 def test_answers() -> None:
     found = retrieve(letters, ENTRIES, [Query(("c",), ("C",)), Query(("b",), ("nowhere",))])
-    assert [(one.known, one.rank, one.concept) for one in found] == [
-        (True, 1, (("C", "X"),)),
-        (False, 0, (("B",),)),
-    ]
+    assert [(one.known, one.rank, one.concept) for one in found] == [(True, 1, (("C", "X"),)), (False, 0, (("B",),))]
     assert found[0].cosine == pytest.approx(1)
     assert retrieve(letters, ENTRIES, []) == []
 
 
 def test_composite_mentions() -> None:
-    both = Query(("a", "b"), ("A", "B"))
-    worst = Query(("a", "c"), ("B",))
-    lost = Query(("a", "c"), ("A",))
+    both, worst, lost = Query(("a", "b"), ("A", "B")), Query(("a", "c"), ("B",)), Query(("a", "c"), ("A",))
     found = retrieve(letters, ENTRIES, [both, worst, lost])
     assert [one.rank for one in found] == [1, 3, 2]
     assert retrieve(letters, ENTRIES, [lost], depth=1)[0].rank == 0
@@ -63,34 +59,20 @@ def test_composite_mentions() -> None:
 
 def test_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "_CHUNK", 2)
-    seen: list[str] = []
-    steps: list[tuple[str, int, int]] = []
-
-    def counting(texts: Sequence[str]) -> NDArray[np.float32]:
-        """The encoder, with what it was given noted."""
-        seen.extend(texts)
-        return letters(texts)
-
+    seen, steps = list[str](), list[tuple[str, int, int]]()
     queries = [Query((text,), ("A",)) for text in ("a", "ab", "ab", "b", "ac")]
-    found = retrieve(counting, ENTRIES, queries, progress=lambda *reported: steps.append(reported))
+    found = retrieve(
+        lambda texts: (seen.extend(texts), letters(texts))[1], ENTRIES, queries,
+        progress=lambda *reported: steps.append(reported),
+    )  # fmt: skip
     assert seen == ["a", "aab", "b", "c", "ab", "ac"]
-    embedded = [("texts embedded", done, 6) for done in (2, 4, 6)]
-    assert steps == [*embedded, ("queries ranked", 5, 5)]
+    assert steps == [*(("texts embedded", done, 6) for done in (2, 4, 6)), ("queries ranked", 5, 5)]
     assert found == retrieve(letters, ENTRIES, queries)
 
 
-def test_a_dictionary_wider_than_the_gold_and_many_owners() -> None:
-    entries = Dictionary.from_entries([((f"C{i:02}",), text) for i in range(12) for text in ("a", "b")])
-    found = retrieve(letters, entries, [Query(("a",), ("C03",)), Query(("b",), ("C11",))])
-    # all concepts share both names: ties go by id
-    assert [one.rank for one in found] == [4, 12]
-
-
 def test_measures_by_language() -> None:
-    answers = [
-        Answer(Query(("a",), ("A",), tag), True, rank, (("A",),), 1.0)
-        for tag, rank in (("de", 1), ("es", 0), ("es", 2))
-    ]
+    kinds = (("de", 1), ("es", 0), ("es", 2))
+    answers = [Answer(Query(("a",), ("A",), tag), True, rank, (("A",),), 1.0) for tag, rank in kinds]
     found = measure_answers(answers)
     assert list(found) == ["de", "es", "all"]
     assert (found["es"].queries, found["es"].mrr, found["all"].acc1) == (2, 0.25, pytest.approx(1 / 3))
@@ -108,22 +90,16 @@ def test_refusals() -> None:
         ranks(Query(("a",), ("A",)), rank_by="rows")
 
 
-def written(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text, "utf-8")
-    return folder / name
-
-
 def test_queries_of_biosyn(tmp_path: Path) -> None:
     folder = tmp_path / "dev"
-    written(
+    write(
         folder,
         "2.concept",
         "2||0|9||DiseaseClass||left  arm||D1\n\n2||9|12||CompositeMention||breast cancer|ovarian cancer||D2|D3\n"
         "2||12|19||Modifier||cd4+ cells||D4\n2||20|29||Modifier||one+two||D5+D6\n2||3|4||Modifier||no||CUI-less\n",
     )
-    written(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
-    written(folder, "notes.txt", "left alone")
+    write(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
+    write(folder, "notes.txt", "left alone")
     problems = Problems()
     found = read_queries([folder], problems)
     assert problems.skipped == {"query without a concept": 1}
@@ -138,8 +114,8 @@ def test_queries_of_biosyn(tmp_path: Path) -> None:
 
 
 def test_queries_of_xl_bel(tmp_path: Path) -> None:
-    german = written(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
-    context = written(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
+    german = write(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
+    context = write(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
     found = read_queries([german, context], Problems(), language="es")
     assert found == (
         Query(('"Armeria"',), ("C1", "C2"), "de", "de_1k_test_query.txt", 1),
@@ -151,37 +127,42 @@ def test_queries_of_xl_bel(tmp_path: Path) -> None:
 def test_queries_of_a_table(tmp_path: Path) -> None:
     text = "mention\tconcept_id\tlanguage\nleft  arm\tA|B\tGER\nfever\tC+D\t\ncough\t-1\ten\n"
     problems = Problems()
-    found = read_queries([written(tmp_path, "queries.tsv", text)], problems, language="en")
+    found = read_queries([write(tmp_path, "queries.tsv", text)], problems, language="en")
     assert problems.skipped == {"query without a concept": 1}
     assert found == (
         Query(("left arm",), ("A", "B"), "de", "queries.tsv", 2),
         Query(("fever",), ("C", "D"), "en", "queries.tsv", 3),
     )
     for column in ("name", "text"):
-        table = written(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
+        table = write(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
         assert read_queries([table], Problems()) == (Query(("left, arm",), ("A",), "", "queries.csv", 2),)
 
 
 def test_bad_queries_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
-    marked = written(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
-    two = written(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
-    table = written(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
+    marked = write(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
+    two = write(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
+    table = write(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
     assert len(read_queries([marked, two, table], problems)) == 6
     assert problems.bad == {"no mention between ||": 4, "empty name": 1, "unknown language": 1}
 
 
-def test_refusals_of_queries(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"there is no \*\.concept file or annotated note in the folder\. Remedy: name a file"
-    ):
-        read_queries([tmp_path], Problems())
-    with pytest.raises(InputError, match=r"q\.tsv:1: looked for the columns concept_id and name, or lines with \|\|"):
-        read_queries([written(tmp_path, "q.tsv", "Erika Mustermann\tfever\n")], Problems())
-    with pytest.raises(InputError, match=r"q\.txt: there is no query with a concept in it\. Remedy: give other"):
-        read_queries([written(tmp_path, "q.txt", "-1||fever\n")], Problems())
-    with pytest.raises(InputError, match="the column name occurs twice"):
-        read_queries([written(tmp_path, "q.tsv", "id\tname\tname\nA\ta\tb\n")], Problems())
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("", "", r"there is no \*\.concept file or annotated note in the folder\. Remedy: name a file"),
+        (
+            "q.tsv",
+            "Erika Mustermann\tfever\n",
+            r"q\.tsv:1: looked for the columns concept_id and name, or lines with \|\|",
+        ),
+        ("q.txt", "-1||fever\n", r"q\.txt: there is no query with a concept in it\. Remedy: give other"),
+        ("q.tsv", "id\tname\tname\nA\ta\tb\n", "the column name occurs twice"),
+    ],
+)
+def test_refusals_of_queries(name: str, text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read_queries([write(tmp_path, name, text) if name else tmp_path], Problems())
 
 
 TREE = """\
@@ -210,15 +191,8 @@ def test_leaves_by_hand(tmp_path: Path) -> None:
     with store(tmp_path) as kb:
         task = read_leaves(kb)
         german = read_leaves(kb, languages=frozenset({"de"}))
-    assert task.dictionary == Dictionary.from_entries(
-        [
-            (("T:1",), "disease"),
-            (("T:1",), "Krankheit"),
-            (("T:2",), "lung disease"),
-            (("T:2",), "pulmonary disease"),
-            (("T:3",), "heart disease"),
-        ]
-    )
+    names = {"disease": 1, "Krankheit": 1, "lung disease": 2, "pulmonary disease": 2, "heart disease": 3}
+    assert task.dictionary == Dictionary.from_entries(((f"T:{concept}",), name) for name, concept in names.items())
     assert task.queries == (
         Query(("Asthma",), ("T:2",), "de", "T:4"),
         Query(("asthma",), ("T:2",), "en", "T:4"),
@@ -230,22 +204,16 @@ def test_leaves_by_hand(tmp_path: Path) -> None:
     assert german.nameless == 1
 
 
-def test_refusals_of_leaves(tmp_path: Path) -> None:
-    with (
-        store(tmp_path, "concept_id\tname\nA\tasthma\nB\tcough\n") as kb,
-        pytest.raises(
-            InputError, match=r"no concept with a parent and without a child\. Remedy: build it from a source"
-        ),
-    ):
-        read_leaves(kb)
-    with (
-        store(tmp_path) as kb,
-        pytest.raises(InputError, match=r"leaves have no name of es\. Remedy: name other languages"),
-    ):
-        read_leaves(kb, languages=frozenset({"es"}))
-    inner = "concept_id\tname\tlanguage\tparent\nA\tasthma\ten\tB\nB\tKrankheit\tde\t\n"
-    with (
-        store(tmp_path, inner) as kb,
-        pytest.raises(InputError, match="concepts with a child have no name of en"),
-    ):
-        read_leaves(kb, languages=frozenset({"en"}))
+@pytest.mark.parametrize(
+    ("table", "language", "message"),
+    [
+        ("concept_id\tname\nA\tasthma\nB\tcough\n", None,
+         r"no concept with a parent and without a child\. Remedy: build it from a source"),
+        (TREE, "es", r"leaves have no name of es\. Remedy: name other languages"),
+        ("concept_id\tname\tlanguage\tparent\nA\tasthma\ten\tB\nB\tKrankheit\tde\t\n", "en",
+         "concepts with a child have no name of en"),
+    ],
+)  # fmt: skip
+def test_refusals_of_leaves(table: str, language: str | None, message: str, tmp_path: Path) -> None:
+    with store(tmp_path, table) as kb, pytest.raises(InputError, match=message):
+        read_leaves(kb, languages=None if language is None else frozenset({language}))

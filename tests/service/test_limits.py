@@ -47,11 +47,11 @@ def test_other_sites_and_names_are_refused(service: Running) -> None:
 def test_a_token_is_needed_beyond_this_machine(demo_path: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     for content, message in (
-        (None, "the token cannot be read"),
-        ("short", "the token is not a word of 16"),
-        ("a b" * 9, "not a word"),
+        ("", "the token cannot be read"),
+        ("short", "is not a word of 16"),
+        ("a b" * 9, "not a w"),
     ):
-        if content is not None:
+        if content:
             token.write_text(content)
         with pytest.raises(ConfigError, match=message):
             Service([str(demo_path)], ServeOptions(token=str(token), port=0))
@@ -162,10 +162,8 @@ def test_a_note_that_fails_is_no_problem_of_others(demo_path: Path) -> None:
     futures = [submit("fever"), submit("fever", "fail", "cough"), submit(*["cough"] * 40, "fever and cough")]
     cancelled = submit("fever" * 1000)
     assert cancelled.cancel()
-    assert [queue.call(lambda: 7).result(), str(queue.call(lambda: 1 // 0).exception())] == [
-        7,
-        "integer division or modulo by zero",
-    ]
+    assert queue.call(lambda: 7).result() == 7
+    assert isinstance(queue.call(lambda: 1 // 0).exception(), ZeroDivisionError)
     assert waiting.result() == [1000]
     assert futures[0].result() == [1]
     assert str(futures[1].exception()) == "fail"

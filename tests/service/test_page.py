@@ -60,16 +60,17 @@ class ServicePage:
     def failed(self) -> str:
         return " ".join(self.tab.texts("#message.failed"))
 
+    def click(self, selector: str, text: str) -> None:
+        """Click the first element whose text begins so."""
+        find = "[...document.querySelectorAll(arguments[0])].find((one) => one.textContent.startsWith(arguments[1]))"
+        self.tab.run(f"{find}.click()", selector, text)
+
     def choose(self, words: str) -> None:
-        find = "[...document.querySelectorAll('.text .mention')].find((one) => one.textContent === arguments[0])"
-        self.tab.run(f"{find}.click()", words)
+        self.click(".text .mention", words)
 
     def decide(self, button: str) -> None:
-        find = (
-            "[...document.querySelectorAll('.decide button')].find((one) => one.textContent.startsWith(arguments[0]))"
-        )
         self.tab.run("document.querySelector('#message').textContent = ''")
-        self.tab.run(f"{find}.click()", button)
+        self.click(".decide button", button)
         self.tab.wait(lambda: self.tab.texts("#message") == ["saved"])
 
     @property

@@ -28,13 +28,9 @@ MARKER = "Quartermainitis"
 SEARCHED = ("*.log", "events/**/*", "home/work/**/*", "local/**/*", "warehouse/**/*")
 """All that this Spark writes; the rest of its folder are links to the installation."""
 NOTES = [
-    *demo_notes().values(),
-    "😀 Fieber\r\nkein Husten\r\n",
-    "cafe\u0301 y fiebre",
-    "\u200ffever\u200e and cough",
-    "",
+    *demo_notes().values(), "😀 Fieber\r\nkein Husten\r\n", "cafe\u0301 y fiebre", "\u200ffever\u200e and cough", "",
     "Mitralklappenstenose (MS), MS unverändert, 2 cm große Leberzyste links",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +89,8 @@ def test_ids_keep_their_type_and_bad_notes_are_rows(spark: Any, demo_path: Path)
          (2**60 + 3, Decimal("3.00"), "ü", None, None)],
         "n bigint, d decimal(9, 2), `s.t` string, words string, tongue string",
     )  # fmt: skip
-    for column, expected in (
-        ("n", {2**60 + 1, None, 2**60 + 3}),
-        ("d", {Decimal("1.50"), None, Decimal("3.00")}),
-        ("s.t", {"a", None, "ü"}),
-    ):
+    ids = {"n": {2**60 + 1, None, 2**60 + 3}, "d": {Decimal("1.50"), None, Decimal("3.00")}, "s.t": {"a", None, "ü"}}
+    for column, expected in ids.items():
         rows = link_notes(notes, demo_path, id=column, text="words", language_column="tongue").collect()
         assert {row.note for row in rows} == expected
         problems = {row.note: row.problem for row in rows}

@@ -30,13 +30,9 @@ def linked(demo: Bundle, notes: list[tuple[Any, ...]], columns: str = "note text
 @pytest.mark.slow
 def test_an_unreadable_note_is_a_row(demo: Bundle) -> None:
     notes = [
-        (b"1", b"Kein Fieber.", b"de"),
-        (b"2", None, None),
-        (None, b"Fieb\xff", None),
-        (b"4", b"fever", b"Deutsch!"),
-        (b"5", bytearray(b"Fieber"), None),
-        (b"\xff6", b"", None),
-    ]
+        (b"1", b"Kein Fieber.", b"de"), (b"2", None, None), (None, b"Fieb\xff", None), (b"4", b"fever", b"Deutsch!"),
+        (b"5", bytearray(b"Fieber"), None), (b"\xff6", b"", None),
+    ]  # fmt: skip
     rows = linked(demo, notes, "note text language")
     assert rows["note"].tolist() == [b"1", b"2", None, b"4", b"5"]
     assert rows["problem"].tolist() == [None, "no text", "not UTF-8 at byte 4", "unknown language 'Deutsch!'", None]
@@ -44,9 +40,6 @@ def test_an_unreadable_note_is_a_row(demo: Bundle) -> None:
     assert unread["remedy"].notna().all()
     assert unread.drop(columns=["note", "problem", "remedy"]).isna().all(axis=None)
     assert rows["presence"].tolist() == ["absent", None, None, None, "present"]
-
-
-def test_no_notes(demo: Bundle) -> None:
     assert linked(demo, []).empty
 
 
