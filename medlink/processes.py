@@ -7,16 +7,16 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from multiprocessing import current_process, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
 _P = TypeVar("_P")
@@ -29,39 +29,33 @@ _AHEAD = 2  # parts that wait for the second process
 def exit_with_parent() -> None:
     """End this process abruptly as soon as its parent ends; only for processes that tolerate a kill."""
     parent = parent_process()
-    if parent is not None:
-        Thread(target=_exit_after, args=(parent,), daemon=True).start()
 
+    def exit_after() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
-def _exit_after(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+    Thread(target=exit_after, daemon=True).start()
 
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Pause the cyclic garbage collector during a block.
-
-    Collection took a third of the time of reading notes. Reference counting alone frees the many small objects of
-    notes.
-    """
-    if not gc.isenabled():
-        yield
-        return
+    """Pause the cyclic garbage collector during a block; it took a third of the time of reading notes."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
 def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
     """Run a function in a forked process while the ``with`` block continues.
 
-    The end of the block kills the process. The function must therefore store its progress on disk and be able to
-    resume, and another call must complete the work. Starts no process in a daemonic worker process, or if ``wanted`` is
-    false.
+    The end of the block kills the process: the function must store its progress on disk, and another call must complete
+    the work. Starts no process in a daemonic worker process, or if ``wanted`` is false.
 
     Yields:
         A function that waits for a number of seconds and returns whether the process is still running.
@@ -69,24 +63,31 @@ def background_process(work: Callable[[], object], *, wanted: bool) -> Iterator[
     if not wanted or current_process().daemon:
         yield lambda seconds: False
         return
-    process = get_context("fork").Process(target=_run, args=(work,), daemon=True)
-    process.start()
+    with _started(work) as process:
 
-    def is_running(seconds: float) -> bool:
-        process.join(seconds)
-        return process.is_alive()
+        def is_running(seconds: float) -> bool:
+            process.join(seconds)
+            return process.is_alive()
 
-    try:
         yield is_running
+
+
+@contextmanager
+def _started(work: Callable[[], object]) -> Iterator[BaseProcess]:
+    def run() -> None:
+        exit_with_parent()
+        work()
+
+    process = get_context("fork").Process(target=run, daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the work must not wait for them
+        process.start()
+    try:
+        yield process
     finally:
         process.kill()
         process.join()
         process.close()
-
-
-def _run(work: Callable[[], object]) -> None:
-    exit_with_parent()
-    work()
 
 
 @contextmanager
@@ -103,13 +104,11 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
     if not wanted or current_process().daemon or _processors() < 2:
         yield work
         return
-    context = get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(lambda: _send(work, sender),), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the work must not wait for them
-        process.start()
-    sender.close()
+    receiver, sender = get_context("fork").Pipe(duplex=False)
+
+    def send() -> None:
+        with sender, suppress(Exception):
+            sender.send(work())
 
     def result() -> _R:
         try:
@@ -118,13 +117,9 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
             return work()
         return found
 
-    try:
+    with receiver, _started(send):
+        sender.close()
         yield result
-    finally:
-        process.kill()
-        process.join()
-        process.close()
-        receiver.close()
 
 
 def map_in_two(work: Callable[[_P], _R], parts: Sequence[_P], *, wanted: bool = True) -> Iterator[_R]:
@@ -138,27 +133,23 @@ def map_in_two(work: Callable[[_P], _R], parts: Sequence[_P], *, wanted: bool = 
     # the function is inherited: it need not be picklable, and may hold much memory
     pool = ProcessPoolExecutor(1, get_context("fork"), _begin, (work,))
     try:
-        others, ahead = iter(parts[1::2]), deque[tuple[_P, Future[_R] | None]]()
+        others, ahead = iter(parts[1::2]), deque[tuple[_P, Callable[[], _R]]]()
         for part in parts[::2]:
-            ahead.extend((other, _submit(pool, other)) for other in islice(others, _AHEAD - len(ahead)))
+            for other in islice(others, _AHEAD - len(ahead)):
+                result: Callable[[], _R] = partial(work, other)  # of this process, if the other one was killed
+                with suppress(BrokenProcessPool):
+                    result = pool.submit(_call, other).result
+                ahead.append((other, result))
             yield work(part)
-            for other, future in [ahead.popleft()] if ahead else ():
-                yield _result(future, work, other)
+            if ahead:
+                other, result = ahead.popleft()
+                try:
+                    found = result()
+                except BrokenProcessPool:
+                    found = work(other)
+                yield found
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _submit(pool: ProcessPoolExecutor, part: Any) -> Future[Any] | None:
-    with suppress(BrokenProcessPool):
-        return pool.submit(_call, part)
-    return None
-
-
-def _result(future: Future[_R] | None, work: Callable[[_P], _R], part: _P) -> _R:
-    with suppress(BrokenProcessPool):
-        if future is not None:
-            return future.result()
-    return work(part)
 
 
 _works: list[Callable[..., Any]] = []  # of a forked process, the last one
@@ -171,11 +162,6 @@ def _begin(work: Callable[..., Any]) -> None:
 
 def _call(part: Any) -> Any:
     return _works[-1](part)
-
-
-def _send(work: Callable[[], object], sender: Connection) -> None:
-    with sender, suppress(Exception):
-        sender.send(work())
 
 
 def _processors() -> int:

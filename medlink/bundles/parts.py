@@ -85,15 +85,17 @@ class BundleSnapshot:
             self.release = weakref.finalize(self, locks.close)
             try:
                 for kind in self.manifest["parts"]:
-                    locks.enter_context(_shared_lock(self.part(kind)))
+                    part = self.part(kind)
+                    descriptor, is_held = locks.enter_context(_locked(part, fcntl.LOCK_SH))
+                    if is_held is False or not os.path.samestat(os.fstat(descriptor), part.stat()):
+                        raise FileNotFoundError(part)  # gone, or being removed
                 return
             except OSError as error:
                 self.release()
                 # a writer may have replaced the state since its manifest was read
                 if not remaining or self.manifest == (manifest or read_bundle_manifest(folder, model)):
-                    raise BundleError(
-                        "a part of the bundle is missing", path=self.part(kind), remedy=rebuild_remedy(folder, kind)
-                    ) from error
+                    remedy = rebuild_remedy(folder, kind)
+                    raise BundleError("a part of the bundle is missing", path=self.part(kind), remedy=remedy) from error
 
     def part(self, kind: str) -> Path:
         return self.folder / str(self.manifest["parts"][kind]["folder"])
@@ -125,10 +127,8 @@ def _describe_damage(path: Path, file: Raw, written: int) -> str:
         status = path.stat()
         if status.st_size != file["size"]:
             return f"has {status.st_size} bytes, {file['size']} were written"
-        is_trusted = (
-            status.st_mtime_ns <= written and status.st_size > _MAX_SMALL_BYTES and path.suffix not in _ALWAYS_HASHED
-        )
-        if not is_trusted and _sha256(path) != file["sha256"]:
+        is_large = status.st_size > _MAX_SMALL_BYTES and path.suffix not in _ALWAYS_HASHED
+        if not (is_large and status.st_mtime_ns <= written) and _sha256(path) != file["sha256"]:
             return "is damaged"
     except FileNotFoundError:
         return "is missing"
@@ -184,9 +184,8 @@ def read_bundle_manifest(folder: Path, model: type[Manifest] = Manifest) -> Raw:
         raise BundleError("is not a bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else remedy)
     data = read_manifest_file(folder / MANIFEST, "bundle", FORMAT, rebuild_remedy(folder), model)
     if data.get("hash") != _manifest_hash(data):
-        raise BundleError(
-            "the manifest is not as it was written", path=folder / MANIFEST, remedy=rebuild_remedy(folder)
-        )
+        message = "the manifest is not as it was written"
+        raise BundleError(message, path=folder / MANIFEST, remedy=rebuild_remedy(folder))
     return data
 
 
@@ -248,8 +247,8 @@ def remove_unused_parts(folder: Path, work: Path, manifest: Raw, keep: Set[str] 
     used = {part["folder"] for part in manifest["parts"].values()} | keep
     for path in folder.iterdir():
         if path.name not in used and is_part(path):
-            with suppress(OSError), _opened(path, os.O_NOFOLLOW) as descriptor:
-                if _try_lock(descriptor, fcntl.LOCK_EX):
+            with suppress(OSError), _locked(path, fcntl.LOCK_EX, os.O_NOFOLLOW) as (descriptor, is_held):
+                if is_held:
                     # moved first, so that no half-deleted part is seen; the scratch folder is deleted later
                     os.replace(path, work / f"{path.name}-{descriptor}")
 
@@ -286,32 +285,23 @@ def hash_files(part: Path) -> Raw:
 
 
 @contextmanager
-def _opened(part: Path, flags: int = 0) -> Iterator[int]:
+def _locked(part: Path, kind: int, flags: int = 0) -> Iterator[tuple[int, bool | None]]:
+    """Lock a folder during the block; yield its descriptor, and whether this process holds the lock.
+
+    The latter is ``False`` if another process holds it, and ``None`` on a file system without locks.
+    """
     descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
+    is_held: bool | None = None
     try:
-        yield descriptor
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                is_held = True
+            except BlockingIOError:
+                is_held = False
+        yield descriptor, is_held
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _shared_lock(part: Path) -> Iterator[None]:
-    """Keep a part from being removed; raises ``OSError`` if it is gone or being removed."""
-    with _opened(part) as descriptor:
-        if _try_lock(descriptor, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(descriptor), part.stat()):
-            raise FileNotFoundError(part)
-        yield
-
-
-def _try_lock(descriptor: int, kind: int) -> bool | None:
-    """Lock an open folder: ``False`` if another process holds it, ``None`` on a file system without locks."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def _sha256(path: Path) -> str:

@@ -49,8 +49,6 @@ def find_inner_bundles(folder: Path) -> list[Path] | None:
     """Return the bundles in a folder, ``None`` if it is a bundle, or holds a knowledge base or a bundle part."""
     with suppress(OSError):
         entries = list(folder.iterdir())
-        if not any(
-            path.name == MANIFEST or path.suffix == ".sqlite" or re.match(PART_PATTERN, path.name) for path in entries
-        ):
+        if not any(p.name == MANIFEST or p.suffix == ".sqlite" or re.match(PART_PATTERN, p.name) for p in entries):
             return [path for path in entries if (path / MANIFEST).is_file()]
     return None

@@ -150,11 +150,9 @@ def format_of_ending(path: StrPath, formats: Mapping[str, str], default: str) ->
     name, suffix = Path(path).name.lower(), Path(path).suffix
     ending = max((end for end in formats if name.endswith(end)), key=len, default="")
     if not ending and re.fullmatch(r"\.[A-Za-z]\w{0,9}", suffix):
-        known = ", ".join(formats)
-        raise ConfigError(
-            f"the ending {suffix} names no format of this output", path=path, remedy=f"end the name in one of {known}"
-        )
-    return formats[ending] if ending else default
+        remedy = f"end the name in one of {', '.join(formats)}"
+        raise ConfigError(f"the ending {suffix} names no format of this output", path=path, remedy=remedy)
+    return formats.get(ending, default)
 
 
 def rows_format(path: StrPath | None) -> str:
@@ -175,8 +173,8 @@ def _resolve_target(what: str, path: StrPath, inputs: Iterable[StrPath | int]) -
         real = None if isinstance(source, int) else Path(os.path.realpath(source))
         same = real == target
         with suppress(OSError):
-            source_status = os.fstat(source) if isinstance(source, int) else Path(source).stat()
-            same = same or (status is not None and os.path.samestat(status, source_status))
+            found = os.stat(source)  # noqa: PTH116  # or a descriptor
+            same = same or (status is not None and os.path.samestat(status, found))
         if same:
             raise ConfigError(f"{what} is the input", path=path, remedy=_ANOTHER)
         if real is not None and real.is_dir() and target.is_relative_to(real):

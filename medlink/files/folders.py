@@ -39,8 +39,8 @@ def atomic_folder(path: StrPath, what: str = "the folder", *, private: bool = Fa
 
     Creates parent folders. A replaced folder keeps its mode; only the owner can read a new ``private`` folder. An error
     leaves the old folder as it was. A process killed between the two renames leaves no folder, and the next call
-    restores the old folder. If two processes write the same folder, the last to end wins. If the folder cannot be
-    written, raises :class:`ConfigError`, whose message calls it ``what``.
+    restores the old one. If two processes write the same folder, the last to end wins. If the folder cannot be written,
+    raises :class:`ConfigError`, whose message calls it ``what``.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -91,9 +91,11 @@ def ensure_folder(path: Path, what: str = "the folder") -> Iterator[None]:
 @contextmanager
 def hidden_folder(target: Path) -> Iterator[Path]:
     """Yield a folder like :func:`scratch_folder`, but require the parent folder and raise ``OSError``."""
+    # a hash, since the target's name may be too long to extend
+    prefix = f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
     with exclusive_lock(target.parent):
-        _remove_abandoned(target)
-        folder = target.with_name(_prefix(target) + secrets.token_hex(8))
+        _remove_abandoned(target, prefix)
+        folder = target.with_name(prefix + secrets.token_hex(8))
         folder.mkdir(0o700)
         try:
             lock = _lock(folder / _LOCK)
@@ -210,14 +212,9 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _prefix(target: Path) -> str:
-    # a hash, since the target's name may be too long to extend
-    return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
-
-
-def _remove_abandoned(target: Path) -> None:
+def _remove_abandoned(target: Path, prefix: str) -> None:
     """Remove the hidden folders of killed processes; first restore an old folder that one had moved away."""
-    for folder in target.parent.glob(f"{_prefix(target)}*"):
+    for folder in target.parent.glob(f"{prefix}*"):
         with suppress(OSError):
             # without a lock file the process was killed before it made one, or while it removed the folder
             lock = _lock(folder / _LOCK)

@@ -37,8 +37,19 @@ def parse_json(text: str) -> Any:
     Raises :class:`ValueError` for invalid or too deeply nested JSON, numbers that are too large, repeated keys in an
     object, and half a surrogate pair, which cannot be encoded. The message quotes nothing of the text.
     """
+
+    def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(object_ := dict(pairs)) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return object_
+
+    def finite_float(digits: str) -> float:
+        if isinf(number := float(digits)):
+            raise ValueError("a number is too large")
+        return number
+
     try:
-        data = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite_float)
+        data = json.loads(text, object_pairs_hook=unique_keys, parse_float=finite_float)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
@@ -56,20 +67,6 @@ def read_json_input(lines: LineFile) -> Any:
         raise lines.error(f"is not JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
     except ValueError as error:
         raise lines.error(f"cannot be used: {error}", "fetch or export it again") from error
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return data
-
-
-def _finite_float(digits: str) -> float:
-    number = float(digits)
-    if isinf(number):
-        raise ValueError("a number is too large")
-    return number
 
 
 def json_line(data: Any) -> str:

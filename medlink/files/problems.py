@@ -96,11 +96,8 @@ class Problems:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
         self.max_bad_share, self.progress, self.adjustable = max_bad_share, progress, adjustable
         self._max_odd_rows = max_odd_rows
-        self.bad, self.skipped = Counter[str](), Counter[str]()
-        self.examples: list[Problem] = []
-        self.lines: dict[str, list[int]] = {}
-        self.notes: list[str] = []
-        self.rows = 0
+        self.bad, self.skipped, self.rows = Counter[str](), Counter[str](), 0
+        self.examples, self.lines, self.notes = list[Problem](), dict[str, list[int]](), list[str]()
         self.position: tuple[str | PathLike[str], int] | None = None
         self._undecoded, self._undecoded_kinds, self._is_option = bytearray(), set[str](), False
         # by file: bad rows by kind, and the first one
@@ -132,11 +129,8 @@ class Problems:
     @property
     def encoding_remedy(self) -> str:
         """How to read the lines that cannot be decoded, ``""`` if there are none."""
-        return (
-            encoding_remedy(likely_encoding(bytes(self._undecoded)), is_option=self._is_option)
-            if self._undecoded
-            else ""
-        )
+        encoding = likely_encoding(bytes(self._undecoded))
+        return encoding_remedy(encoding, is_option=self._is_option) if self._undecoded else ""
 
     def summary_lines(self) -> Iterator[str]:
         """Yield lines on the bad rows, a remedy, and the rows left out on purpose."""
@@ -154,7 +148,7 @@ class Problems:
         if str(path) not in self._in_file:
             return
         kinds, first = self._in_file[str(path)]
-        bad, is_undecoded = kinds.total(), bool(self._undecoded_kinds & kinds.keys())
+        bad, is_undecoded = kinds.total(), not self._undecoded_kinds.isdisjoint(kinds)
         few = not is_undecoded and bad <= self._max_odd_rows and 2 * bad <= rows and self.max_bad_share > 0
         if few or bad <= self.max_bad_share * rows:
             return

@@ -26,28 +26,20 @@ _BLOCK_BYTES = 1 << 18
 _ENCODING_SAMPLE_BYTES = 1 << 22
 _GZIP_MAGIC = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
+_AS_CSV = "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped"
+_UNPACK = "unpack it; only gzip files are read as they are"
 _NAME_ENCODING = "name its encoding with encoding=..."
 _NAME_TEXT_FILE = "name the file that holds the text"
 # signatures of files that are not text, with the message and the remedy
-_SIGNATURES = tuple(
-    (re.compile(signature, re.DOTALL), message, remedy)
-    for signature, message, remedy in (
-        (
-            rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",  # .xlsx, .docx, .odt and other zip files; .xls, .doc
-            "is a spreadsheet, a document or a zip file, not text",
-            "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
-        ),
-        (rb"%PDF-|\{\\rtf", "is PDF or RTF, not plain text", "save it as plain text in UTF-8"),
-        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, not text", _AS_TEXT),
-        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, not text", _AS_TEXT),
-        (
-            rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd",
-            "is compressed, not text",
-            "unpack it; only gzip files are read as they are",
-        ),
-        (rb"SQLite format 3\0", "is an SQLite database, not text", _NAME_TEXT_FILE),
-        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, not text", _NAME_TEXT_FILE),
-    )
+_SIGNATURES = (
+    # .xlsx, .docx, .odt and other zip files; .xls, .doc
+    (rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a spreadsheet, a document or a zip file, not text", _AS_CSV),
+    (rb"%PDF-|\{\\rtf", "is PDF or RTF, not plain text", "save it as plain text in UTF-8"),
+    (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, not text", _AS_TEXT),
+    (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, not text", _AS_TEXT),
+    (rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd", "is compressed, not text", _UNPACK),
+    (rb"SQLite format 3\0", "is an SQLite database, not text", _NAME_TEXT_FILE),
+    (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, not text", _NAME_TEXT_FILE),
 )
 _WIDE = ("utf-16", "utf-32")  # encodings in which a line end is several bytes
 # encodings that decode bytes to other text, or carry state from line to line
@@ -116,24 +108,19 @@ def choose_encoding(path: str | PathLike[str], first: str, second: str) -> str:
         sample += block
         if len(sample) > _ENCODING_SAMPLE_BYTES:
             break
-    lines = [line for line in sample.split(b"\n") if not line.isascii()]
-    undecodable = sum(not _can_decode(line, first) for line in lines)
-    return second if 2 * undecodable > len(lines) else first
-
-
-def _can_decode(line: bytes, encoding: str) -> bool:
-    with suppress(UnicodeDecodeError):
-        line.decode(encoding)
-        return True
-    return False
+    lines, decodable = [line for line in sample.split(b"\n") if not line.isascii()], 0
+    for line in lines:
+        with suppress(UnicodeDecodeError):
+            decodable += bool(line.decode(first))
+    return second if 2 * decodable < len(lines) else first
 
 
 class LineFile:
     r"""Lines of a plain or gzip file, decoded, without line ends.
 
     A line ends with ``\n`` or ``\r\n``; in a file without ``\n`` it ends with ``\r``. Any other ``\r`` becomes a blank.
-    Lines that cannot be decoded or are too long are bad rows. A growing file is read up to its size at the
-    start. Memory grows neither with the file nor with a line.
+    Lines that cannot be decoded or are too long are bad rows. A growing file is read up to its size at the start.
+    Memory grows neither with the file nor with a line.
 
     Args:
         path: the file, or the name of ``stream``, which is then read instead.
@@ -332,7 +319,7 @@ class LineFile:
             first = next(blocks, b"")
         blocks = chain(filter(None, [first]), blocks)
         for signature, message, remedy in _SIGNATURES:
-            if signature.match(first):
+            if re.match(signature, first, re.DOTALL):
                 raise self.error(message, remedy)
         if not self._wide:
             self._check_not_utf16(first)
@@ -348,7 +335,11 @@ class LineFile:
 
     def _raw_blocks(self, stream: BinaryIO) -> Iterator[bytes]:
         """Yield the bytes of the input, up to the end that a file had when it was opened."""
-        status = _file_status(stream)
+        status: os.stat_result | None = None
+        with suppress(OSError):
+            status = os.fstat(stream.fileno())
+        if status is not None and not (stat.S_ISREG(status.st_mode) and status.st_size):
+            status = None  # of unknown length
         left = None if status is None else status.st_size - stream.tell()
         while block := stream.read(_BLOCK_BYTES if left is None else max(0, min(_BLOCK_BYTES, left))):
             if left is not None:
@@ -387,12 +378,3 @@ def _decompressed(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
         block = next(blocks, b"")
     if begun:
         raise EOFError("it ends before its end mark")
-
-
-def _file_status(stream: BinaryIO) -> os.stat_result | None:
-    """Return the status of a regular file, ``None`` for a stream of unknown length."""
-    try:
-        status = os.fstat(stream.fileno())
-    except OSError:
-        return None
-    return status if stat.S_ISREG(status.st_mode) and status.st_size else None

@@ -201,9 +201,8 @@ def open_table(
         separator, quoted = stated[1], True
     elif separator is None:
         separator = max(",;\t", key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
-        if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
-            separator = "\t"
-        if is_workbook(lines.path):
+        is_tsv = lines.path.name.lower().removesuffix(".gz").endswith(".tsv")
+        if (separator not in first and is_tsv) or is_workbook(lines.path):
             separator = "\t"
         quoted = separator != "\t"
     if quoted:
@@ -321,8 +320,7 @@ def _of_width(
 
 
 def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str) -> tuple[list[str], Rows]:
-    span: list[int] = []
-    widths: list[int] = []
+    span, widths = list[int](), list[int]()
 
     def texts() -> Iterator[str]:
         for number, text in numbered:
@@ -330,17 +328,13 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             widths.append(text.count(separator) + 1)
             yield text + "\n"
 
-    def swallowed(columns: int) -> bool:
-        return len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns)
-
-    mend = "correct the first line"
-    reader = csv.reader(texts(), delimiter=separator, strict=True)
+    remedy, reader = "correct the first line", csv.reader(texts(), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise lines.error(f"is not CSV: {error}", mend, 1) from error
+        raise lines.error(f"is not CSV: {error}", remedy, 1) from error
     if any("\n" in cell and separator in cell for cell in header):
-        raise lines.error(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
+        raise lines.error(f"a quote in the first line swallows the lines to {span[-1]}", remedy, span[0])
     lines.lines_without_row += len(span)
 
     def rows() -> Rows:
@@ -354,16 +348,17 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
                 continue
             if cells is None:
                 return
-            if swallowed(len(header)):
+            columns = len(header)
+            if len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns):
                 for line in span:
                     lines.bad_row(SWALLOWED_BY_QUOTE, line, f"the quote opens in line {span[0]}")
             elif not any(map(str.strip, cells)):
                 lines.lines_without_row += len(span)
-            elif len(cells) == len(header):
+            elif len(cells) == columns:
                 lines.lines_without_row += len(span) - 1
                 yield span[0], cells
             else:
-                _report_width(lines, span, len(cells), len(header))
+                _report_width(lines, span, len(cells), columns)
 
     return header, rows()
 

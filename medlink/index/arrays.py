@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,18 +20,13 @@ REBUILD = "build the index again with build_bundle()"
 
 
 def save_array(folder: Path, name: str, array: Array) -> None:
-    """Write an array as ``name.npy``; an :class:`OSError` names the file and the cause."""
-    path = folder / f"{name}.npy"
-    try:
-        np.save(path, np.ascontiguousarray(array), allow_pickle=False)
-    except OSError as error:
-        if error.errno is None:  # NumPy reports the number of values, not the cause
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
-        raise
+    """Write an array ``(n,)`` or ``(n, width)`` as ``name.npy``; an :class:`OSError` names the file and the cause."""
+    with ArrayWriter(folder, name, array.dtype, *array.shape[1:]) as writer:
+        writer.append(array)
 
 
 class ArrayWriter:
-    """Write ``name.npy`` block by block, with the same bytes as :func:`save_array`; a context manager.
+    """Write ``name.npy`` block by block; a context manager.
 
     Blocks are ``(n, width)``, or ``(n,)`` without ``width``, and are converted to ``dtype``.
     """
@@ -51,7 +44,7 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, kind)  # type: ignore[no-untyped-call]  # NumPy has no types there
 
     def append(self, block: Array) -> None:
-        if len(block):
+        if block.size:
             with self._naming_file():
                 self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data.cast("B"))
         self._count += len(block)
@@ -124,8 +117,8 @@ class StringArray:
     def take(self, indices: Array) -> list[str]:
         """Return the strings at many indices, faster than one by one."""
         content = self._bytes
-        starts, ends = self._offsets[indices].tolist(), self._offsets[indices + 1].tolist()
-        return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
+        ends = zip(self._offsets[indices].tolist(), self._offsets[indices + 1].tolist(), strict=True)
+        return [str(content[start:end], "utf-8") for start, end in ends]
 
     def sizes(self, indices: Array) -> tuple[Array, Array]:
         """Count the characters and the blanks ``(n,)`` of the strings at many indices."""
@@ -136,13 +129,12 @@ class StringArray:
 
 
 class StringWriter:
-    """Write strings one after the other, for :class:`StringArray` to read; a context manager."""
+    """Write strings for :class:`StringArray` to read; a context manager."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = ArrayWriter(folder, f"{name}.bytes", np.uint8)
         self._offsets = ArrayWriter(folder, f"{name}.ends", np.int64)
-        self._buffer: list[bytes] = []
-        self._end = 0
+        self._buffer, self._end = list[bytes](), 0
         self._offsets.append(np.zeros(1, np.int64))
 
     def append(self, string: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import compress
+from operator import eq
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,6 @@ NEAR = 8
 """Nearest other names stored for each name."""
 SHARD = 1 << 15
 """Names embedded at a time; a killed build loses at most this many."""
-_BATCH = 4096
 _MEAN_BATCH = 1 << 13  # concepts whose mean vectors are computed at a time
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, the number done, and the total."""
@@ -44,9 +44,8 @@ class BuildOptions(NamedTuple):
     """Storage of the vectors of a segment, and resources of its build.
 
     Attributes:
-        kind: ``flat`` (exact), ``hnsw`` (a graph, for many names) or ``ivfpq`` (cells, for very many); chosen by size
-            when not given.
-        memory: bytes that the vectors may take; together with the size, it determines the kind.
+        kind: ``flat`` (exact), ``hnsw`` (a graph) or ``ivfpq`` (cells); by default chosen by size and memory.
+        memory: bytes that the vectors may take.
         threads: threads that build the graph or the cells; a single thread gives the same index every time. With
             several, a static encoder embeds many names in a second process.
         progress: called during the build.
@@ -58,29 +57,20 @@ class BuildOptions(NamedTuple):
     progress: Progress | None = None
 
 
-_DEFAULTS = BuildOptions()
-
-
 def build_segment(
-    folder: Path,
-    names: Iterable[Name],
-    encoder: Encoder,
-    *,
-    semantic_types: Iterable[SemanticType] = (),
-    options: BuildOptions = _DEFAULTS,
-    shards: Path | None = None,
-    main: Segment | None = None,
-    forms: LexiconForms | None = None,
+    folder: Path, names: Iterable[Name], encoder: Encoder, *, semantic_types: Iterable[SemanticType] = (),
+    options: BuildOptions = BuildOptions(),  # noqa: B008  # immutable
+    shards: Path | None = None, main: Segment | None = None, forms: LexiconForms | None = None,
     known: Sequence[Segment] = (),
-) -> Segment:
+) -> Segment:  # fmt: skip
     """Build a segment of all ``names`` of its concepts, and all their semantic types, into an empty or new folder.
 
     Args:
-        shards: folder for the embeddings of many names. The next build resumes from it after a kill; the caller removes
-            it.
+        shards: folder for the embeddings of many names, which the caller removes. After a kill, the next build resumes
+            from it.
         main: the main segment, if this segment is for later names. It then includes concepts of the main segment with
             new semantic types, and mean vectors cover the names of both segments.
-        forms: lexicon forms for the analysis of names; default: the shipped forms. With ``main`` its forms apply.
+        forms: lexicon forms for the analysis of names: by default those of ``main``, or the shipped forms.
         known: segments of another index with the same encoder, to reuse their embeddings.
 
     Raises:
@@ -113,11 +103,11 @@ def build_segment(
                 done = sum(path.stat().st_size for path in cache.glob("*.shards")) // size
                 progress("names embedded", done, len(table))
     vectors = embed(progress=progress)
-    graph, near = (partial(progress, step) if progress else None for step in ("graph", "nearest names"))
+    graph, nearby = (partial(progress, step) if progress else None for step in ("graph", "nearest names"))
     index.add(vectors, graph)
     index.save(folder)
-    nearby = nearest(vectors, NEAR, progress=near)[0] if index.keeps_near else np.zeros((len(table), 0))
-    save_array(folder, "near", nearby.astype(np.int32))
+    near = nearest(vectors, NEAR, progress=nearby)[0] if index.keeps_near else np.zeros((len(table), 0))
+    save_array(folder, "near", near.astype(np.int32))
     _save_means(folder, table, vectors, main)
     if main is not None:
         save_array(folder, "row_places", find_positions(table.norms, main.names.norms))
@@ -152,17 +142,13 @@ def _build_lookups(folder: Path, table: NameTable, main: Segment | None, forms: 
 
 
 def embed_names(
-    table: NameTable,
-    encoder: Encoder,
-    folder: Path,
-    known: Sequence[Segment] = (),
-    progress: Progress | None = None,
+    table: NameTable, encoder: Encoder, folder: Path, known: Sequence[Segment] = (), progress: Progress | None = None,
     dtype: DTypeLike = np.float32,
-) -> Array:
+) -> Array:  # fmt: skip
     """Embed each row's first spelling: ``(rows, dimension)``, memory-mapped.
 
-    The embeddings go to a file, a shard at a time. A killed build leaves the file, and the next build of the same names
-    with the same encoder resumes after the last whole shard.
+    Writes the embeddings to a file, a shard at a time. After a kill, the next call for the same names and encoder
+    resumes after the last whole shard.
 
     Args:
         folder: folder of the file; files of other names or encoders in it are deleted.
@@ -171,12 +157,18 @@ def embed_names(
         progress: called with the step, the number of new names done, and their total.
         dtype: type of the numbers in the file.
     """
-    path = folder / f"{_hash(table, encoder, known, dtype)}.shards"
+    digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)
+    for segment in known:
+        digest.update(f" {segment.folder.resolve().name}".encode())  # a hash of its content
+    first = table.rows.offsets[:-1]
+    for start in range(0, len(table), SHARD):
+        digest.update("\0".join(table.texts.take(first[start : start + SHARD])).encode())
+    path = folder / f"{digest.hexdigest()}.shards"
     for stale in folder.glob("*.shards"):
         if stale != path:
             remove(stale)
     folder.mkdir(parents=True, exist_ok=True)
-    same = [same_rows(table, segment.names) for segment in known]
+    same = [same_rows(table, segment) for segment in known]
     size = encoder.dimension * np.dtype(dtype).itemsize
     done = path.stat().st_size // size // SHARD * SHARD if path.exists() else 0
     is_new = np.all([rows < 0 for rows in same], axis=0) if same else np.ones(len(table), bool)
@@ -192,7 +184,7 @@ def embed_names(
                 vectors[shared] = segment.vectors.vectors(others[rows[shared]])
             new = np.flatnonzero(is_new[rows])
             if len(new):
-                vectors[new] = encoder.encode(table.texts.take(table.rows.offsets[rows[new]]))
+                vectors[new] = encoder.encode(table.texts.take(first[rows[new]]))
             file.write(vectors.astype(dtype, copy=False).data)
             file.flush()
             os.fsync(file.fileno())
@@ -204,37 +196,17 @@ def embed_names(
     return np.memmap(path, dtype=dtype, mode="r", shape=(len(table), encoder.dimension)).view(np.ndarray)
 
 
-def _hash(table: NameTable, encoder: Encoder, known: Sequence[Segment], dtype: DTypeLike) -> str:
-    digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)
-    for segment in known:
-        # folders of an index are named by their content
-        digest.update(f" {segment.folder.resolve().name}".encode())
+def same_rows(table: NameTable, segment: Segment) -> NDArray[np.int64]:
+    """Find for each row ``(rows,)`` the row of a segment with the same spelling, or -1."""
+    matches, reference = np.full(len(table), -1, dtype=np.int64), segment.names
     for start in range(0, len(table), SHARD):
         rows = np.arange(start, min(start + SHARD, len(table)))
-        digest.update("\0".join(table.texts.take(table.rows.offsets[rows])).encode())
-    return digest.hexdigest()
-
-
-def same_rows(table: NameTable, reference: NameTable) -> NDArray[np.int64]:
-    """Find for each row ``(rows,)`` the row of ``reference`` with the same spelling, or -1.
-
-    Both tables are sorted by exact form, so one pass through each is enough.
-    """
-    matches = np.full(len(table), -1, dtype=np.int64)
-    others = _iter_spellings(reference)
-    there = next(others, None)
-    for row, norm, text in _iter_spellings(table):
-        while there is not None and there[1] < norm:
-            there = next(others, None)
-        if there is not None and there[1:] == (norm, text):
-            matches[row] = there[0]
+        found = segment.dictionary.exact_rows(table.norms.take(rows))
+        own, others = rows[found >= 0], found[found >= 0]
+        texts = table.texts.take(table.rows.offsets[own]), reference.texts.take(reference.rows.offsets[others])
+        same = np.fromiter(map(eq, *texts), bool, len(own))
+        matches[own[same]] = others[same]
     return matches
-
-
-def _iter_spellings(table: NameTable) -> Iterator[tuple[int, str, str]]:
-    for start in range(0, len(table), _BATCH):
-        rows = np.arange(start, min(start + _BATCH, len(table)))
-        yield from zip(rows.tolist(), table.norms.take(rows), table.texts.take(table.rows.offsets[rows]), strict=True)
 
 
 def _save_means(folder: Path, table: NameTable, vectors: Array, main: Segment | None) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.building import BuildOptions, build_segment
-from medlink.index.damage import reporting_damage
+from medlink.index.dictionary import NamedSpan, NameScanner
 from medlink.index.family_match import feature_columns
 from medlink.index.merged_names import MergedNames
-from medlink.index.name_scan import NamedSpan, NameScanner
 from medlink.index.names import Filter, Keys, Positions, Selections
+from medlink.index.segment import reporting_damage
 from medlink.index.word_coverage import TextCoverage, WordKinds
 from medlink.index.word_features import WordFeatures
 from medlink.index.word_overlap import Overlap
@@ -146,11 +146,8 @@ class ConceptIndex(MergedNames):
         return [norm for segment in self.segments for norm in segment.dictionary.beginning(letters, limit)]
 
     def selected(self, name: int, selection: Selections) -> bool:
-        for segment, selected in zip(self.segments, selection, strict=True):
-            row = int(segment.rows.numbers(np.array([name]))[0])
-            if row >= 0 and selected.rows[row]:
-                return True
-        return False
+        numbers = (int(segment.rows.numbers(np.array([name]))[0]) for segment in self.segments)
+        return any(row >= 0 and chosen.rows[row] for row, chosen in zip(numbers, selection, strict=True))
 
     def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
         """Find the names in a running text: at each word, the longest name of each segment and language. Spans may
@@ -160,18 +157,14 @@ class ConceptIndex(MergedNames):
         be inflected, not derived (:func:`medlink.language.text.is_inflection`). A ``language`` (BCP 47) includes its
         regions and names without a language; without it the names of all languages count.
         """
-        return [
-            span
-            for number, segment in enumerate(self.segments)
-            for tag in segment.dictionary.tags(language)
-            for span in self._scanner(number, tag).find(text)
-        ]
-
-    def _scanner(self, number: int, tag: str) -> NameScanner:
-        if (number, tag) not in self._scanners:
-            inflector = shared_analyser(self.forms).inflector(tag)
-            self._scanners[number, tag] = NameScanner(self.segments[number], tag, inflector)
-        return self._scanners[number, tag]
+        spans = list[NamedSpan]()
+        for number, segment in enumerate(self.segments):
+            for tag in segment.dictionary.tags(language):
+                if (number, tag) not in self._scanners:
+                    inflector = shared_analyser(self.forms).inflector(tag)
+                    self._scanners[number, tag] = NameScanner(segment.dictionary, segment.rows.key, tag, inflector)
+                spans += self._scanners[number, tag].find(text)
+        return spans
 
     def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
         """Find for each of n texts the spans that match names of the selection by their word families."""
@@ -207,12 +200,8 @@ class ConceptIndex(MergedNames):
         sides = [TextCoverage(*(np.zeros(shape, dtype=np.float32) for shape in shapes)) for _ in range(2)]
         words = self.segments[0].words
         for pairs, features, number in self._name_features(names, name):
-            of_mentions, of_names, in_name, in_mention, _ = words.compare(mentions, mention[pairs], features, number)
-            computed = (
-                kinds.coverage(mentions, of_mentions, mention[pairs], in_name),
-                kinds.coverage(features, of_names, number, in_mention),
-            )
-            for side, values in zip(sides, computed, strict=True):
+            computed = kinds.coverages(words, mentions, mention[pairs], features, number)
+            for side, values in zip(sides, computed[:2], strict=True):
                 for column, of_pairs in zip(side, values, strict=True):
                     column[pairs] = of_pairs
         return sides[0], sides[1]
@@ -235,12 +224,12 @@ class ConceptIndex(MergedNames):
         Returns:
             The ``position (m,)`` in ``wanted`` of the mention of each name, and the names ``(m,)``.
         """
-        positions, names = [], []
+        found = []
         for segment, allowed in self._with_rows(selection):
             position, rows, _ = segment.postings.search(mentions, wanted, k, allowed)
-            positions.append(position)
-            names.append(segment.rows.keys(rows))
-        return np.concatenate(positions), np.concatenate(names)
+            found.append((position, segment.rows.keys(rows)))
+        positions, names = map(np.concatenate, zip(*found, strict=True))
+        return positions, names
 
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | Selections | None = None
@@ -273,7 +262,7 @@ class ConceptIndex(MergedNames):
         Each segment contributes the k stored neighbours of its own names. If a segment lacks the name or stores fewer
         than k, or with a selection, it searches for k + 1 names, because it also finds the name itself.
         """
-        positions, neighbours = [], []
+        found = []
         for segment, allowed in self._with_rows(selection):
             rows = segment.rows.numbers(names)
             stored = (rows >= 0) & (allowed is None and k <= segment.near.shape[1])
@@ -284,6 +273,6 @@ class ConceptIndex(MergedNames):
                 searched = segment.vectors.search(self.vectors(names[~stored]), k + 1, allowed)[0]
                 near[~stored, : searched.shape[1]] = searched
             position, column = np.nonzero(near >= 0)
-            positions.append(position)
-            neighbours.append(segment.rows.keys(near[position, column]))
-        return np.concatenate(positions), np.concatenate(neighbours)
+            found.append((position, segment.rows.keys(near[position, column])))
+        positions, neighbours = map(np.concatenate, zip(*found, strict=True))
+        return positions, neighbours

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import marisa_trie
 import numpy as np
+from numpy.typing import NDArray
 
 from medlink.errors import BundleError
 from medlink.files.folders import remove
 from medlink.index.arrays import REBUILD, RaggedArray, StringArray, StringWriter, save_array
 from medlink.index.names import NameTable
 from medlink.language.lexicon.forms import SHORT, WORD, LexiconForms
+from medlink.language.scan import Place, ScannedText, ScannedWord
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_inflection, normalise
 
 _TRIE = "forms.marisa"
-_DRAFT = "forms"  # folder of the forms while the trie is built
 _EXACT = "=:"  # prefix of the key of an exact form, which has no language
+_LONGEST = 16  # words of the longest name
+# Between two words of one name there may be blanks, one line end, hyphens, slashes, apostrophes.
+_INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
+_WIDEST = 20  # characters between two words of one name
+_COMMA = re.compile(r"\s*,\s*")
+_CACHED_SPANS = 1 << 16
+_CACHED_PAIRS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +56,38 @@ class NameDictionary:
     """
 
     def __init__(self, folder: Path, names: NameTable) -> None:
-        self._trie, self._rows, self._names = _open_trie(folder), RaggedArray.open(folder, "form_rows"), names
+        self._trie, self._rows, self._names = marisa_trie.Trie(), RaggedArray.open(folder, "form_rows"), names
         self._tags: dict[str | None, list[str]] = {}
+        try:
+            self._trie.mmap(str(folder / _TRIE))
+        except (OSError, RuntimeError) as error:
+            message = f"the dictionary cannot be read: {error}"
+            raise BundleError(message, path=folder / _TRIE, remedy=REBUILD) from error
 
     @classmethod
     def build(cls, folder: Path, names: NameTable, lexicon: LexiconForms) -> NameDictionary:
-        """Fill a folder from a table of names; a file holds the forms until the trie numbers them.
-
-        A clipped word is not inflected: *Thrombos* (platelets) is not a form of *Thrombose*.
-        """
-        (folder / _DRAFT).mkdir()
+        """Fill a folder from a table of names; a file holds the forms until the trie numbers them."""
+        draft = folder / "forms"
+        draft.mkdir()
         owner = array("i")
-        with StringWriter(folder / _DRAFT, "forms") as writer:
+        with StringWriter(draft, "forms") as writer:
             for row, form in _iter_keys(names, lexicon):
                 writer.append(form)
                 owner.append(row)
-        forms = StringArray(folder / _DRAFT, "forms")
+        forms = StringArray(draft, "forms")
         trie = marisa_trie.Trie(forms)
         (folder / _TRIE).write_bytes(trie.tobytes())
         number = np.fromiter(map(trie.key_id, forms), np.int32, len(forms))
         del forms
-        remove(folder / _DRAFT)
-        pairs = np.unique(number.astype(np.int64) * max(len(names), 1) + np.array(owner, np.int64))
-        number, rows = np.divmod(pairs, max(len(names), 1))
+        remove(draft)
+        width = max(len(names), 1)
+        number, rows = np.divmod(np.unique(number.astype(np.int64) * width + np.array(owner, np.int64)), width)
         save_array(folder, "form_rows.ends", np.searchsorted(number, np.arange(len(trie) + 1)))
         save_array(folder, "form_rows.values", rows.astype(np.int32))
         return cls(folder, names)
 
     def tags(self, language: str | None) -> list[str]:
-        """Return the tags of names that count as names of a language; all tags without a language."""
+        """Return the tags of names that count as names of a language, by default of all languages."""
         if language not in self._tags:
             known = self._names.languages
             self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]
@@ -85,17 +99,23 @@ class NameDictionary:
         """Return the rows of a mention with their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
         routes = dict.fromkeys(self._rows_of(_EXACT + norm), "exact")
         for tag in self.tags(language):
-            for row in self._rows_of(f"{tag}:{inflector(tag).form(text)} "):
-                if row not in routes and self._is_inflected(text, row, tag):
-                    routes[row] = "inflected"
+            routes |= self._inflected(tag, inflector(tag).form(text), text, routes)
         return routes
+
+    def exact_rows(self, norms: Sequence[str]) -> NDArray[np.int64]:
+        """Return the rows ``(n,)`` of exact forms, -1 for a form that no name has."""
+        rows = np.array([self._trie.get(_EXACT + norm, -1) for norm in norms], np.int64)
+        rows[rows >= 0] = self._rows.take(rows[rows >= 0])[1]
+        return rows
 
     def _rows_of(self, key: str) -> Sequence[int]:
         number = self._trie.get(key)
         return () if number is None else self._rows[number]
 
-    def _is_inflected(self, text: str, row: int, tag: str) -> bool:
-        return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
+    def _inflected(self, tag: str, form: str, text: str, exact: Container[int]) -> dict[int, str]:
+        rows = (row for row in self._rows_of(f"{tag}:{form} ") if row not in exact)
+        spellings = self._names.spellings
+        return {row: "inflected" for row in rows if any(is_inflection(text, n, tag) for n in spellings(row, tag))}
 
     def begins(self, tag: str, forms: Sequence[str]) -> bool:
         """Return whether a name of a language begins with these stemmed words."""
@@ -116,10 +136,9 @@ class NameDictionary:
 
     def named(self, tag: str, form: str, text: str) -> dict[int, str]:
         """Look up a text by its stemmed form; return rows and routes, with exact matches in any language."""
-        rows = self._rows_of(f"{tag}:{form} ")
         exact = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
-        named = {row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)}
-        return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
+        inflected = self._inflected(tag, form, text, exact)
+        return exact | inflected if inflected or not exact.keys().isdisjoint(self._rows_of(f"{tag}:{form} ")) else {}
 
 
 def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, str]]:
@@ -130,20 +149,144 @@ def _iter_keys(names: NameTable, lexicon: LexiconForms) -> Iterator[tuple[int, s
         for number in names.rows[row]:
             text, tag = names.texts[number], languages[number]
             form = inflectors[tag].form(text)
-            if form and not (text.istitle() and _is_clipped(norm, tag, lexicon)):
+            # a clipped word has no inflections: Thrombos (platelets) is not a form of Thrombose
+            known = lexicon.find(WORD, base(tag), norm) if text.istitle() else ()
+            if form and not (known and all(found.marks & SHORT for found in known)):
                 yield row, f"{tag}:{form} "
 
 
-def _is_clipped(norm: str, tag: str, lexicon: LexiconForms) -> bool:
-    """Whether the lexicon has a word only as an abbreviation."""
-    known = lexicon.find(WORD, base(tag), norm)
-    return bool(known) and all(form.marks & SHORT for form in known)
+class _Form(NamedTuple):
+    """A part of a word: exact form, inflected form, and the form behind a numeral cue if it differs."""
+
+    exact: str
+    form: str
+    numeral: str | None
 
 
-def _open_trie(folder: Path) -> marisa_trie.Trie:
-    trie, path = marisa_trie.Trie(), folder / _TRIE
-    try:
-        trie.mmap(str(path))
-    except (OSError, RuntimeError) as error:
-        raise BundleError(f"the dictionary cannot be read: {error}", path=path, remedy=REBUILD) from error
-    return trie
+class _WordForms(NamedTuple):
+    """The forms of a word in one language of names; whether a name ``begins`` with it or is the ``whole`` word."""
+
+    forms: tuple[_Form, ...]
+    begins: bool
+    whole: bool
+
+
+class NamedSpan(NamedTuple):
+    """A span that is a name: its words, the language of the names, and the routes of the names by key."""
+
+    place: Place
+    language: str
+    names: dict[int, str]
+
+
+class _TableCache:
+    """Cached lookups for the words of one table, by number: the ``forms`` of a word, the names of a ``single`` word,
+    and whether a name ``continues`` with a second word."""
+
+    def __init__(self, begins: Callable[[list[str]], bool]) -> None:
+        self.forms: list[_WordForms] = []
+        self.single: dict[int, dict[int, str]] = {}
+
+        @lru_cache(_CACHED_PAIRS)
+        def continues(first: int, second: int) -> bool:
+            one, following = self.forms[first].forms, self.forms[second].forms
+            if not following or following[0].numeral is not None or one[0].numeral is not None:
+                return bool(following)
+            return begins([one[0].form, following[0].form])
+
+        self.continues = continues
+
+
+class NameScanner:
+    """Find at each word of a scanned text the longest name of a dictionary with one language ``tag``.
+
+    ``key`` maps rows to keys. A search starts only at a word that begins a name, and continues only if a name begins
+    with this word and the next. Both checks are cached, by word and by pair of words.
+    """
+
+    def __init__(self, dictionary: NameDictionary, key: Callable[[int], int], tag: str, inflector: Inflector) -> None:
+        self._dictionary, self._to_key, self.tag = dictionary, key, tag
+        self._inflector, self._key = inflector, (id(self), tag)
+        self._cached_names = lru_cache(_CACHED_SPANS)(self._names)
+
+    def find(self, text: ScannedText) -> Iterator[NamedSpan]:
+        """Yield the longest names at each word of a text."""
+        words, table, numbers = text.words, text.table, text.numbers.tolist()
+        cache: _TableCache = table.memo.get(self._key) or _TableCache(partial(self._dictionary.begins, self.tag))
+        table.memo[self._key] = cache
+        cache.forms += [self._forms(entry.written) for entry in table.entries[len(cache.forms) :]]
+        begins = table.column(self._key, lambda entry: cache.forms[entry.number].begins, bool)
+        for at in text.where(begins):
+            if _is_second_part(words, at):
+                continue
+            number = numbers[at]
+            if at + 1 < len(words) and self._joined(text, at, cache) and cache.continues(number, numbers[at + 1]):
+                span = self._longest(text, at, cache, numbers)
+            elif cache.forms[number].whole:
+                span = self._single(text, at, cache, numbers)
+            else:
+                continue
+            if span is not None:
+                yield span
+
+    def _forms(self, written: str) -> _WordForms:
+        forms = tuple([_Form(*form) for form in self._inflector.formed(written)])
+        starts = {forms[0].form, forms[0].numeral or forms[0].form} if forms else set()
+        begins = any(self._dictionary.begins(self.tag, [form]) for form in starts)
+        whole = begins and (len(forms) > 1 or any(self._dictionary.has(self.tag, form) for form in starts))
+        return _WordForms(forms, begins, whole)
+
+    def _joined(self, text: ScannedText, at: int, cache: _TableCache) -> bool:
+        """Whether one name may contain two adjacent words, by the characters between them."""
+        word, following = text.words[at], text.words[at + 1]
+        if word.start == following.start:
+            return True
+        gap = self._inflector.gap(text.text[word.end : following.start])
+        if gap in (" ", "-") or (len(gap) <= _WIDEST and _INSIDE.fullmatch(gap)):
+            return True
+        forms = cache.forms[following.entry.number].forms if len(gap) <= _WIDEST and _COMMA.fullmatch(gap) else ()
+        return bool(forms) and forms[0].exact in self._inflector.numeral_cues
+
+    def _single(self, text: ScannedText, at: int, cache: _TableCache, numbers: list[int]) -> NamedSpan | None:
+        words, number = text.words, numbers[at]
+        forms = cache.forms[number].forms
+        if len(forms) > 1 or forms[0].numeral is not None or (at + 1 < len(words) and _is_second_part(words, at + 1)):
+            return self._longest(text, at, cache, numbers, follows=False)
+        names = cache.single.get(number)
+        if names is None:
+            names = cache.single[number] = self._names(forms[0].form, text.written((at, at + 1)))
+        return NamedSpan((at, at + 1), self.tag, names) if names else None
+
+    def _longest(
+        self, text: ScannedText, at: int, cache: _TableCache, numbers: list[int], *, follows: bool = True
+    ) -> NamedSpan | None:
+        """The longest name that begins at a word; the word alone unless another ``follows``."""
+        words, cues, word_forms = text.words, self._inflector.numeral_cues, cache.forms
+        # the forms of the words that a name from here may contain, and the word after each, 0 inside a word
+        keys, stops, stop, more = list[str](), list[int](), at, True
+        before = word_forms[numbers[at - 1]].forms if at else ()
+        previous = before[-1].exact if before else ""
+        while more and len(keys) < _LONGEST:
+            for form in () if _is_second_part(words, stop) and stop > at else word_forms[numbers[stop]].forms:
+                keys.append(form.numeral if form.numeral is not None and previous in cues else form.form)
+                stops.append(0)
+                previous = form.exact
+            stop += 1
+            if stops and not (stop < len(words) and _is_second_part(words, stop)):
+                stops[-1] = stop  # a name ends at the end of a word
+            more = follows if stop == at + 1 else stop < len(words) and self._joined(text, stop - 1, cache)
+        for length in self._dictionary.lengths(self.tag, keys):
+            end = stops[length - 1]
+            written = text.text[words[at].start : words[end - 1].end]
+            if end and (names := self._cached_names(" ".join(keys[:length]), written)):
+                return NamedSpan((at, end), self.tag, names)
+        return None
+
+    def _names(self, form: str, written: str) -> dict[int, str]:
+        rows = self._dictionary.named(self.tag, form, written)
+        return {self._to_key(int(row)): route for row, route in rows.items()}
+
+
+def _is_second_part(words: Sequence[ScannedWord], at: int) -> bool:
+    """Whether a word comes from the same letters as the word before it."""
+    return at > 0 and words[at - 1].start == words[at].start

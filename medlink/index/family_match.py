@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,52 +45,39 @@ class FeatureColumns(NamedTuple):
     stop: NDArray[np.int64]
     owner: NDArray[np.int64]
 
-    def of_clauses(self, first: int, stop: int) -> FeatureColumns:
-        rows = slice(*np.searchsorted(self.clause, [first, stop]))
-        return FeatureColumns(self.feature[rows], self.clause[rows], self.first[rows], self.stop[rows], self.owner)
-
 
 def entry_features(entry: WordEntry, unknown: int) -> tuple[int, ...]:
-    """Return the features of a distinct word, computed once; ``unknown`` is the first feature of words outside the
-    lexicon.
-    """
+    """Return the features of a distinct word, computed once; arguments are those of :func:`features_of_word`."""
     features: tuple[int, ...] | None = entry.memo.get("features")
     if features is None:
-        word = entry.word
-        features = () if word.function else tuple([feature for feature, _ in features_of_word(word, unknown)])
-        entry.memo["features"] = features
+        listed = () if entry.word.function else features_of_word(entry.word, unknown)
+        features = entry.memo["features"] = tuple([feature for feature, _ in listed])
     return features
 
 
 def feature_columns(texts: Sequence[ScannedText], unknown: int) -> FeatureColumns:
     """Return the feature columns of texts that were scanned together."""
-    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(_clauses(text), n) for n, text in enumerate(texts))])
+    counts = [text.words[-1].clause + 1 if text.words else 0 for text in texts]
+    owner = np.repeat(np.arange(len(texts)), counts)
     if not len(owner):
         none = np.zeros(0, np.int64)
         return FeatureColumns(none, none, none, none, none)
-    before = np.cumsum([0, *map(_clauses, texts)]).tolist()
+    numbered = list(zip(np.cumsum([0, *counts]).tolist(), texts, strict=False))
     numbers = np.concatenate([text.numbers for text in texts])
-    clauses = np.fromiter(
-        (base + word.clause for base, text in zip(before, texts, strict=False) for word in text.words), np.int64
-    )
+    clauses = np.fromiter((before + word.clause for before, text in numbered for word in text.words), np.int64)
     positions = np.concatenate([np.arange(len(text.words)) for text in texts])
     lists = RaggedArray(*texts[0].table.lists("features", lambda entry: entry_features(entry, unknown)))
     word, features = lists.take(numbers)
     phrases = [
-        (meaning, base + text.words[place[0]].clause, *place)
-        for base, text in zip(before, texts, strict=False)
+        (meaning, before + text.words[place[0]].clause, *place)
+        for before, text in numbered
         for place, meanings in text.phrases.items()
         for meaning in meanings
     ]
-    more = np.array(phrases, np.int64).reshape(-1, 4).T
-    feature, clause = (np.concatenate([features, more[0]]), np.concatenate([clauses[word], more[1]]))
-    first, stop = (np.concatenate([positions[word], more[2]]), np.concatenate([positions[word] + 1, more[3]]))
-    order = np.argsort(clause, kind="stable")
-    return FeatureColumns(feature[order], clause[order], first[order], stop[order], owner)
-
-
-def _clauses(text: ScannedText) -> int:
-    return text.words[-1].clause + 1 if text.words else 0
+    of_words = np.stack([features, clauses[word], positions[word], positions[word] + 1])
+    columns = np.hstack([of_words, np.array(phrases, np.int64).reshape(-1, 4).T])
+    feature, clause, first, stop = columns[:, np.argsort(columns[1], kind="stable")]
+    return FeatureColumns(feature, clause, first, stop, owner)
 
 
 class FamilyMatcher:
@@ -122,13 +109,17 @@ class FamilyMatcher:
     ) -> list[set[Place]]:
         """Find for each of n texts the spans that match an ``allowed (rows,)`` name."""
         spans: list[set[Place]] = [set() for _ in texts]
-        places, before, at = _FeaturePlaces(columns), -1, dict[int, list[Place]]()
-        for start in range(0, len(columns.owner), _CLAUSES):
-            for clause, name in self._covered(columns.of_clauses(start, start + _CLAUSES), allowed):
+        owner, before, places = columns.owner.tolist(), -1, dict[int, list[Place]]()
+        ends = np.searchsorted(columns.clause, np.arange(len(owner) + 1)).tolist()
+        rows = list(zip(columns.feature.tolist(), columns.first.tolist(), columns.stop.tolist(), strict=True))
+        for start in range(0, len(owner), _CLAUSES):
+            batch = slice(ends[start], ends[min(start + _CLAUSES, len(owner))])
+            for clause, name in self._covered(columns.clause[batch], columns.feature[batch], allowed):
                 if clause != before:
-                    at, before = places.of(clause), clause
-                text = places.owner[clause]
-                spans[text].update(_find_spans(name, at, texts[text].words))
+                    before, places = clause, defaultdict(list)
+                    for feature, first, stop in sorted(rows[ends[clause] : ends[clause + 1]]):
+                        places[feature].append((first, stop))
+                spans[owner[clause]].update(_find_spans(name, places, texts[owner[clause]].words))
         return spans
 
     def completed(
@@ -149,19 +140,19 @@ class FamilyMatcher:
             fits &= np.bincount(owner, np.isin(names.feature, features), len(rows)) > 0
         return rows[fits], np.bincount(names.text, minlength=len(rows))[fits]
 
-    def _covered(self, columns: FeatureColumns, allowed: NDArray[np.bool_] | None) -> Iterator[tuple[int, list[_Word]]]:
+    def _covered(
+        self, clauses: NDArray[np.int64], features: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+    ) -> Iterator[tuple[int, list[_Word]]]:
         """Pairs of a clause and a name that it covers; names with equal words count once."""
         width = self._words.width
-        has = np.unique(columns.clause * width + columns.feature)
+        has = np.unique(clauses * width + features)
         clause, feature = np.divmod(has, width)
         in_batch = np.zeros(width, dtype=bool)
         in_batch[feature] = True
         covered_rows = self._rows_covered(np.flatnonzero(in_batch), in_batch, allowed)
         pair, row = self._rows.take(feature)
         known = covered_rows[row]
-        clause, row = np.divmod(
-            np.unique(clause[pair[known]] * len(covered_rows) + row[known]), max(len(covered_rows), 1)
-        )
+        clause, row = np.divmod(np.unique(clause[pair[known]] * self._count + row[known]), max(self._count, 1))
         names = self._words.of(row)
         owner = names.text[names.word]
         keys = clause[owner] * width + names.feature
@@ -211,39 +202,17 @@ def _group(*columns: NDArray[np.generic]) -> Iterator[tuple[int, list[_Word]]]:
         yield before, words
 
 
-class _FeaturePlaces:
-    def __init__(self, columns: FeatureColumns) -> None:
-        self.owner: list[int] = columns.owner.tolist()
-        self._ends: list[int] = np.searchsorted(columns.clause, np.arange(len(self.owner) + 1)).tolist()
-        self._rows = list(zip(columns.feature.tolist(), columns.first.tolist(), columns.stop.tolist(), strict=True))
-
-    def of(self, clause: int) -> dict[int, list[Place]]:
-        """The places of each feature of a clause, in order."""
-        places = defaultdict[int, list[Place]](list)
-        for feature, first, stop in self._rows[self._ends[clause] : self._ends[clause + 1]]:
-            places[feature].append((first, stop))
-        for of_feature in places.values():
-            if len(of_feature) > 1:
-                of_feature.sort()
-        return places
-
-
 def _find_spans(name: Sequence[_Word], places: dict[int, list[Place]], words: Sequence[ScannedWord]) -> Iterator[Place]:
     """Spans of a clause that cover a name: from each place of its rarest word to the nearest places of its other
     words."""
-    covered = sorted((_word_places(word, places) for word in name), key=len)
-    for pivot in covered[0]:
-        chosen = [pivot]
-        for others in covered[1:]:
-            near = _nearest(pivot, others)
-            if near is None:
-                break
-            chosen.append(near)
-        first, stop = (min(place[0] for place in chosen), max(place[1] for place in chosen))
-        if len(chosen) < len(covered) or stop - first > _WIDEST:
+    pivots, *covered = sorted((_word_places(word, places) for word in name), key=len)
+    for pivot in pivots:
+        if not (chosen := _with_nearest(pivot, covered)):
             continue
+        first, stop = min(place[0] for place in chosen), max(place[1] for place in chosen)
         own = {at for place in chosen for at in range(*place)}
-        if sum(at not in own and not words[at].function for at in range(first, stop)) <= _EXTRA:
+        extra = sum(at not in own and not words[at].function for at in range(first, stop))
+        if stop - first <= _WIDEST and extra <= _EXTRA:
             yield first, stop
 
 
@@ -253,17 +222,20 @@ def _word_places(word: _Word, places: dict[int, list[Place]]) -> list[Place]:
     if whole:
         return sorted(set(whole))
     (first, _), *others = word
-    spans = []
-    for place in places[first]:
-        parts = [place, *(_nearest(place, places[feature]) for feature, _ in others)]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            spans.append((min(part[0] for part in known), max(part[1] for part in known)))
-    return spans
+    return [
+        (min(part[0] for part in parts), max(part[1] for part in parts))
+        for place in places[first]
+        if (parts := _with_nearest(place, [places[feature] for feature, _ in others]))
+    ]
 
 
-def _nearest(place: Place, others: Sequence[Place]) -> Place | None:
-    """The nearest of sorted places; the first of two at the same distance."""
-    at = bisect_left(others, place)
-    near = others[max(at - 1, 0) : at + 1]
-    return min(near, key=lambda other: (abs(other[0] - place[0]), other), default=None)
+def _with_nearest(place: Place, lists: Iterable[Sequence[Place]]) -> list[Place]:
+    """The place, and the nearest of each list of sorted places (the first of two); nothing if a list is empty."""
+    chosen = [place]
+    for places in lists:
+        at = bisect_left(places, place)
+        near = places[max(at - 1, 0) : at + 1]
+        if not near:
+            return []
+        chosen.append(min(near, key=lambda other: (abs(other[0] - place[0]), other)))
+    return chosen

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.index.vectors import FLAT_LIMIT
-from medlink.index.vectors.library import faiss
+from medlink.index.vectors.library import faiss, new_cells, spread
 
 KINDS = ("flat", "cells")
 NONE = -1
@@ -79,19 +79,18 @@ def nearest(
     if not 1 <= k <= MAX_NEIGHBOURS:
         raise ConfigError(f"{k} neighbours requested", remedy=f"request 1 to {MAX_NEIGHBOURS}")
     groups = _EqualVectors.of(vectors, _check_norms(vectors))
-    distinct = _Vectors(vectors, None if len(groups) == len(vectors) else groups.first)
-    if kind is None:
-        kind = "flat" if len(distinct) <= FLAT_LIMIT else "cells"
-    if len(distinct) < _MIN_FOR_CELLS:
-        kind = "flat"
+    all_differ = len(groups.first) == len(vectors)
+    distinct = _Vectors(vectors, None if all_differ else groups.first)
+    kind = kind or ("flat" if len(distinct) <= FLAT_LIMIT else "cells")
     wanted = max(0, min(k, len(distinct) - 1))
-    search = _search_flat(distinct, wanted) if kind == "flat" else _search_cells(distinct, wanted)
+    is_flat = kind == "flat" or len(distinct) < _MIN_FOR_CELLS
+    search = _search_flat(distinct, wanted) if is_flat else _search_cells(distinct, wanted)
     rows = np.full((len(vectors), k), NONE, dtype=np.int64)
     cosines = np.full((len(vectors), k), NONE, dtype=np.float32)
     done = 0
     for queries, candidates in search:
         near, close = _rank(distinct, queries, candidates, wanted)
-        if len(groups) == len(vectors):
+        if all_differ:
             rows[queries, :wanted], cosines[queries, :wanted] = near, close
         else:
             groups.expand(distinct, queries, near, close, rows, cosines)
@@ -153,9 +152,6 @@ class _EqualVectors:
     members: NDArray[np.int64]
     starts: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.first)
-
     @classmethod
     def of(cls, vectors: NDArray[Any], used: NDArray[np.bool_]) -> _EqualVectors:
         nonzero = np.flatnonzero(used)
@@ -176,8 +172,9 @@ class _EqualVectors:
         self, distinct: _Vectors, queries: NDArray[np.int64], near: NDArray[np.int64], close: NDArray[np.float32],
         rows: NDArray[np.int64], cosines: NDArray[np.float32],
     ) -> None:  # fmt: skip
-        """Write the lists of the members of the groups ``queries``, from the neighbour groups ``near`` with their
-        cosines ``close``."""
+        """Write the lists of the members of the groups ``queries`` into ``rows`` and ``cosines``, from the neighbour
+        groups ``near`` and their cosines ``close``.
+        """
         k, width = rows.shape[1], near.shape[1]
         counts = np.diff(self.starts)
         plain = (counts[queries] == 1) & (counts[near] == 1).all(axis=1) & (near >= 0).all(axis=1)
@@ -218,17 +215,19 @@ _Batches = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def _search_flat(vectors: _Vectors, k: int) -> _Batches:
-    whole = vectors[:]
+    whole, wanted = vectors[:], min(k + 1 + _SPARE, len(vectors))
     for start in range(0, len(vectors), _CHUNK):
         queries = np.arange(start, min(start + _CHUNK, len(vectors)))
-        wanted = min(k + 1 + _SPARE, len(vectors))
         yield queries, faiss().knn(whole[queries], whole, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1]
 
 
 def _search_cells(vectors: _Vectors, k: int) -> _Batches:
     """Compare the vectors in near cells; rows come cell by cell."""
     n = len(vectors)
-    index = _train(vectors)
+    cells = max(1, n // _CELL)
+    index = new_cells(vectors.dimension, cells, _SEED)
+    index.pq.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = _SEED, 5, 64
+    index.train(vectors[spread(n, max(64 * cells, _TRAINED))])
     index.nprobe = min(index.nlist, round(_SCANNED * max(1.0, n / 100_000) ** 0.25))
     for start in range(0, n, _CHUNK):
         index.add(vectors[start : start + _CHUNK])
@@ -238,7 +237,7 @@ def _search_cells(vectors: _Vectors, k: int) -> _Batches:
     order = np.concatenate([faiss().rev_swig_ptr(lists.get_ids(c), size) for c, size in enumerate(sizes) if size])
     first = wanted = min(_RESCORED * k + 1 + _SPARE, n)
     most, cells = min(n, _MAX_WIDENING * first), min(index.nlist, _MAX_WIDENING * index.nprobe)
-    sample = np.linspace(0, n - 1, num=min(n, _SAMPLE), dtype=np.int64)
+    sample = spread(n, _SAMPLE)
     queries, best = vectors[sample], _exact_neighbours(vectors, sample, k)
     while index.nprobe < cells or wanted < most:
         approximate = index.search(queries, wanted)[1]
@@ -262,17 +261,6 @@ def _exact_neighbours(vectors: _Vectors, queries: NDArray[np.int64], k: int) -> 
         close[near + start == queries[:, None]] = -np.inf
         rows, cosines = best_first(np.hstack([rows, near + start]), np.hstack([cosines, close]), k)
     return rows
-
-
-def _train(vectors: _Vectors) -> Any:
-    n, d = len(vectors), vectors.dimension
-    cells, parts = max(1, n // _CELL), d // 2 if d % 2 == 0 else d
-    index = faiss().index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss().METRIC_INNER_PRODUCT)
-    index.cp.seed = index.pq.cp.seed = _SEED
-    index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 5, 64, 1
-    sample = np.unique(np.linspace(0, n - 1, num=min(n, max(64 * cells, _TRAINED)), dtype=np.int64))
-    index.train(vectors[sample])
-    return index
 
 
 def _rank(vectors: _Vectors, queries: NDArray[np.int64], candidates: NDArray[np.int64], k: int) -> Neighbours:

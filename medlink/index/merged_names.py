@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError
 from medlink.index.arrays import REBUILD, Array
-from medlink.index.damage import reporting_damage
 from medlink.index.names import Keys, NameEntries, NameEntry, Selection, Selections
-from medlink.index.segment import Segment, number_both
+from medlink.index.segment import Segment, number_both, reporting_damage
 from medlink.language.lexicon.forms import LexiconForms
 
 
@@ -68,24 +67,20 @@ class MergedNames:
         self, keys: Keys, kind: Literal["rows", "concepts"], read: Callable[[Segment, Array], Iterable[Any]]
     ) -> Array:
         """A value for each key, from the first segment that has it; lists become arrays of objects."""
+        out, left = None, np.arange(len(keys))
         # the segment of later names has all names and semantic types of its concepts
-        segments = self.segments if kind == "rows" else self.segments[::-1]
-        collected = []
-        left = np.arange(len(keys))
-        for segment in segments:
+        for segment in self.segments if kind == "rows" else self.segments[::-1]:
             numbers = getattr(segment, kind).numbers(keys[left])
             here = numbers >= 0
             listed = read(segment, numbers[here])
             values: Array = listed if isinstance(listed, np.ndarray) else np.fromiter(listed, object)
-            collected.append((left[here], values))
+            if out is None and here.all():
+                return values
+            out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype) if out is None else out
+            out[left[here]] = values
             left = left[~here]
-        if len(left):
+        if out is None or len(left):
             raise LookupError("a key that no segment has")
-        if len(segments) == 1:
-            return values
-        out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
-        for positions, values in collected:
-            out[positions] = values
         return out
 
     def norms(self, names: Keys) -> list[str]:
@@ -106,11 +101,12 @@ class MergedNames:
 
     def attributes(self, names: Keys) -> NDArray[np.bool_]:
         """Mark the names ``(n,)`` that consist of qualities, times or measures (*left*, *mild*)."""
-        return self._collect(names, "rows", self._attributes)
+        words = self.segments[0].words
 
-    def _attributes(self, segment: Segment, rows: Array) -> Array:
-        counts = np.array([norm.count(" ") + 1 for norm in segment.names.norms.take(rows)], dtype=np.int64)
-        return self.segments[0].words.attributes(segment.words.of(rows), counts)
+        def read(segment: Segment, rows: Array) -> Array:
+            return words.attributes(segment.words.of(rows), segment.names.norms.sizes(rows)[1] + 1)
+
+        return self._collect(names, "rows", read)
 
     def concept_ids(self, concepts: Keys) -> list[str]:
         return list(self._collect(concepts, "concepts", lambda segment, rows: segment.names.concept_ids.take(rows)))
@@ -136,9 +132,8 @@ class MergedNames:
             rows, table = segment.rows.numbers(names), segment.names
             here = np.flatnonzero(rows >= 0)
             position, entry = table.entries_of(rows[here], selected)
-            concepts = segment.concepts.keys(table.concept[entry])
-            languages = self._language_numbers[i][table.language[entry]]
-            address = entry + self._first_address[i]
+            concepts, languages = segment.concepts.keys(table.concept[entry]), table.language[entry]
+            address, languages = entry + self._first_address[i], self._language_numbers[i][languages]
             columns.append((here[position], address, concepts, languages, table.preferred[entry]))
         if len(columns) == 1:
             return NameEntries(*columns[0])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,8 +99,8 @@ class NameTable:
     """Names, memory-mapped from a folder that :meth:`build` filled.
 
     ``numbered (rows,)`` marks the names that may contain a number. ``concept``, ``language``, ``source`` and
-    ``preferred`` are columns ``(entries,)``. ``rows`` lists the entries of each row, and ``types`` lists the semantic
-    types of each concept.
+    ``preferred`` are columns ``(entries,)``. ``rows`` lists the entries of each row; ``types`` lists the semantic types
+    of each concept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -127,17 +126,12 @@ class NameTable:
         row = np.repeat(np.arange(len(self)), np.diff(self.rows.offsets))
         concepts = np.unique(row * len(self.concept_ids) + self.concept)
         several = np.bincount(concepts // len(self.concept_ids), minlength=len(self)) > 1
-        preferred = np.asarray(self.preferred) & several[row]
+        preferred = self.preferred & several[row]
         name = row[preferred] * len(self.languages) + self.language[preferred]
-        columns = [
-            np.unique(np.stack([name, column[preferred]], axis=1), axis=0)[:, 0]
-            for column in (self.concept, self.source)
-        ]
-        holders, sources = (np.unique(column, return_counts=True)[1] for column in columns)
-        return {
-            "of_several_concepts": int(several.sum()),
-            "preferred_twice": int(((holders > 1) & (sources > 1)).sum()),
-        }
+        columns = (np.stack([name, column[preferred]], axis=1) for column in (self.concept, self.source))
+        holders, sources = (np.unique(np.unique(c, axis=0)[:, 0], return_counts=True)[1] for c in columns)
+        twice = (holders > 1) & (sources > 1)
+        return {"of_several_concepts": int(several.sum()), "preferred_twice": int(twice.sum())}
 
     def concept_types(self, concept: int) -> tuple[str, ...]:
         """Return the semantic types of a concept, by its row."""
@@ -188,64 +182,35 @@ class NameTable:
     ) -> NameTable:
         """Fill a folder from names and semantic types, rows in the order of their exact forms.
 
-        A temporary database sorts the names: memory grows with the number of concepts only. Semantic types count for
-        concepts with a name and for those in ``also``.
+        A temporary database sorts the names: memory grows with the number of concepts only. SQLite compares bytes of
+        UTF-8, whose order is that of the characters. Semantic types count for concepts with a name and for those in
+        ``also``.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        with _NameSorter(folder) as sorter:
-            sorter.add(names)
-            concepts = sorted({*sorter.values("concept_id"), *also})
-            number = {concept: i for i, concept in enumerate(concepts)}
-            _save_types(folder, number, types)
-            codes = {}
-            for title, values in (
-                ("languages", sorted(sorter.values("language"))),
-                ("sources", sorted(sorter.values("source"))),
+        path = folder / "sorting.sqlite"
+        path.unlink(missing_ok=True)
+        with wrap_disk_full(path), closing(sqlite3.connect(path, isolation_level=None)) as file:
+            for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
+                file.execute(f"PRAGMA {setting}")
+            file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
+            rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _normalised(names) if n)
+            file.execute("BEGIN")
+            file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
+            file.execute("COMMIT")
+            numbers = []
+            for column, title, more in (
+                ("concept_id", "concepts", also),
+                ("language", "languages", ()),
+                ("source", "sources", ()),
             ):
-                codes[title] = {value: i for i, value in enumerate(values)}
+                distinct = file.execute(f"SELECT DISTINCT {column} FROM entry")  # noqa: S608  # one of three literals
+                values = sorted({*(value for (value,) in distinct), *more})
                 StringArray.save(folder, title, values)
-            _save_entries(folder, sorter, number, codes["languages"], codes["sources"])
-        StringArray.save(folder, "concepts", concepts)
+                numbers.append({value: i for i, value in enumerate(values)})
+            _save_types(folder, numbers[0], types)
+            _save_entries(folder, file.execute("SELECT DISTINCT * FROM entry ORDER BY 1, 2, 3, 4, 5, 6"), *numbers)
+        path.unlink()
         return cls(folder)
-
-
-class _NameSorter:
-    """Sort names in a temporary database; a context manager.
-
-    SQLite compares bytes of UTF-8, whose order is that of the characters.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "sorting.sqlite"
-        self._path.unlink(missing_ok=True)
-        self._file = sqlite3.connect(self._path, isolation_level=None)
-        for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
-            self._file.execute(f"PRAGMA {setting}")
-        with wrap_disk_full(self._path):
-            self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._path.unlink()
-
-    def add(self, names: Iterable[Name]) -> None:
-        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _normalised(names) if n)
-        with wrap_disk_full(self._path):
-            self._file.execute("BEGIN")
-            self._file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
-            self._file.execute("COMMIT")
-
-    def values(self, column: Literal["concept_id", "language", "source"]) -> Iterator[str]:
-        query = f"SELECT DISTINCT {column} FROM entry"  # noqa: S608  # one of three literals
-        return (value for (value,) in self._file.execute(query))
-
-    def entries(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Each entry once, in the order of exact form, concept id, language, text, source, preferred."""
-        with wrap_disk_full(self._path):
-            yield from self._file.execute("SELECT DISTINCT * FROM entry ORDER BY 1, 2, 3, 4, 5, 6")
 
 
 def _normalised(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:
@@ -272,17 +237,13 @@ def _save_types(folder: Path, number: Mapping[str, int], types: Iterable[Semanti
 
 
 def _save_entries(
-    folder: Path,
-    sorter: _NameSorter,
-    concepts: Mapping[str, int],
-    languages: Mapping[str, int],
-    sources: Mapping[str, int],
-) -> None:
+    folder: Path, entries: Iterator[tuple[str, str, str, str, str, int]], concepts: Mapping[str, int],
+    languages: Mapping[str, int], sources: Mapping[str, int],
+) -> None:  # fmt: skip
     before, count = None, 0
     with ExitStack() as files:
         texts, norms = (files.enter_context(StringWriter(folder, name)) for name in ("texts", "norms"))
         ends, *columns = (files.enter_context(ArrayWriter(folder, *column)) for column in _COLUMNS)
-        entries = sorter.entries()
         while batch := list(islice(entries, _BATCH)):
             starts, numbered, rows = list[int](), list[bool](), list[tuple[int, int, int, int]]()
             for norm, concept, language, text, source, preferred in batch:

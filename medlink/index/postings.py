@@ -24,6 +24,7 @@ _BUDGET = 60_000  # postings read for one mention; its most common features are 
 _BATCH_POSTINGS = 1 << 20  # postings added up at a time
 _BATCH_NAMES = 1 << 16  # names whose features are counted at a time
 _MIN_FEATURES = 2  # features that always count, however common
+_Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
 
 
 class Postings:
@@ -65,14 +66,20 @@ class Postings:
 
     def search(
         self, mentions: WordFeatures, wanted: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    ) -> _Found:
         """Find for each of the mentions ``wanted (n,)`` the k most similar of the ``allowed (rows,)`` names.
 
         Returns:
             Positions in ``wanted``, rows and cosines, each ``(m,)``: for each mention best first, ties by row; fewer
             than k where fewer names share a feature.
         """
-        position, feature, weight = self._unit_vectors(mentions, wanted)
+        # mentions as sparse unit vectors
+        owner, width = mentions.text[mentions.word], self._words.width
+        position, at = RaggedArray.by_owner(owner, int(wanted.max(initial=-1)) + 1).take(wanted)
+        keys, which = np.unique(position * width + mentions.feature[at], return_inverse=True)
+        weight = np.bincount(which, self._words.weights(mentions)[at], len(keys))
+        position, feature = np.divmod(keys, width)
+        weight = weight / np.maximum(np.sqrt(np.bincount(position, weight**2, len(wanted))), 1e-9)[position]
         lengths = self._ends[feature + 1] - self._ends[feature]
         order = np.lexsort((lengths, position))
         position, feature, weight, lengths = (column[order] for column in (position, feature, weight, lengths))
@@ -81,7 +88,7 @@ class Postings:
         read -= (read - lengths)[first]
         counted = (read <= _BUDGET) | (np.arange(len(position)) - first < _MIN_FEATURES)
         position, feature, weight, lengths = (column[counted] for column in (position, feature, weight, lengths))
-        batches = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
+        batches: list[_Found] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
         ends, start = np.cumsum(lengths), 0
         while start < len(position):
             # a batch is as many whole mentions as the postings allow, at least one
@@ -93,18 +100,6 @@ class Postings:
             start = stop
         positions, rows, cosines = (np.concatenate(column) for column in zip(*batches, strict=True))
         return positions, rows, cosines
-
-    def _unit_vectors(
-        self, mentions: WordFeatures, wanted: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Mentions as sparse unit vectors: position in ``wanted``, feature and weight."""
-        owner = mentions.text[mentions.word]
-        position, at = RaggedArray.by_owner(owner, int(wanted.max(initial=-1)) + 1).take(wanted)
-        keys, which = np.unique(position * self._words.width + mentions.feature[at], return_inverse=True)
-        weight = np.bincount(which, self._words.weights(mentions)[at], len(keys))
-        position, feature = np.divmod(keys, self._words.width)
-        lengths = np.sqrt(np.bincount(position, weight**2, len(wanted)))
-        return position, feature, weight / np.maximum(lengths, 1e-9)[position]
 
     @cached_property
     def _matrix(self) -> csr_matrix:
@@ -120,7 +115,7 @@ class Postings:
     def _best(
         self, mention: NDArray[np.int64], features: NDArray[np.int64], weights: NDArray[np.float64], k: int,
         allowed: NDArray[np.bool_] | None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
+    ) -> _Found:  # fmt: skip
         """The k best names of a batch, given the mention of each feature, ascending."""
         from scipy.sparse import csr_matrix
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,31 @@ from medlink.index.word_overlap import NameFeatures
 FORMAT = 5
 """Version of the folder layout."""
 MANIFEST = "index.json"
+# errors of operations on damaged arrays
+_DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
+_T = TypeVar("_T")
+
+
+def reporting_damage(cls: type[_T]) -> type[_T]:
+    """Make the methods of a class with a ``folder`` raise :class:`BundleError` for damaged arrays."""
+
+    def wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def checked(self: Any, *args: Any, **options: Any) -> Any:
+            try:
+                return method(self, *args, **options)
+            except _DAMAGE as error:
+                # without its text, which may quote a note
+                message = f"the files of the index do not fit together ({type(error).__name__})"
+                remedy = "run verify_bundle(), which names the damaged file"
+                raise BundleError(message, path=self.folder, remedy=remedy) from error
+
+        return checked
+
+    for name, method in list(vars(cls).items()):
+        if callable(method) and (name == "__init__" or name[0] != "_"):
+            setattr(cls, name, wrapped(method))
+    return cls
 
 
 class _Manifest(StrictModel):
@@ -92,9 +118,7 @@ class Numbering:
     def numbers(self, keys: Keys) -> NDArray[np.int64]:
         """Return the row numbers of keys, -1 where this segment lacks the key."""
         keys = np.asarray(keys, np.int64)
-        if not self.count:
-            return np.full(len(keys), -1)
-        if self._keys is None:
+        if self._keys is None or not self.count:
             return np.where((keys >= 0) & (keys < self.count), keys, -1)
         at = np.minimum(np.searchsorted(self._keys, keys), self.count - 1)
         return np.where(self._keys[at] == keys, at, -1)

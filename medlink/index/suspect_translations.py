@@ -51,27 +51,21 @@ def find_suspect_translations(store: KnowledgeBase, forms: LexiconForms) -> list
         encoder = encoder or load_encoder("builtin")
         vectors = encoder.encode([name.text, headword, *own])
         cosines = vectors[1:] @ vectors[0]
-        if cosines[0] - np.max(cosines[1:]) >= (NEARER_AMBIGUOUS if _is_ambiguous(name, forms) else NEARER):
+        known = forms.find(WORD, base(name.language), normalise(name.text))
+        is_ambiguous = any(form.marks & AMBIGUOUS for form in known)
+        if cosines[0] - np.max(cosines[1:]) >= (NEARER_AMBIGUOUS if is_ambiguous else NEARER):
             suspects.append((name, headword))
     return suspects
 
 
 def _foreign_findings(names: Iterable[Name], analyser: BatchAnalyser) -> Iterator[tuple[Name, str]]:
     """Names not in English that are one finding of the lexicon, with its headword."""
-    candidates = (name for name in names if _is_candidate(name))
+    foreign = (n for n in names if n.language and base(n.language) != HEADWORDS and n.type != FSN)
+    # an abbreviation means many things
+    candidates = (name for name in foreign if len(name.text) <= _LONGEST and not name.text.isupper())
     while batch := list(islice(candidates, _BATCH)):
         headwords = _findings([name.text for name in batch], [name.language for name in batch], analyser)
         yield from ((batch[at], headword) for at, headword in sorted(headwords.items()))
-
-
-def _is_candidate(name: Name) -> bool:
-    foreign = name.language and base(name.language) != HEADWORDS and name.type != FSN
-    # an abbreviation means many things
-    return bool(foreign) and len(name.text) <= _LONGEST and not name.text.isupper()
-
-
-def _is_ambiguous(name: Name, forms: LexiconForms) -> bool:
-    return any(form.marks & AMBIGUOUS for form in forms.find(WORD, base(name.language), normalise(name.text)))
 
 
 def _findings(texts: Sequence[str], languages: Sequence[str], analyser: BatchAnalyser) -> dict[int, str]:

@@ -84,13 +84,8 @@ class TextFeatures(FeatureStore):
     def compare_pairs(
         self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]
     ) -> tuple[TextCoverage, TextCoverage, NDArray[np.bool_]]:
-        """Compute the coverage of both texts of each pair ``(p,)``, and whether their words include opposites."""
+        """Compute the coverage of both texts of each pair ``(p,)``, and whether they have words of opposite meaning."""
         firsts, first = np.unique(first_texts, return_inverse=True)
         seconds, second = np.unique(second_texts, return_inverse=True)
         left, right = self.of(firsts), self.of(seconds)
-        left_words, right_words, in_right, in_left, opposed = self.compare(left, first, right, second)
-        coverages = (
-            self._kinds.coverage(left, left_words, first, in_right),
-            self._kinds.coverage(right, right_words, second, in_left),
-        )
-        return *coverages, opposed
+        return self._kinds.coverages(self, left, first, right, second)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.index.names import Positions
 from medlink.index.word_features import UNKNOWN, WordFeatures
-from medlink.index.word_overlap import PairWords
+from medlink.index.word_overlap import FeatureStore, PairWords
 from medlink.language.lexicon.forms import LexiconForms
 
 UNKNOWN_WORD = "unknown"
@@ -61,28 +62,31 @@ class WordKinds:
         np.minimum.at(kind, features.word, self._kind[features.feature])
         return kind
 
-    def coverage(
-        self, features: WordFeatures, words: PairWords, text: NDArray[np.int64], shared: NDArray[np.bool_]
+    def coverages(
+        self, store: FeatureStore, mentions: WordFeatures, mention: Positions, names: WordFeatures, name: Positions
+    ) -> tuple[TextCoverage, TextCoverage, NDArray[np.bool_]]:
+        """Compute the coverage of both sides of p pairs, and mark the pairs with words of opposite meaning; arguments
+        are those of :meth:`~medlink.index.word_overlap.FeatureStore.overlap`.
+        """
+        of_mentions, of_names, in_name, in_mention, opposed = store.compare(mentions, mention, names, name)
+        of_mention = self._coverage(mentions, of_mentions, mention, in_name)
+        return of_mention, self._coverage(names, of_names, name, in_mention), opposed
+
+    def _coverage(
+        self, features: WordFeatures, words: PairWords, text: Positions, shared: NDArray[np.bool_]
     ) -> TextCoverage:
-        """Compute, for each of p pairs, how much of ``text (p,)`` the ``shared`` features of its ``words`` cover."""
         pairs, texts = len(text), np.arange(int(text.max(initial=-1)) + 1)
         covered = words.covered(features, shared)
         share, max_uncovered = words.coverage(features, text, covered)
         first, last = np.searchsorted(features.text, texts), np.searchsorted(features.text, texts, side="right") - 1
         heaviest = np.lexsort((np.arange(len(features.text)), -features.weight, features.text))
         rarest = np.append(heaviest, -1)[first]
-        ends = [_covered_at(word[text], words, covered) for word in (first, last, rarest)]
+        ends = [np.zeros(pairs, dtype=np.float32) for _ in range(3)]
+        for end, word in zip(ends, (first, last, rarest), strict=True):
+            here = words.word == word[text][words.owner]
+            end[words.owner[here]] = covered[here]
         uncovered = features.weight[words.word] * (1 - covered)
-        slots = words.owner * (self._none + 1) + self.of_words(features)[words.word]
-        by_kind = np.bincount(slots, uncovered, pairs * (self._none + 1)).reshape(pairs, self._none + 1)[
-            :, : self._none
-        ]
+        kinds = self._none + 1
+        group = words.owner * kinds + self.of_words(features)[words.word]
+        by_kind = np.bincount(group, uncovered, pairs * kinds).reshape(pairs, kinds)[:, : self._none]
         return TextCoverage(share, max_uncovered, ends[0], ends[1], ends[2], by_kind.astype(np.float32))
-
-
-def _covered_at(word: NDArray[np.int64], words: PairWords, covered: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Covered share of the ``word (p,)`` of each pair."""
-    here = words.word == word[words.owner]
-    share = np.zeros(len(word), dtype=np.float32)
-    share[words.owner[here]] = covered[here]
-    return share

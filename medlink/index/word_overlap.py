@@ -38,6 +38,14 @@ ARRAYS = {
 """Files of an index with their types: ends of the words of each text, ends of the features of each word, weights of
 words, features, their shares, and the weights of all possible features."""
 _UNWEIGHTED = ("slot_ends", "said_ends", "said_feature", "said_share")  # files that need no weights
+_GROUPS = {
+    "finding": ("finding", "change"),
+    "possible finding": ("finding", "change", ""),
+    # a quality may be a part of a finding (*short of breath*)
+    "other": ("body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure"),
+    "attribute": ("quality", "general", "measure", "circumstance"),
+}
+"""Groups of the lexicon's kinds of words; ``""`` is a word that the lexicon lacks."""
 _BATCH = 1 << 15  # names analysed at a time
 _CACHED_WORDS = 1 << 15  # distinct words of mentions
 
@@ -67,72 +75,45 @@ class Overlap(NamedTuple):
 class FeatureStore:
     """The word features of many texts, and their overlap with others.
 
-    ``forms`` opens the lexicon forms that analyse texts; ``arrays`` are those of :data:`ARRAYS`.
+    Attributes:
+        forms: the lexicon forms that analyse texts, opened at their first use; a segment of later names has none.
+        width: number of possible features.
     """
 
     def __init__(self, forms: Callable[[], LexiconForms], arrays: Mapping[str, Array]) -> None:
         self._open_forms = forms
         ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in ARRAYS)
         self._words, self._features, self._lock = RaggedArray(ends), RaggedArray(feature_ends), Lock()
+        self.width = len(self._weights)
 
     @cached_property
     def forms(self) -> LexiconForms:
-        """The lexicon forms that analyse texts; a segment of later names has none."""
         return self._open_forms()
 
     @cached_property
-    def _is_finding(self) -> NDArray[np.bool_]:
-        return self._of_kinds("finding", "change")
-
-    @cached_property
-    def _may_be_finding(self) -> NDArray[np.bool_]:
-        return self._is_finding | self._of_kinds("")
-
-    @cached_property
-    def _is_other_thing(self) -> NDArray[np.bool_]:
-        """Features of things other than findings; a quality may be a part of a finding (*short of breath*)."""
-        return self._of_kinds(
-            "body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure"
-        )
-
-    @cached_property
-    def _is_thing(self) -> NDArray[np.bool_]:
-        return ~self._of_kinds("quality", "general", "measure", "circumstance")
-
-    def _of_kinds(self, *kinds: str) -> NDArray[np.bool_]:
-        found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
-        return np.append(found, np.full(UNKNOWN, "" in kinds))
-
-    @cached_property
     def _opposites(self) -> RaggedArray:
-        forms = self.forms
-        pairs = np.array([*forms.opposites, *((b, a) for a, b in forms.opposites)], dtype=np.int64).reshape(-1, 2)
+        opposites = self.forms.opposites
+        pairs = np.array([*opposites, *((b, a) for a, b in opposites)], dtype=np.int64).reshape(-1, 2)
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
         return RaggedArray(np.searchsorted(pairs[:, 0], np.arange(self.width + 1)), pairs[:, 1])
 
     @cached_property
-    def _has_opposite(self) -> NDArray[np.bool_]:
-        return np.diff(self._opposites.offsets) > 0
+    def _in_group(self) -> dict[str, NDArray[np.bool_]]:
+        """Marks of the features ``(width,)`` of each group of kinds."""
+        kinds = np.array(self.forms.kinds, dtype=str)
+        return {name: np.append(np.isin(kinds, of), np.full(UNKNOWN, "" in of)) for name, of in _GROUPS.items()}
 
     @cached_property
-    def _analyser(self) -> BatchAnalyser:
-        return BatchAnalyser(shared_analyser(self.forms))
-
-    @cached_property
-    def _extractor(self) -> FeatureExtractor:
-        return FeatureExtractor(len(self.forms.names))
-
-    @property
-    def width(self) -> int:
-        """Number of possible features."""
-        return len(self._weights)
+    def _tools(self) -> tuple[BatchAnalyser, FeatureExtractor]:
+        return BatchAnalyser(shared_analyser(self.forms)), FeatureExtractor(len(self.forms.names))
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> WordFeatures:
         with self._lock:
-            batch = self._analyser.read(texts, languages)
-            features = self._extractor.extract(batch, self._weights)
+            analyser, extractor = self._tools
+            batch = analyser.read(texts, languages)
+            features = extractor.extract(batch, self._weights)
             if len(batch.words) > _CACHED_WORDS:
-                del self._analyser, self._extractor
+                del self._tools
         return features
 
     def of(self, rows: NDArray[np.int64]) -> WordFeatures:
@@ -153,23 +134,44 @@ class FeatureStore:
         All words of such a name must be content words, because a noun may look like an article (*uña*).
         """
         every: NDArray[np.bool_] = np.bincount(names.text, minlength=len(counts)) == counts
-        return every & ~any_of_group(names.text[names.word], self._is_thing[names.feature], len(counts))
+        is_thing = ~self._in_group["attribute"][names.feature]
+        return every & ~any_of_group(names.text[names.word], is_thing, len(counts))
 
     def compare(
         self, mentions: WordFeatures, mention: NDArray[np.int64], names: WordFeatures, name: NDArray[np.int64]
     ) -> tuple[PairWords, PairWords, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the words of both sides of p pairs, masks of their shared features, and a mask of pairs with opposite
-        words.
-
-        Arguments are those of :meth:`overlap`.
+        words; arguments are those of :meth:`overlap`.
         """
         of_mentions, of_names = PairWords.of(mentions, mention), PairWords.of(names, name)
-        shared, feature = _SharedFeatures(mentions, mention, self.width), names.feature[of_names.feature]
-        position = shared.positions(of_mentions.pair, of_mentions.feature)
-        in_name, in_mention = shared.match(position, of_names.pair, feature)
-        few = np.flatnonzero(self._has_opposite[feature])
+        feature = names.feature[of_names.feature]
+        # the features of all mentions, sorted once; those of names are looked up among them
+        keys, number = np.unique(mentions.text[mentions.word] * self.width + mentions.feature, return_inverse=True)
+        firsts = np.searchsorted(keys, np.arange(mention.max(initial=-1) + 2) * self.width)
+        counts = np.diff(firsts)[mention]
+        # start of the features of each pair, minus the number of the first
+        begin = np.cumsum(counts) - counts - firsts[mention]
+        is_known = np.zeros(self.width, dtype=bool)
+        is_known[mentions.feature] = True
+        position = begin[of_mentions.pair] + number[of_mentions.feature]
+
+        def match(pair: NDArray[np.int64], feature: NDArray[np.int64]) -> tuple[Array, Array]:
+            """Mark the mention features that are among the given features of their pair, and vice versa."""
+            at_feature = np.flatnonzero(is_known[feature])
+            wanted = mention[pair[at_feature]] * self.width + feature[at_feature]
+            at = np.searchsorted(keys, wanted)
+            at[at == len(keys)] = 0
+            same = keys[at] == wanted if len(keys) else np.zeros(0, dtype=bool)
+            at_feature, at = at_feature[same], at[same]
+            flags, has = np.zeros(int(counts.sum()), dtype=bool), np.zeros(len(feature), dtype=bool)
+            flags[begin[pair[at_feature]] + at] = True
+            has[at_feature] = True
+            return flags[position], has
+
+        in_name, in_mention = match(of_names.pair, feature)
+        few = np.flatnonzero(np.diff(self._opposites.offsets)[feature] > 0)
         which, opposite = self._opposites.take(feature[few])
-        is_opposed, _ = shared.match(position, of_names.pair[few][which], opposite)
+        is_opposed, _ = match(of_names.pair[few][which], opposite)
         opposed = any_of_group(of_mentions.pair, is_opposed & ~in_name, len(mention))
         return of_mentions, of_names, in_name, in_mention, opposed
 
@@ -183,10 +185,11 @@ class FeatureStore:
         # the meaning of a whole word counts before those of its parts
         whole = mentions.share == 1
         meant = whole | ~any_of_group(mentions.word, whole, len(mentions.text))[mentions.word]
-        finds = _having(mentions, self._is_finding[mentions.feature], mention)
-        may_find = _having(mentions, meant & ~self._is_other_thing[mentions.feature], mention)
-        name_finds = _having(names, self._is_finding[names.feature], name)
-        name_may_find = _having(names, self._may_be_finding[names.feature], name)
+        groups = self._in_group
+        finds = _having(mentions, groups["finding"][mentions.feature], mention)
+        may_find = _having(mentions, meant & ~groups["other"][mentions.feature], mention)
+        name_finds = _having(names, groups["finding"][names.feature], name)
+        name_may_find = _having(names, groups["possible finding"][names.feature], name)
         return Overlap(share, name_share, more, fewer, opposed, finds & ~name_may_find, name_finds & ~may_find)
 
 
@@ -227,45 +230,6 @@ class PairWords(NamedTuple):
         share = np.bincount(self.owner, weight * covered, len(text)) / np.maximum(total, 1e-9)
         np.maximum.at(left, self.owner, weight * (1 - covered))
         return share.astype(np.float32), left
-
-
-class _SharedFeatures:
-    """Find the features that the mention and the name of a pair share.
-
-    Sorts the features of all mentions once, and looks up those of names among them.
-    """
-
-    def __init__(self, mentions: WordFeatures, mention: NDArray[np.int64], width: int) -> None:
-        self._width, self._mention = width, mention
-        keys = mentions.text[mentions.word] * width + mentions.feature
-        self._keys, self._number = np.unique(keys, return_inverse=True)
-        firsts = np.searchsorted(self._keys, np.arange(mention.max(initial=-1) + 2) * width)
-        counts = np.diff(firsts)[mention]
-        # start of the features of each pair, minus the number of the first
-        self._begin = np.cumsum(counts) - counts - firsts[mention]
-        self._count = int(counts.sum())
-        self._known = np.zeros(width, dtype=bool)
-        self._known[mentions.feature] = True
-
-    def positions(self, pair: NDArray[np.int64], feature: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Positions, among the features of all pairs, of mention features given by pair and number."""
-        return np.asarray(self._begin[pair] + self._number[feature])
-
-    def match(
-        self, positions: NDArray[np.int64], pair: NDArray[np.int64], feature: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Mark the mention features at ``positions`` that are among the given features of their pair, and vice
-        versa."""
-        at_feature = np.flatnonzero(self._known[feature])
-        keys = self._mention[pair[at_feature]] * self._width + feature[at_feature]
-        at = np.searchsorted(self._keys, keys)
-        at[at == len(self._keys)] = 0
-        same = self._keys[at] == keys if len(self._keys) else np.zeros(0, dtype=bool)
-        at_feature, at = at_feature[same], at[same]
-        flags, has = np.zeros(self._count, dtype=bool), np.zeros(len(feature), dtype=bool)
-        flags[self._begin[pair[at_feature]] + at] = True
-        has[at_feature] = True
-        return flags[positions], has
 
 
 class NameFeatures(FeatureStore):

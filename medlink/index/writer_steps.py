@@ -28,6 +28,7 @@ from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
 _LISTED = 20  # words of a lexicon folder that the manifest lists
+_SHARDS = ".embedded"  # folder of the embeddings of many names, from which the next build resumes after a kill
 
 
 def is_indexed(name: Name) -> bool:
@@ -36,17 +37,13 @@ def is_indexed(name: Name) -> bool:
 
 
 def fill_index(
-    work: Path,
-    store: KnowledgeBase,
-    model: Encoder,
-    forms: LexiconForms,
-    options: BuildOptions,
+    work: Path, store: KnowledgeBase, model: Encoder, forms: LexiconForms, options: BuildOptions,
     known: Sequence[Segment] = (),
-) -> list[Raw]:
+) -> list[Raw]:  # fmt: skip
     """Build the index of a knowledge base without suspect translations; return their entries for the manifest."""
     vector_index(options.kind or "flat")  # an unknown kind and a missing library fail before the work
     suspects = dict(find_suspect_translations(store, forms))
-    shards = _shards(work.parent)
+    shards = work.parent / _SHARDS
     names = (name for name in store.iter_names() if is_indexed(name) and name not in suspects)
     types = store.iter_semantic_types()
     try:
@@ -60,11 +57,6 @@ def fill_index(
         {"concept_id": name.concept_id, "language": name.language, "name": name.text, "says": headword}
         for name, headword in suspects.items()
     ]
-
-
-def _shards(folder: Path) -> Path:
-    """Folder of the embeddings of many names, from which the next build resumes after a kill."""
-    return folder / ".embedded"
 
 
 def report_left_out(folder: Path, suspects: Sequence[Raw], lost: str, on_message: Callable[[str], object]) -> None:
@@ -104,7 +96,7 @@ def finish(folder: Path, work: Path, manifest: Raw) -> None:
         raise ConfigError("the knowledge base was changed meanwhile", path=incoming, remedy="build again")
     parts.install_manifest(folder, work, manifest)
     recover(folder, work)
-    remove(_shards(folder))
+    remove(folder / _SHARDS)
 
 
 def recover(folder: Path, work: Path) -> Raw | None:

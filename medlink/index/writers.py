@@ -272,7 +272,7 @@ def update_bundle(  # noqa: PLR0913 # the options of build_kb, and its own
             suspects = fill_index(work, store, encoder, bundle.index.forms, options, known=bundle.index.segments)
             described = describe_kb(store)
         index = Segment(work / "index").names
-        new = np.all([same_rows(index, segment.names) < 0 for segment in bundle.index.segments], axis=0)
+        new = np.all([same_rows(index, segment) < 0 for segment in bundle.index.segments], axis=0)
         placed = parts.install_part(folder, work / "index", "index", work)
         entries = {"kb": own, "index": placed, "encoder": bundle.manifest["parts"]["encoder"]}
         manifest = {**bundle.manifest, "medlink": __version__, "kb": described, "doubted": suspects, "parts": entries}

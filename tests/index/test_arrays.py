@@ -72,7 +72,7 @@ def test_damaged_ends_of_lists_are_refused(ends: list[int]) -> None:
 def test_an_array_in_blocks_is_the_file_of_the_whole(tmp_path: Path) -> None:
     for shape in ((0,), (5,), (0, 3), (70_000, 3)):
         whole = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-        save_array(tmp_path, "whole", whole)
+        np.save(tmp_path / "whole.npy", whole)
         with ArrayWriter(tmp_path, "blocks", np.int32, *shape[1:]) as writer:
             for start in range(0, len(whole), 30_000):
                 writer.append(whole[start : start + 30_000].astype(np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -10,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from medlink.bundles import parts as store
 from medlink.errors import BundleError, ConfigError, EncoderError
 from medlink.index import Bundle, build_bundle, extend_bundle
+from medlink.index.arrays import ArrayWriter
 from medlink.index.bundle import verify_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker
@@ -296,14 +297,14 @@ def test_reading_writes_nothing(bundle: Path) -> None:
 
 @pytest.mark.slow
 def test_full_disk_names_file_and_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save = np.save
+    append = ArrayWriter.append
 
-    def full(path: Path, array: Any, **options: Any) -> None:
-        if path.name == "said_weight.npy":
-            raise OSError("284232 requested and 213488 written")
-        save(path, array, **options)
+    def full(self: ArrayWriter, block: np.ndarray) -> None:
+        if self._path.name == "said_weight.npy":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        append(self, block)
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(ArrayWriter, "append", full)
     message = (
         r"bundle: the bundle cannot be written: No space left on device, at index/.*said_weight\.npy\. Remedy: make"
     )

@@ -100,21 +100,6 @@ def test_links_are_those_of_a_full_build(extended: Path, linker: Linker) -> None
     assert len(differing(links, others, 1e-4)) < len(asked) / 3
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"languages": ["es", "en"], "semantic_types": ["Symptom"]},
-        {"sources": ["DEMO"]},
-        {"semantic_types": ["Disease"], "language": "es"},
-    ],
-    ids=str,
-)
-def test_filters_act_on_both_segments(options: dict[str, list[str]], extended: Path, demo: Bundle) -> None:
-    asked = mentions()[::3]
-    links, others = Linker(extended, **options).link(asked), Linker(demo, **options).link(asked)  # type: ignore[arg-type]  # options of several types
-    assert len(differing(links, others, 0.1)) <= 4
-
-
 def test_segments_together_are_one_index(extended: Path, demo: Bundle) -> None:
     index, whole = Bundle(extended).index, demo.index
     assert index.added is not None

@@ -60,20 +60,18 @@ def test_names_are_embedded_while_they_are_read(kind: str, encoded: list[int], t
 
 def test_embeddings_and_same_rows(tmp_path: Path) -> None:
     """Against dictionaries."""
-    draw = random.Random(3)
-    tables = []
+    draw, encoder, segments = random.Random(3), random_encoder(CONFIG), []
     for number in range(2):
         texts = [f"{draw.choice(STEMS)}{draw.choice(ENDS)} {draw.randrange(3)}" for _ in range(300)]
         texts = [text.upper() if draw.random() < 0.2 else text for text in texts]
         names = [Name(f"T:{draw.randrange(40)}", text, "en") for text in texts]
-        tables.append(NameTable.build(tmp_path / str(number), names, []))
-    one, other = tables
+        segments.append(build_segment(tmp_path / str(number), names, encoder))
+    one, other = (segment.names for segment in segments)
     first = {other.texts[other.rows[row][0]]: row for row in range(len(other))}
     expected = [first.get(one.texts[one.rows[row][0]], -1) for row in range(len(one))]
-    assert same_rows(one, other).tolist() == expected
+    assert same_rows(one, segments[1]).tolist() == expected
     assert -1 in expected
     assert max(expected) > 0
-    encoder = random_encoder(CONFIG)
     steps = list[tuple[str, int, int]]()
     vectors = embed_names(one, encoder, tmp_path / "shards", progress=lambda *step: steps.append(step))
     assert np.allclose(vectors, encoder.encode([one.texts[one.rows[row][0]] for row in range(len(one))]), atol=1e-6)

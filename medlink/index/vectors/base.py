@@ -28,7 +28,6 @@ class VectorIndex(ABC):
     reproducible.
     """
 
-    kind: str
     embedding_type: type[np.floating[Any]] = np.float32
     """Type of the vectors that an index is built from: float16 for a kind that stores no more."""
     keeps_near = True
@@ -50,8 +49,8 @@ class VectorIndex(ABC):
 
     @staticmethod
     def _create(dimension: int) -> Any:
-        """An empty Faiss index. Not abstract: kinds that must be trained build theirs in another way and have none."""
-        raise NotImplementedError  # trained kinds never call it
+        """An empty Faiss index; kinds that must be trained build theirs in another way."""
+        raise NotImplementedError
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:

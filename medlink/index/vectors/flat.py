@@ -11,8 +11,6 @@ from medlink.index.vectors.library import faiss
 class Index(VectorIndex):
     """Vectors in float32."""
 
-    kind = "flat"
-
     @staticmethod
     def _create(dimension: int) -> Any:
         return faiss().IndexFlatIP(dimension)

@@ -25,8 +25,6 @@ _SMALL = 10_000  # allowed rows up to which the search is exact
 class Index(VectorIndex):
     """Vectors in float16, found along the links of a graph."""
 
-    kind = "hnsw"
-
     @staticmethod
     def _create(dimension: int) -> Any:
         library = faiss()

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import REBUILD, Array, ArrayWriter
+from medlink.index.arrays import REBUILD, Array, ArrayWriter, open_array
 from medlink.index.vectors.base import Rows, VectorIndex, Vectors, faiss_threads, reporting_unreadable, selector
-from medlink.index.vectors.library import faiss
+from medlink.index.vectors.library import compressed_parts, faiss, new_cells, spread
 
 _EXACT = "exact"
 _MIN_PER_CELL = 64  # vectors
@@ -46,7 +46,6 @@ class Index(VectorIndex):
     The first search reads the compressed vectors. Each process has its own copy; processes forked later share it.
     """
 
-    kind = "ivfpq"
     embedding_type = np.float16
     keeps_near = False
 
@@ -54,28 +53,34 @@ class Index(VectorIndex):
         self._threads, self.dimension = threads, dimension
         self._codes: Any = None
         self._exact: Array = np.zeros((0, dimension), np.float16)
-        self._pages: _Pages | None = None
+        self._file: int | None = None
 
     def _load(self, path: Path) -> None:
-        self._pages = _Pages(path.with_name(f"{_EXACT}.npy"))
-        self._exact = self._pages.array
+        self._path, self._lock, self._codes, self._pages = path, Lock(), None, 0
+        self._exact = open_array(path.parent, _EXACT)
         if self._exact.ndim != 2:
-            raise BundleError("no vectors", path=self._pages.path, remedy=REBUILD)
+            raise BundleError("no vectors", path=path.with_name(f"{_EXACT}.npy"), remedy=REBUILD)
         self.dimension = self._exact.shape[1]
-        self._codes, self._file, self._reading = None, _File(path), Lock()
+        # of the array; an empty one is not mapped
+        self._map: mmap.mmap | None = getattr(self._exact.base, "_mmap", None)
+        if self._map:
+            self._map.madvise(mmap.MADV_RANDOM)
+        # opened now and read later, even if moved or removed meanwhile
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        finalize(self, os.close, self._file)
 
     @property
     def _index(self) -> Any:
         """The Faiss index of the compressed vectors, read at the first use."""
-        if self._codes is None and self._pages is not None:
-            with self._reading, reporting_unreadable(self._file.path):
+        if self._codes is None and self._file is not None:
+            with self._lock, reporting_unreadable(self._path):
                 if self._codes is None:
-                    index = self._file.index()
+                    index = _read_index(self._file)
                     if not hasattr(index, "invlists"):
                         raise AttributeError("no index of cells")
                     if self._exact.shape != (index.ntotal, index.d):
                         message = f"vectors of shape {self._exact.shape}, {(index.ntotal, index.d)} expected"
-                        raise BundleError(message, path=self._pages.path, remedy=REBUILD)
+                        raise BundleError(message, path=self._path.with_name(f"{_EXACT}.npy"), remedy=REBUILD)
                     self._codes = index
         return self._codes
 
@@ -84,7 +89,7 @@ class Index(VectorIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        return -(-_parts(dimension) // 2) + 8  # eight for the row number
+        return -(-compressed_parts(dimension) // 2) + 8  # eight for the row number
 
     def __len__(self) -> int:
         return len(self._exact)
@@ -104,16 +109,11 @@ class Index(VectorIndex):
     def _train(self, vectors: Vectors) -> Any:
         n = len(vectors)
         cells = max(1, min(n // _MIN_PER_CELL, round(_CELLS * n**0.5)))
-        name = f"IVF{cells},PQ{_parts(self.dimension)}x4fs"
-        index = faiss().index_factory(self.dimension, name, faiss().METRIC_INNER_PRODUCT)
-        index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = _SEED, _ROUNDS, 1
-        index.cp.max_points_per_centroid = 1 << 20
-        wanted = max(_TRAINED_PER_CELL * cells, _TRAINED)
-        rows = np.unique(np.linspace(0, n - 1, num=min(n, wanted), dtype=np.int64)) if n else np.zeros(0, np.int64)
-        sample = np.ascontiguousarray(vectors[rows], dtype=np.float32)
+        index = new_cells(self.dimension, cells, _SEED)
+        index.cp.niter, index.cp.max_points_per_centroid = _ROUNDS, 1 << 20
+        sample = vectors[spread(n, max(_TRAINED_PER_CELL * cells, _TRAINED))] if n else np.zeros((1, self.dimension))
         # training needs at least 16 vectors: fewer are repeated
-        sample = sample if n else np.zeros((1, self.dimension), np.float32)
-        index.train(np.resize(sample, (max(len(sample), 16), self.dimension)))
+        index.train(np.resize(sample, (max(len(sample), 16), self.dimension)).astype(np.float32))
         return index
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
@@ -133,39 +133,35 @@ class Index(VectorIndex):
                 candidates = np.broadcast_to(few, (len(queries[batch]), len(few)))
                 products = queries[batch] @ self.vectors(few).T
             else:
-                parameters = self._parameters(allowed, 1.0 if few is None else len(few) / len(self))
-                candidates = self._index.search(queries[batch], self._candidates(k), params=parameters)[1]
-                products = self._products(queries[batch], candidates)
+                # more candidates in a large index, where more are nearly alike
+                growth = max(1.0, len(self) / _MILLION) ** 0.25
+                wanted = min(round(_RESCORED * k * growth), len(self))
+                # more cells where only a share of their rows is allowed
+                share = 1.0 if few is None else len(few) / len(self)
+                cells = int(self._index.nlist)
+                probed = min(cells, round(max(_PROBED, _PROBED_SHARE * cells) / share))
+                options = {} if allowed is None else {"sel": selector(allowed)}
+                parameters = faiss().SearchParametersIVF(nprobe=probed, **options)
+                candidates = self._index.search(queries[batch], wanted, params=parameters)[1]
+                full = self.vectors(np.maximum(candidates, 0).ravel()).reshape(*candidates.shape, self.dimension)
+                products = np.einsum("qwd,qd->qw", full, queries[batch])
+                products[candidates < 0] = -np.inf
             best = np.lexsort((candidates, -products), axis=1)[:, :k]
             rows[batch, : best.shape[1]] = np.take_along_axis(candidates, best, axis=1)
             scores[batch, : best.shape[1]] = np.take_along_axis(products, best, axis=1)
         return rows, scores
 
-    def _candidates(self, k: int) -> int:
-        """Rows to compare again: more in a large index, where more are nearly alike."""
-        growth: float = max(1.0, len(self) / _MILLION) ** 0.25
-        return min(round(_RESCORED * k * growth), len(self))
-
-    def _parameters(self, allowed: NDArray[np.bool_] | None, share: float) -> Any:
-        """Scan more cells where only a share of their rows is allowed."""
-        options = {} if allowed is None else {"sel": selector(allowed)}
-        cells = int(self._index.nlist)
-        wanted = round(max(_PROBED, _PROBED_SHARE * cells) / share)
-        return faiss().SearchParametersIVF(nprobe=min(cells, wanted), **options)
-
-    def _products(self, queries: Vectors, rows: Rows) -> Vectors:
-        """Inner products ``(q, w)`` of queries with the rows found for each, minus infinity for row -1."""
-        vectors = self.vectors(np.maximum(rows, 0).ravel()).reshape(*rows.shape, self.dimension)
-        products: Vectors = np.einsum("qwd,qd->qw", vectors, queries)
-        products[rows < 0] = -np.inf
-        return products
-
     def vectors(self, rows: Rows) -> Vectors:
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError("no vector of that number")
         vectors = self._exact[rows].astype(np.float32)
-        if self._pages is not None:
-            self._pages.count(len(rows))
+        if self._file is not None and self._map:
+            # the process releases the pages that it read from time to time; the operating system caches them for all
+            with self._lock:
+                self._pages += len(rows)
+                if self._pages > _MAX_PAGES:
+                    self._map.madvise(mmap.MADV_DONTNEED)
+                    self._pages = 0
         return vectors
 
     def save(self, folder: Path) -> None:
@@ -177,56 +173,14 @@ class Index(VectorIndex):
                 writer.append(self._exact[start : start + _BLOCK])
 
 
-class _Pages:
-    """A matrix in a file that takes little memory: the process releases the pages that it read from time to time.
+def _read_index(file: int) -> Any:
+    at = 0
 
-    The operating system caches pages, once for all processes.
-    """
+    # with a position of its own: forked processes share that of the file
+    def read(size: int) -> bytes:
+        nonlocal at
+        content = os.pread(file, size, at)
+        at += len(content)
+        return content
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with open(path, "rb") as file:
-                np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]  # NumPy has no types there
-                shape, _, dtype = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]  # nor here
-                offset = file.tell()
-                self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-            self.array = np.frombuffer(self._map, dtype, int(np.prod(shape)), offset).reshape(shape)
-        except FileNotFoundError:
-            raise BundleError("a file of the index is missing", path=path, remedy=REBUILD) from None
-        except Exception as error:  # any, as in open_array
-            raise BundleError(f"a file of the index is damaged: {error}", path=path, remedy=REBUILD) from error
-        self._map.madvise(mmap.MADV_RANDOM)
-        self._lock, self._pages = Lock(), 0
-
-    def count(self, rows: int) -> None:
-        """Count rows that were read, and release the pages when they are many."""
-        with self._lock:
-            self._pages += rows
-            if self._pages > _MAX_PAGES:
-                self._map.madvise(mmap.MADV_DONTNEED)
-                self._pages = 0
-
-
-class _File:
-    """A file opened now and read later, even if moved or removed meanwhile."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._number = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        finalize(self, os.close, self._number)
-
-    def index(self) -> Any:
-        at = 0
-
-        # with a position of its own: forked processes share that of the file
-        def read(size: int) -> bytes:
-            nonlocal at
-            content = os.pread(self._number, size, at)
-            at += len(content)
-            return content
-
-        return faiss().read_index(faiss().PyCallbackIOReader(read))
-
-
-def _parts(dimension: int) -> int:
-    return dimension // 2 if dimension % 2 == 0 else dimension
+    return faiss().read_index(faiss().PyCallbackIOReader(read))

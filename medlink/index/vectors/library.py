@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medlink.errors import needs_extra
 
@@ -35,6 +36,23 @@ def faiss() -> Any:
 def gpu_count() -> int:
     """Return the number of GPUs that the installed Faiss can use, 0 for faiss-cpu."""
     return int(getattr(faiss(), "get_num_gpus", int)())
+
+
+def new_cells(dimension: int, cells: int, seed: int) -> Any:
+    """Return an untrained Faiss index of cells, with vectors compressed to four bits per two dimensions."""
+    name = f"IVF{cells},PQ{compressed_parts(dimension)}x4fs"
+    index = faiss().index_factory(dimension, name, faiss().METRIC_INNER_PRODUCT)
+    index.cp.seed, index.cp.min_points_per_centroid = seed, 1
+    return index
+
+
+def compressed_parts(dimension: int) -> int:
+    return dimension // 2 if dimension % 2 == 0 else dimension
+
+
+def spread(count: int, wanted: int) -> NDArray[np.int64]:
+    """Return at most ``wanted`` of ``count`` rows, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, num=min(count, wanted), dtype=np.int64))
 
 
 def gpu_copy(vectors: Callable[[int, int], Any], count: int, dimension: int) -> Any:
