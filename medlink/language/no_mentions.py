@@ -38,12 +38,8 @@ class NoMentions:
                 if before.strip() and behind.strip():
                     self._both.add(number)
 
-    def inside(self, text: Text) -> Callable[[int, int, bool], bool]:
-        """Return a function of start and end, in characters, that tells whether a mention there is excluded.
-
-        Its third argument is whether these characters are a name of the index. A phrase does not exclude such a mention
-        if the mention is the whole phrase: a *blood culture*, not its *blood*.
-        """
+    def inside(self, text: Text) -> Callable[[int, int], bool]:
+        """Return a function of start and end, in characters, that tells whether a mention there is excluded."""
         spans = sorted({text.span(start, end) for start, end, _ in self._whole.found(text)})
         starts = [start for start, _ in spans]
         ends = list(accumulate((end for _, end in spans), max))
@@ -61,15 +57,13 @@ class NoMentions:
             if word.low.endswith(self._endings):
                 compounds[last] = first
 
-        whole = {*spans, *((start, end) for end, start in compounds.items())}
-
-        def is_excluded(start: int, end: int, is_name: bool) -> bool:
-            left, right = before.get(start, set()), behind.get(end, set())
-            if (left | right) - self._both or left & right:
-                return True
+        def is_excluded(start: int, end: int) -> bool:
             known = bisect_right(starts, start)
-            is_inside = (known > 0 and ends[known - 1] >= end) or start >= compounds.get(end, end)
-            return is_inside and not (is_name and (start, end) in whole)
+            if known > 0 and ends[known - 1] >= end:
+                return True
+            left, right = before.get(start, set()), behind.get(end, set())
+            beside = (left | right) - self._both or left & right
+            return bool(beside) or start >= compounds.get(end, end)
 
         return is_excluded
 

@@ -208,7 +208,7 @@ class CandidateGenerator:
             elif place in arrows:
                 span, terms = arrows[place]
                 found += [CandidateSpan(place, term, span=span) for term in terms]
-            elif not in_fixed_phrase(start, end, _is_exact(names.get(place))):
+            elif not in_fixed_phrase(start, end):
                 found += self._readings(text, place, sources)
         return found
 
@@ -317,10 +317,6 @@ class CandidateGenerator:
             at for at in range(*place) if words[at].function and words[at].entry.written.casefold() in self._either
         )
         return any(names_finding(words[first:at]) and names_finding(words[at:stop]) for at in joins)
-
-
-def _is_exact(match: Match | None) -> bool:
-    return match is not None and "exact" in match.rows.values()
 
 
 def _meanings(word: ScannedWord) -> set[int]:
