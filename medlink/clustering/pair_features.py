@@ -45,7 +45,7 @@ _LEFT, _UNKNOWN, _WORDS, _WHOLE = (PER_TERM.index(name) for name in ("left", "un
 _DEFAULT_COSINE = 0.55  # of missing neighbours, as in a crowded list, so that short lists do not join more terms
 _RANKS = slice(5, 25)  # ranks of neighbours that are mostly other concepts
 _MIN_SPELLING = 0.8  # lowest share of common letters for a typing error
-_COVERED = 0.999  # share of a text from which it counts as covered
+_COVERED = 0.999  # least share of a text that counts as covered
 _MAX_CODE = 9  # characters of a term with a digit that is a code
 _MAX_INITIALS = 5  # letters of an abbreviation that is hardly a coincidence
 

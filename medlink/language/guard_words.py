@@ -142,7 +142,7 @@ class GuardReader:
         return self._exact(term).partition(" ")[0] in _negators()[2]
 
     def negates_a_part(self, term: str) -> bool:
-        """Whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
+        """Whether a term negates one of its words, as *non-hemolytic anemia* does, and is not a denial."""
         words, prefixes, _ = _negators()
         parts = self._exact(term).split()
         return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)

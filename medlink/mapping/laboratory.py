@@ -81,10 +81,10 @@ def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(1 << 14)
 def traits(norm: str) -> tuple[int, int, int, int, int]:
-    """Number the property, specimen, time, method and antibody class in the exact form of a full name, -1 for none.
+    """Return numbers for property, specimen, time, method and antibody class of a full name (exact form), -1 for none.
 
     The numbers are the same in all languages. Specimens that no description names share a number, and so do methods.
-    Another name has no property, and no other trait.
+    A name without a property has none of the other traits.
 
     >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
     True
@@ -104,8 +104,7 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
 
 
 def analyte(norm: str) -> str:
-    """Return the component in the exact form of a full name without words that many components share, the whole of
-    other names.
+    """Return the component of a full name, or any other exact form, without words that many components share.
 
     >>> analyte("natrium mol volumen in urin"), analyte("roteln virus igg ak einheiten volumen in serum")
     ('natrium', 'roteln')
@@ -164,7 +163,7 @@ def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
 
 
 def is_full_name(text: str) -> bool:
-    """Return whether a text has a property and a specimen as names of LOINC have them."""
+    """Return whether a text has a property and a specimen, as names of LOINC do."""
     return _full_name().search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Attributes: words for laterality, severity or course, which belong to a mention and are no mentions themselves.
+"""Attributes: words for laterality, severity or course, which belong to a mention and are not mentions themselves.
 
 An attribute is a span whose best concept is a modifier (*left*, *mild*), or a word of one of the families in
 ``resources/notes/attributes.json`` if the terminology has no such concept. It belongs to the finding whose span

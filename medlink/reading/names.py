@@ -57,7 +57,7 @@ class NameFinder:
         A span whose names are not looked up yet has ``None``.
         """
         places: dict[Place, _ByTag] = defaultdict(dict)
-        longest: dict[int, int] = defaultdict(int)  # by first word the end of the longest name in the own language
+        longest: dict[int, int] = defaultdict(int)  # end of the longest name in the own language, by first word
         for place, tag, names in self._index.find(text, self._of_language):
             known = places[place].get(tag)
             places[place][tag] = {**names, **known} if known else names

@@ -24,7 +24,7 @@ from medlink.language.scope_rules import ScopeRules, scopes
 from medlink.reading.candidates import Paraphrase, headword
 
 _CACHE_SIZE = 1 << 14  # wordings
-_USUAL = 0.5  # share of the uses of an abbreviation with the meaning that its neighbours complete
+_USUAL = 0.5  # least share of uses of an abbreviation with the meaning that its neighbours complete
 _BESIDE = 2  # most words on either side of an abbreviation
 _MIN_HEAD = 5  # letters of the last part of a compound that members share
 _MEMBER = 4  # most words of a member on either side of the joining word
@@ -48,7 +48,7 @@ class ParaphraseReader:
         self._index, self._selection = index, selection
         self.is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, scanner.language, selection)))
         self._headword = lru_cache(_CACHE_SIZE)(self._find_headword)
-        # word features by wording, None if it is no name
+        # word features by wording, None if it is not a name
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Paraphrase]]:

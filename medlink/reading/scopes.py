@@ -106,9 +106,9 @@ class Scopes(ScopeStructure):
             self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
     def _act_on_object(self, cue: Cue, match: Match) -> None:
-        """Act on what was stopped, planned, avoided, declined or gone: the nearest mentions that are no attributes.
+        """Act on what was stopped, planned, avoided, declined or gone: the nearest mentions that are not attributes.
 
-        That is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
+        This is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
         Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
         abgesetzt".
         """
@@ -214,7 +214,7 @@ class Scopes(ScopeStructure):
             return any_within(self._colons, anchor, first)  # "suspected meningitis: fever, headache"
         if cue.reads not in DENIES:
             return False
-        # it denies something that is no mention: "sits not yet (delay)"
+        # it denies something that is not a mention: "sits not yet (delay)"
         another = self._low(start) == "(" or any_within(self._separators, start + 1, first)
         return (anchor == start and another) or self._begins_head(start, anchor)
 

@@ -384,5 +384,5 @@ def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
         return ("high" if below else "low") if beyond else "normal", bound
     first, last = _decimal(printed["first"]), _decimal(printed["last"])
     if first >= last:
-        return "normal", first  # it is no range
+        return "normal", first  # it is not a range
     return ("low", first) if number < first else ("high", last) if number > last else ("normal", first)
