@@ -216,7 +216,7 @@ def average_cut(
 
     ``rows, cols, weights (e,)`` are ends and weight of each undirected edge of ``count`` nodes, once and without loops.
     A weight is at most 1, and negative for a pair that should stay apart. Returns the group of each node, numbered by
-    their first node; of equal links the lower node goes first.
+    their first node; among equal links the lower node goes first.
     """
     from scipy.sparse import coo_array
 

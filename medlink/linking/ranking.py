@@ -1,4 +1,4 @@
-"""Third stage: give each candidate name a rank score; learned concepts come first, denied names do not count."""
+"""Third stage: give each candidate name a rank score; learned concepts come first, and negated names are marked."""
 
 from __future__ import annotations
 

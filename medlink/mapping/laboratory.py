@@ -69,7 +69,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
 
 
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
+    """Yield the names of an antibody with its target in full: *Anti-HAV IgM*."""
     found = laboratory_words().found
     if match := found.antibody[language].search(component):
         of, own_class = match["of"] or match["of2"] or match["of3"], match["class"] or match["class2"] or ""
@@ -154,7 +154,7 @@ def _split_time(description: str, language: str) -> tuple[str, Time | None, str]
 
 
 def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
-    """Return a component without words of a ratio, and whether it is a ratio, and one by such a word."""
+    """Return a component without words of a ratio, whether it is a ratio, and whether such a word says it."""
     left, count = laboratory_words().ratio.words[language].subn(" ", component)
     left = " ".join(left.split()).strip(_EDGES)
     parts = left.split("/")
@@ -168,7 +168,7 @@ def is_full_name(text: str) -> bool:
 
 
 def is_presence(text: str) -> bool:
-    """Return whether a full name is that of a test that finds something or not, as a description without unit may be.
+    """Return whether a full name is that of a qualitative test, which a description without a unit may mean.
 
     >>> is_presence("Rubella virus IgG Ab [Presence] in Serum or Plasma"), is_presence("Sodium [Moles/volume] in Urine")
     (True, False)

@@ -76,7 +76,7 @@ class Ratio(BaseModel):
 
 
 class Found(BaseModel):
-    """Tests that only detect something: words for them, their property, and names of antibodies with target and class;
+    """Qualitative tests: words for them, their property, and names of antibodies with target and class;
     ``carriers`` are words that many of these components share."""
 
     cues: _Patterns

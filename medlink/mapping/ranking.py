@@ -183,7 +183,7 @@ def _words_cut_short(description: str) -> list[tuple[str, bool]]:
 
 
 def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> Floats:
-    """Return log odds ``(p,)`` against other names than the full name of a laboratory test.
+    """Return log odds ``(p,)`` against names of other laboratory tests than the described one.
 
     Such a test shares only property and specimen, or has other traits. A name without a property or specimen may have
     any; a name without a time, method or class has none.

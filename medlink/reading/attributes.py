@@ -50,7 +50,7 @@ class _Rules(Rules):
     Attributes:
         behind: patterns of lower-case words that follow their finding, if it may be on either side.
         parts: function words that begin a new subject.
-        words: patterns of lower-case words, by the family that they mean beside a finding and lack in the lexicon.
+        words: patterns of lower-case words, by the family that they have beside a finding, but not in the lexicon.
     """
 
     words: dict[str, re.Pattern[str]] = {}  # noqa: RUF012 # pydantic copies it

@@ -166,7 +166,7 @@ class Learned:
             )
 
     def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
-        """Return the learned labels of the spans of a text; of nested spans the longest counts."""
+        """Return the learned labels of the spans of a text; the longest of nested spans counts."""
         if language not in self._forms:
             return {}
         learned = self._learned[language]

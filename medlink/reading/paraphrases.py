@@ -52,7 +52,7 @@ class ParaphraseReader:
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Paraphrase]]:
-        """Find the spans of n texts that are a name of the index in other words, each with these words."""
+        """Find the spans of n texts that are a name of the index in other words, each with those words."""
         found = [list(dict.fromkeys(self._candidates(text))) for text in texts]
         self._look_up({wording for own in found for _, wording in own})
         return [self._select(own) for own in found]
@@ -256,7 +256,7 @@ def _may_stand_between(text: ScannedText, at: int, rules: ScopeRules) -> bool:
 
 
 def _subjects(words: Sequence[ScannedWord], start: int, at: int) -> Iterator[Place]:
-    """Subjects whose first noun is a word: *Hinterwand*, *Hinterwand des LV*, *left atrium*, *aurícula izquierda*."""
+    """Subjects with a word as first noun: *Hinterwand*, *Hinterwand des LV*, *left atrium*, *aurícula izquierda*."""
     begins = [start]
     if start and "quality" in words[start - 1].kinds and words[start - 1].clause == words[start].clause:
         begins.append(start - 1)

@@ -177,7 +177,7 @@ class ScopeStructure:
         return self._words[at].low if at < len(self._words) else ""
 
     def _attribute(self, mention: int, begin: int) -> int | None:
-        """Where an attribute starts that ends with a mention, at most back to ``begin``; ``None`` if it is none."""
+        """Where the attribute that ends with a mention starts, not before ``begin``; ``None`` if there is none."""
         words, rules = self._words, self._rules
         for at in range(mention - 1, max(begin, mention - _ATTRIBUTE) - 1, -1):
             low, before = words[at].low, words[at - 1].low if at > begin else ""

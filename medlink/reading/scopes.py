@@ -49,7 +49,7 @@ class Scopes(ScopeStructure):
         return self.decided
 
     def _act_on_attributes(self) -> None:
-        """Give the time of what is over to its attributes.
+        """Give attributes of something past its time.
 
         These are what an operation removed ("hysterectomy in 2014 for fibroids"), and procedures ("stroke in 2015 with
         thrombolysis and stent").
