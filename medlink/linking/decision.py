@@ -135,7 +135,7 @@ class SharedNamePolicy:
     def prior_features(
         self, mentions: Sequence[Mention], named: Sequence[Mapping[float, bool]], ranked: Rankings
     ) -> list[dict[float, PriorFeatures]]:
-        """Return the prior features of the concepts ``named`` by the best name of each mention if they are several."""
+        """Return the prior features of the concepts ``named`` by each best name, if these are several."""
         features_of: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, concepts in enumerate(named) if len(concepts) > 1]
         if not tied:

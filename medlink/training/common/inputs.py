@@ -57,7 +57,7 @@ class InputParts:
 
 @dataclass(frozen=True, slots=True)
 class PlainInputs:
-    """Inputs of a model that needs no padding: ``features`` returns those of texts by number, of ``count`` texts."""
+    """Inputs of a model that needs no padding: ``features`` returns those of some of the ``count`` texts, by number."""
 
     count: int
     features: Callable[[NDArray[Any]], Features]
