@@ -128,8 +128,8 @@ class PairFeatures:
     def measure(self, one: NDArray[np.int64], other: NDArray[np.int64], cosines: NDArray[np.float32]) -> Pairs:
         """Compute the features of p pairs with their cosines.
 
-        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with later
-          neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
+        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: the cosine minus the mean with
+          later neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
         - ``covered``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all;
           ``first``, ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.

@@ -257,7 +257,7 @@ class Effect(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A row of ``absences.tsv``: findings that a word negates, and whether a noun after it is only their site."""
+    """A row of ``absences.tsv``: findings that a word negates, and whether a noun after it names only a body site."""
 
     terms: tuple[str, ...]
     of_place: bool

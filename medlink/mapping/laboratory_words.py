@@ -49,7 +49,7 @@ class Property(BaseModel):
 
 
 class Share(BaseModel):
-    """Units of a share, how components with it begin, and the full name of component and system."""
+    """Units of a share, the beginnings of its components, and the full name of component and system."""
 
     units: frozenset[str]
     begin: Annotated[re.Pattern[str], BeforeValidator(lambda text: f"(?i:{text})")]

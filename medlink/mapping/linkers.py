@@ -72,7 +72,7 @@ def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) 
 
 
 def is_settled(links: Iterable[Link], domains: Collection[str]) -> bool:
-    """Return whether nearly all certain codes of a list are of its domains."""
+    """Return whether nearly all certain codes of a list belong to its domains."""
     inside = [not set(kinds).isdisjoint(domains) for kinds in _certain_types(links)]
     return bool(inside) and sum(inside) >= _SETTLED * len(inside)
 

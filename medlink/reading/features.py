@@ -214,7 +214,7 @@ def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
 
 
 def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
-    """Yield the columns :data:`RIVALS` of spans, from the probability of each ``alone`` and :func:`rival_pairs`."""
+    """Yield the columns :data:`RIVALS` of spans, given their probabilities ``alone`` and their :func:`rival_pairs`."""
     highest = [[0.0, 0.0, 0.0] for _ in alone]
     for span, rival, kind in pairs:
         highest[span][kind] = max(highest[span][kind], alone[rival])

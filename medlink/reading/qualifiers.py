@@ -62,7 +62,7 @@ class QualifierReader:
         return ParsedNote(text, self, words, day)
 
     def read_once(self, text: ScannedText) -> ParsedNote:
-        """Parse a note as :meth:`read` does, once: qualifiers and learned mentions share the result in the text."""
+        """Parse a note like :meth:`read`, but only once: qualifiers and learned mentions share the result."""
         if "note" not in text.memo:
             text.memo["note"] = self.read(text.text, text.tokens, text.memo.get("day"))
         return cast(ParsedNote, text.memo["note"])
