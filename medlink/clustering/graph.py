@@ -80,7 +80,7 @@ def near_pairs(
     """
     start, stop, _ = part.indices(len(rows))
     width, count = max(rows.shape[1], 1), max(len(rows), 1)
-    # in the lists of the part all neighbours behind its start, in later lists those in the part
+    # the lists of the part give all neighbours behind its start, later lists those in the part
     is_near = (cosines[start:] >= least) & (rows[start:] >= start)
     is_near[stop - start :] &= rows[stop:] < stop
     near = np.flatnonzero(is_near) + start * width

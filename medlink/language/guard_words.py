@@ -245,7 +245,7 @@ def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[La
 
 @cache
 def _negators() -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Words of all languages that negate; those that are also prefixes; those that are none in their language."""
+    """Words of all languages that negate; those that are also prefixes; those that are not in their own language."""
     rules = [language_data(tag).guards.negation for tag in languages()]
     words = frozenset(word for rule in rules for word in rule.before)
     prefixes = words.intersection(word for rule in rules for word in rule.prefixes)

@@ -44,8 +44,8 @@ SAMPLE = 2_000
 CERTAIN = 0.8
 """Score from which a concept is certain."""
 _LEAST = 20  # certain codes, below which a list has no domain
-_SMOOTHING = 5.0  # codes that are distributed as the concepts of the bundle
-_LEAST_SHARE = 0.02  # of the concepts of the bundle that a type with fewer concepts counts as
+_SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
+_LEAST_SHARE = 0.02  # share of the bundle's concepts that a type with fewer counts as having
 _LOWEST = -5.0  # log odds of a type that the list does not have
 _MAIN, _LEAST_MAIN = 0.05, 3  # least share and number of certain codes of a type that is a domain
 _SETTLED = 0.8  # least share of certain codes in the domains of a list that is about nothing else

@@ -165,7 +165,7 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
         own, name = words[candidates.mention[pair]], norm.split()
         if is_full_name(batch.texts[candidates.mention[pair]]):
-            name = name[: len(own)]  # of the name of a laboratory test only the component
+            name = name[: len(own)]  # only the component of the name of a laboratory test
         cut[pair] = len(own) == len(name) and all(
             full.startswith(word) and (may_be_cut or full == word)
             for (word, may_be_cut), full in zip(own, name, strict=True)

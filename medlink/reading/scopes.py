@@ -54,7 +54,7 @@ class Scopes(ScopeStructure):
         These are what an operation removed ("hysterectomy in 2014 for fibroids"), and procedures ("stroke in 2015 with
         thrombolysis and stent").
         """
-        before: CueEffect | None = None  # of the mention before, if that is over
+        before: CueEffect | None = None  # effect on the preceding mention, if that is past
         for number, mention in enumerate(self._mentions):
             decided, is_act = self.decided[number], mention in self._procedures
             time = decided.get("temporality")
