@@ -177,7 +177,7 @@ class Clustering:
     """All clusters and their counts.
 
     ``clusters`` may build its records on demand: iterate over it, and do not keep millions of records. Without known
-    concepts (``has_concepts``) no cluster is known or new. ``empty_columns`` are known to be empty.
+    concepts (``has_concepts``) no cluster is known or new. ``empty_columns`` are empty in every row.
     """
 
     clusters: Sequence[Cluster]

@@ -21,7 +21,7 @@ MIN_PARENT_SCORE = 0.3
 _DOUBT = 0.15  # a score this close to the threshold, or a rival this close to the best, asks for a review
 _NEAREST = 5
 _NAME_ROUTES = ("exact", "inflected")  # the mention is a name of the concept
-_MAX_ABBREVIATION = 5  # characters; a short word in capitals has no stem: GOT is no form of "gota"
+_MAX_ABBREVIATION = 5  # characters; a short word in capitals has no stem: GOT is not a form of "gota"
 # votes of a near concept for itself as the parent, and if its name is part of a term; each of its parents gets 1
 _SELF_VOTE, _PART_VOTE = 0.5, 1.5
 Parents = Callable[[str], Sequence[tuple[str, str]]]

@@ -30,7 +30,7 @@ _MIN_PROBABILITY = 0.01
 _MIN_NARROWER = 0.6
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
-_PARTS = 32  # of the rows, whose pairs are in memory at a time
+_PARTS = 32  # parts of the rows; the pairs of one part are in memory at a time
 _PAIRS_PER_TERM = 18  # compared pairs in the lists that the model was fitted on
 _FITTED_SHARE = 0.03  # of synonyms among these pairs
 _TRUST = 0.3  # weight of this share against that of the list
@@ -80,7 +80,7 @@ def near_pairs(
     """
     start, stop, _ = part.indices(len(rows))
     width, count = max(rows.shape[1], 1), max(len(rows), 1)
-    # in the lists of the part all neighbours behind its start, in later lists those in the part
+    # the lists of the part give all neighbours behind its start, later lists those in the part
     is_near = (cosines[start:] >= least) & (rows[start:] >= start)
     is_near[stop - start :] &= rows[stop:] < stop
     near = np.flatnonzero(is_near) + start * width
@@ -216,7 +216,7 @@ def average_cut(
 
     ``rows, cols, weights (e,)`` are ends and weight of each undirected edge of ``count`` nodes, once and without loops.
     A weight is at most 1, and negative for a pair that should stay apart. Returns the group of each node, numbered by
-    their first node; of equal links the lower node goes first.
+    their first node; among equal links the lower node goes first.
     """
     from scipy.sparse import coo_array
 

@@ -140,7 +140,7 @@ class GraphClusters(LazyClusters):
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
 
     def _find_tree(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        # of each node the node that it joined, -1 for none, and the edge between them: a maximum spanning tree of each
+        # for each node the node that it joined, -1 for none, and the edge between them: a maximum spanning tree of each
         # cluster from its representative. Nodes without an edge have the same known concept.
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree

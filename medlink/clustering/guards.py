@@ -76,11 +76,11 @@ def _differing(one: _Profile, other: _Profile) -> set[str]:
 
 
 class Guards:
-    """What the guards read in n terms, to compare millions of pairs.
+    """The guard words of n terms, prepared to compare millions of pairs.
 
     Each distinct word is read once. A term is read as a whole only if one of its words has a value, may negate another,
-    or may be part of an act. Few sets of values are distinct, and pairs of these are compared. ``languages`` are BCP 47
-    or ``""``. ``denied (n,)`` tells whether a term denies something (*no fever*).
+    or may be part of an act. Only pairs of the few distinct sets of values are compared. ``languages`` are BCP 47 or
+    ``""``. ``denied (n,)`` tells whether a term denies something (*no fever*).
     """
 
     def __init__(self, terms: Sequence[str], languages: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ _LEFT, _UNKNOWN, _WORDS, _WHOLE = (PER_TERM.index(name) for name in ("left", "un
 _DEFAULT_COSINE = 0.55  # of missing neighbours, as in a crowded list, so that short lists do not join more terms
 _RANKS = slice(5, 25)  # ranks of neighbours that are mostly other concepts
 _MIN_SPELLING = 0.8  # lowest share of common letters for a typing error
-_COVERED = 0.999  # share of a text from which it counts as covered
+_COVERED = 0.999  # least share of a text that counts as covered
 _MAX_CODE = 9  # characters of a term with a digit that is a code
 _MAX_INITIALS = 5  # letters of an abbreviation that is hardly a coincidence
 
@@ -128,8 +128,8 @@ class PairFeatures:
     def measure(self, one: NDArray[np.int64], other: NDArray[np.int64], cosines: NDArray[np.float32]) -> Pairs:
         """Compute the features of p pairs with their cosines.
 
-        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: minus the mean cosine with later
-          neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
+        - ``gap``: the cosine minus that of each term with its nearest term; ``crowd``: the cosine minus the mean with
+          later neighbours. ``least`` and ``most`` are the lower and the higher value of the two terms.
         - ``covered``: share of the words, weighted by rarity, that the other term has; ``whole``: it has all;
           ``first``, ``last``: it has this word; ``left``: weight of the rarest remaining word, in all and of each kind.
         - ``unknown``: share of the words that the lexicon lacks; ``known``: both terms have no such word.

@@ -169,7 +169,7 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     for line, row in table.rows:
         count = parse_count(row[frequency].strip()) if frequency is not None else 1
         if not count or count >= 10**_DIGITS:
-            lines.bad_row(f"the frequency is no number from 1 to {_DIGITS} digits", line)
+            lines.bad_row(f"the frequency is not a number of 1 to {_DIGITS} digits", line)
             continue
         code = row[language].strip() if language is not None else ""
         tag = language_tag(code) if code else ""

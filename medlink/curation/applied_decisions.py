@@ -37,9 +37,9 @@ def apply_decisions(clustering: Clustering, decisions: Decisions, encoder: Encod
     """Apply the decisions of a reviewer to clusters; clusters without decisions are not copied.
 
     All terms with the same id form one cluster, and no term with another id joins it. An accepted id is the concept of
-    its cluster. Rejected terms are left out. A term without a decision stays with the term to which it was joined; if
-    this leads to no decided term, it gets the most frequent id in its cluster. A merged cluster takes the lowest free
-    number of its parts. The encoder computes similarities to a new representative.
+    its cluster. Rejected terms are left out. A term without a decision follows the chain of terms to which it was
+    joined, up to a decided term; without one, it gets the most frequent id in its cluster. A merged cluster takes the
+    lowest free number of its parts. For a new representative, the encoder computes the similarities again.
     """
     # positions in the old clustering, and the numbers of changed clusters as negatives
     order = array("q")

@@ -78,7 +78,7 @@ class PageWriter:
 
 
 def note_page_data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
-    """Return the pieces of the data of the page as JSON."""
+    """Return the data of the page as JSON, in pieces."""
     concepts: dict[tuple[str, str], None] = {}  # language and id, in order of appearance
     rows = (_note(linked, concepts) for linked in notes)
 

@@ -49,7 +49,7 @@ def review_data(
     kind: Kind, fields: Mapping[str, list[str]], rows: Iterable[Any], summary: Mapping[str, Any], *,
     notes: Iterable[Any] = (), concepts: Iterable[Any] = (), decisions: str = "", served: bool = False,
 ) -> Iterator[str]:  # fmt: skip
-    """Return the pieces of the data, one line for each row; memory does not grow with them.
+    """Return the data of the page in pieces, one line for each row; memory does not grow with the rows.
 
     ``fields`` lists the columns of ``rows`` (clusters, mentions or codes) and of the records in them. ``notes`` have
     the columns :data:`NOTE`; ``concepts``, which are read last, have the columns

@@ -257,7 +257,7 @@ class Effect(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """One row of ``absences.tsv``: the negated findings, and whether a noun after the word is only their body site."""
+    """A row of ``absences.tsv``: findings that a word negates, and whether a noun after it names only a body site."""
 
     terms: tuple[str, ...]
     of_place: bool

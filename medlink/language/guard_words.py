@@ -142,7 +142,7 @@ class GuardReader:
         return self._exact(term).partition(" ")[0] in _negators()[2]
 
     def negates_a_part(self, term: str) -> bool:
-        """Whether a term negates one of its words, as *non-hemolytic anemia* does, and is no denial."""
+        """Whether a term negates one of its words, as *non-hemolytic anemia* does, and is not a denial."""
         words, prefixes, _ = _negators()
         parts = self._exact(term).split()
         return any(part in words or part.startswith(prefixes) for part in parts) and not self.denies(term)
@@ -245,7 +245,7 @@ def _numbers_and_letters(words: Sequence[str], term: str, languages: Sequence[La
 
 @cache
 def _negators() -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Words of all languages that negate; those that are also prefixes; those that are none in their language."""
+    """Words of all languages that negate; those that are also prefixes; those that are not in their own language."""
     rules = [language_data(tag).guards.negation for tag in languages()]
     words = frozenset(word for rule in rules for word in rule.before)
     prefixes = words.intersection(word for rule in rules for word in rule.prefixes)

@@ -261,7 +261,7 @@ class Language:
 
     @cached_property
     def acts(self) -> ActRules:
-        """Examinations, operations and functions; each must also occur in English."""
+        """Examinations, operations and functions; English must have each, so that languages can be compared."""
         rules = self.read("acts", ActRules)
         if self.tag != REFERENCE:
             self._check("acts", "acts", rules.acts, language_data(REFERENCE).acts.acts)

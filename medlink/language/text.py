@@ -196,7 +196,7 @@ class _Spelling:
         self._transcribe, self._mend = _replacer(forms.transcriptions), _replacer(forms.endings)
 
     def plain(self, word: str) -> str:
-        # LAE is no other spelling of LA with an umlaut
+        # LAE is not another spelling of LA with an umlaut
         return self._transcribe(word) if len(word) >= _SPELT else word
 
     def stem(self, word: str) -> str:
@@ -224,8 +224,8 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 class Inflector:
     """Compute inflected forms in one language (BCP 47); a language without a folder has the common rules.
 
-    Words are cached during the lifetime of the inflector only, because they may come from notes. ``formed`` gives for
-    each part of a word the exact form, the inflected form, and that after a numeral cue if it differs.
+    Words are cached during the lifetime of the inflector only, because they may come from notes. ``formed``
+    gives, for each part of a word, its exact form, its inflected form, and its form after a numeral cue if different.
     """
 
     def __init__(self, language: str) -> None:

@@ -31,8 +31,8 @@ class ConceptEquivalence:
 
     Two concepts of different sources are equivalent
 
-    - if one maps to the id of the other, or both map to the same CUI of the UMLS, and no other concept of their sources
-      does so, or only inexactly (not ``skos:exactMatch``);
+    - if one maps to the id of the other, or both map to the same CUI of the UMLS, and other concepts of their sources
+      do so only inexactly (not ``skos:exactMatch``), if at all;
     - *presumed*: if they share a preferred name in a language, or half of their names, neither maps to another concept
       of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without a
       semantic type agrees with every kind. If two sources have a hundred typed concepts each and no type in common,

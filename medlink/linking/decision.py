@@ -92,8 +92,8 @@ class SharedNamePolicy:
         return shares
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
-        """Return for each mention the concepts with its best name, and whether it is their preferred name; and the
-        groups of equivalent concepts. A single concept has no group.
+        """Return for each mention the concepts with its best name (true for a preferred name), and the groups of
+        equivalent concepts. A single concept has no group.
         """
         named = [_concepts_of_best_name(candidates) for candidates in ranked]
         compared = _COMPARED if self.profiles.has_several_sources else 0
@@ -135,7 +135,7 @@ class SharedNamePolicy:
     def prior_features(
         self, mentions: Sequence[Mention], named: Sequence[Mapping[float, bool]], ranked: Rankings
     ) -> list[dict[float, PriorFeatures]]:
-        """Return the prior features of the concepts ``named`` by the best name of each mention if they are several."""
+        """Return the prior features of the concepts ``named`` by each best name, if these are several."""
         features_of: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, concepts in enumerate(named) if len(concepts) > 1]
         if not tied:

@@ -19,7 +19,7 @@ from medlink.language.text import has_number, numerals
 from medlink.linking.arrays import Bools, Ints
 from medlink.linking.candidates import EXACT, INFLECTED, QueryBatch, find_candidates
 
-_MIN_SIMILARITY = 0.8  # strings below it are no typing errors of each other (one error in five letters)
+_MIN_SIMILARITY = 0.8  # strings below it are not typing errors of each other (one error in five letters)
 _CUTOFF = 0.79  # similarities below it are not computed: less than the minimum by more than rounding
 _WHOLE = 0.999  # share of a text that counts as all of it
 _RARE = 12.0  # weight of a very rare word

@@ -136,7 +136,7 @@ class PriorFeatures(NamedTuple):
     preferred: float = 0.0  # whether the name is preferred
     spelt: float = 0.0  # whether the name has exactly the letters of the mention, including accents
     name_sources: float = 0.0  # log of the number of sources that give the concept this name
-    names: float = 0.0  # log of their number for the concept, likewise the next three
+    names: float = 0.0  # log of the number of names of the concept; likewise the next three
     sources: float = 0.0
     languages: float = 0.0
     relations: float = 0.0
@@ -202,7 +202,7 @@ class ConceptProfiles:
 
     @cached_property
     def naming(self) -> list[str]:
-        """Names of the sources that have concepts, or only names of concepts of other sources."""
+        """Sources that have concepts, or at least names for concepts of other sources."""
         return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property

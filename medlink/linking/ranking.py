@@ -1,4 +1,4 @@
-"""Third stage: give each candidate name a rank score; learned concepts come first, denied names do not count."""
+"""Third stage: give each candidate name a rank score; learned concepts come first, and negated names are marked."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def compute_margins(mention: Ints, rank: Floats, name: Keys) -> Floats:
 
 
 class LearnedConcepts:
-    """Puts learned concepts before all other candidates, each by a name of the ``selection``."""
+    """Puts the learned concept of a mention first, with one of its names that the ``selection`` allows."""
 
     def __init__(self, bundle: Bundle, selection: Selections | None) -> None:
         self._bundle, self._selection = bundle, selection
@@ -288,7 +288,7 @@ class LearnedConcepts:
 
 
 class NegatedNames:
-    """Finds the names that assert what a mention negates: *nicht-hämolytische Anämie* is no haemolytic anaemia.
+    """Finds the names that assert what a mention negates: *nicht-hämolytische Anämie* is not haemolytic anaemia.
 
     A mention that begins with a denial (*no fever*) still names the denied finding, and keeps its concepts. Only the
     names of the few mentions with a negation are read.

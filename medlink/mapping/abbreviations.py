@@ -17,7 +17,7 @@ TEST, DRUG, ORGANISM, PROCEDURE = "test", "drug", "organism", "procedure"
 _FIELDS = {TEST: "laboratory"}  # fields in which meanings of other kinds count as well
 _LENGTHS = (5, 3, 1)  # pieces of an abbreviation, with the blanks between them
 _ENGLISH = "en"
-_LEAST = {TEST: 0.3, DRUG: 0.3, ORGANISM: 0.6}  # share of the uses of an abbreviation with such a meaning
+_LEAST = {TEST: 0.3, DRUG: 0.3, ORGANISM: 0.6}  # least share of uses with a meaning of this kind
 _BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _BETWEEN = re.compile(r"[\s/,-]+")
 _EDGES = " ,;:-/"
@@ -77,10 +77,10 @@ def _most_frequent(language: str, kind: str) -> dict[str, _Names]:
 
 @cache
 def _own_names(language: str, kind: str) -> dict[str, _Names]:
-    """Names by their short forms in the lists of a language, and in those of all."""
+    """Names by their short forms, in lists of a language and of all languages."""
     names = dict[str, _Names]()
     table = rows(RESOURCES / "mapping" / "names.tsv", "forms", "language", "kind", "name", "english", "source")
-    for row in sorted(table, key=lambda row: row["language"]):  # those of the language win
+    for row in sorted(table, key=lambda row: row["language"]):  # names of the language win over those for all languages
         if row["kind"] == kind and row["language"] in (language, ""):
             own = _Names(row["name"] or row["english"], row["english"])
             names.update(dict.fromkeys(map(shortened, row["forms"].split(" | ")), own))

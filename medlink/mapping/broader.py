@@ -40,11 +40,11 @@ def _marks(language: str) -> re.Pattern[str]:
 def nearest_parent(
     kb: KnowledgeBase, candidates: Sequence[Candidate], threshold: float, allowed: Collection[str] | None
 ) -> tuple[str, float] | None:
-    """Return the nearest parent that is certain, with its score; ``None`` for none.
+    """Return the nearest certain parent, with its score; ``None`` without one.
 
-    This is the first candidate, if it is above others, or at most two steps above it. The score is the sum of those of
-    the candidates that are the parent or below it, less that of all others. A concept without parents says too little,
-    unless it is a candidate itself.
+    A parent is the first candidate itself, or at most two steps above it. Its score is the sum of the scores of the
+    candidates at or below it, minus the scores of the other candidates. A concept without parents counts only if it is
+    a candidate, because it says too little.
     """
     inside, steps = defaultdict[str, float](float), dict[str, int]()
     named = {candidate.concept_id for candidate in candidates}

@@ -29,7 +29,7 @@ _POWER = re.compile(r"[x×]?\s*(?:10\s*(?:\^|\*\*|\*|[eE]\+?|[hH]och\s?)\s*(\d{1
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _RAISED_TEN = re.compile(r"10([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})")
 _PLAIN = frozenset({"%", "‰", "mmHg", "mm Hg", "mmHG", "cmH2O", "kPa", "°C"})
-"""Units that need neither slash nor brackets at the end of a description; a single letter often is no unit."""
+"""Units that need neither slash nor brackets at the end of a description; a single letter is often not a unit."""
 _MAX_UNIT = 40  # characters
 _LAST = re.compile(r"(?:^|[\s,;:])(?:in\s+)?(mm Hg|\S+)$")
 _UNIT_BRACKETS = re.compile(r"\s*[(\[{]([^()\[\]{}]{1,40})[)\]}]\s*$")

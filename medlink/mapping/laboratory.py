@@ -69,7 +69,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
 
 
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of an antibody with what it is against in full: *Anti-HAV IgM*."""
+    """Yield the names of an antibody with its target in full: *Anti-HAV IgM*."""
     found = laboratory_words().found
     if match := found.antibody[language].search(component):
         of, own_class = match["of"] or match["of2"] or match["of3"], match["class"] or match["class2"] or ""
@@ -81,10 +81,10 @@ def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(1 << 14)
 def traits(norm: str) -> tuple[int, int, int, int, int]:
-    """Number the property, specimen, time, method and antibody class in the exact form of a full name, -1 for none.
+    """Return numbers for property, specimen, time, method and antibody class of a full name (exact form), -1 for none.
 
     The numbers are the same in all languages. Specimens that no description names share a number, and so do methods.
-    Another name has no property, and no other trait.
+    A name without a property has none of the other traits.
 
     >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
     True
@@ -104,8 +104,7 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
 
 
 def analyte(norm: str) -> str:
-    """Return the component in the exact form of a full name without words that many components share, the whole of
-    other names.
+    """Return the component of a full name, or any other exact form, without words that many components share.
 
     >>> analyte("natrium mol volumen in urin"), analyte("roteln virus igg ak einheiten volumen in serum")
     ('natrium', 'roteln')
@@ -155,7 +154,7 @@ def _split_time(description: str, language: str) -> tuple[str, Time | None, str]
 
 
 def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
-    """Return a component without words of a ratio, and whether it is a ratio, and one by such a word."""
+    """Return a component without words of a ratio, whether it is a ratio, and whether such a word says it."""
     left, count = laboratory_words().ratio.words[language].subn(" ", component)
     left = " ".join(left.split()).strip(_EDGES)
     parts = left.split("/")
@@ -164,12 +163,12 @@ def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
 
 
 def is_full_name(text: str) -> bool:
-    """Return whether a text has a property and a specimen as names of LOINC have them."""
+    """Return whether a text has a property and a specimen, as names of LOINC do."""
     return _full_name().search(text) is not None
 
 
 def is_presence(text: str) -> bool:
-    """Return whether a full name is that of a test that finds something or not, as a description without unit may be.
+    """Return whether a full name is that of a qualitative test, which a description without a unit may mean.
 
     >>> is_presence("Rubella virus IgG Ab [Presence] in Serum or Plasma"), is_presence("Sodium [Moles/volume] in Urine")
     (True, False)

@@ -49,7 +49,7 @@ class Property(BaseModel):
 
 
 class Share(BaseModel):
-    """Units of a share, how components with it begin, and the full name of component and system."""
+    """Units of a share, the beginnings of its components, and the full name of component and system."""
 
     units: frozenset[str]
     begin: Annotated[re.Pattern[str], BeforeValidator(lambda text: f"(?i:{text})")]
@@ -76,8 +76,8 @@ class Ratio(BaseModel):
 
 
 class Found(BaseModel):
-    """Tests that are found or not: words for them, their property, and names of antibodies with what they are against
-    and their class; ``carriers`` are words that many such components share."""
+    """Qualitative tests: words for them, their property, and names of antibodies with target and class;
+    ``carriers`` are words that many of these components share."""
 
     cues: _Patterns
     names: _Texts
@@ -104,7 +104,7 @@ class Words(BaseModel):
 
     @cached_property
     def specimen_numbers(self) -> dict[str, int]:
-        """Numbers of specimens by the beginnings of exact forms that name them."""
+        """Numbers of specimens by the texts that name them, in exact form with a blank at the end."""
         texts = (
             (number, text) for number, one in enumerate(self.specimens) for text in (*one.names.values(), *one.same)
         )

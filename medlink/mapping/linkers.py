@@ -1,5 +1,5 @@
-"""Link descriptions: by a ranker of their parts, for the domain of the list, not to whatever a filter leaves, and
-laboratory tests to tests.
+"""Link descriptions: rank by their parts, prefer the domain of the list, distrust what only a filter leaves, and
+link laboratory tests to tests only.
 
 The domains of a list are the semantic types that it is about, estimated from the codes whose concepts are certain: in a
 list of drugs, *fomivirsen; ophthalmic* is a drug, not a procedure on the eye. The prior of a semantic type is its share
@@ -44,11 +44,11 @@ SAMPLE = 2_000
 CERTAIN = 0.8
 """Score from which a concept is certain."""
 _LEAST = 20  # certain codes, below which a list has no domain
-_SMOOTHING = 5.0  # codes that are distributed as the concepts of the bundle
-_LEAST_SHARE = 0.02  # of the concepts of the bundle that a type with fewer concepts counts as
+_SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
+_LEAST_SHARE = 0.02  # share of the bundle's concepts that a type with fewer counts as having
 _LOWEST = -5.0  # log odds of a type that the list does not have
-_MAIN, _LEAST_MAIN = 0.05, 3  # share and number of the certain codes from which a type is a domain of the list
-_SETTLED = 0.8  # share of the certain codes in the domains of a list from which it is about nothing else
+_MAIN, _LEAST_MAIN = 0.05, 3  # least share and number of certain codes of a type that is a domain
+_SETTLED = 0.8  # least share of certain codes in the domains of a list that is about nothing else
 Priors = Mapping[str, float]  # log odds of each semantic type, at most 0
 
 
@@ -72,7 +72,7 @@ def estimate_priors(links: Iterable[Link], concepts_by_type: Mapping[str, int]) 
 
 
 def is_settled(links: Iterable[Link], domains: Collection[str]) -> bool:
-    """Return whether nearly all certain codes of a list are of its domains."""
+    """Return whether nearly all certain codes of a list belong to its domains."""
     inside = [not set(kinds).isdisjoint(domains) for kinds in _certain_types(links)]
     return bool(inside) and sum(inside) >= _SETTLED * len(inside)
 
@@ -191,10 +191,10 @@ class DescriptionLinker:
         return links
 
     def _weigh_named(self, link: Link) -> Link:
-        """Give concepts that have the description as a name their prior too, for equal names outrank all others."""
+        """Apply the prior to concepts with the description as a name, too: the ranker puts these before all others."""
         named = [candidate for candidate in link.candidates if candidate.route in NAMED]
         prior = max((prior_of(self._priors, candidate.semantic_types) for candidate in named), default=0.0)
-        if not prior or is_full_name(link.mention):  # of a test, which no other list has
+        if not prior or is_full_name(link.mention):  # only lists of tests have such names
             return link
         whole = min(sum(candidate.score for candidate in named), 1.0)
         factor = 1 / (whole + (1 - whole) * exp(-prior))
@@ -204,7 +204,7 @@ class DescriptionLinker:
         return replace(link, candidates=ordered, status=link.status if is_certain else NIL)
 
     def _doubt(self, link: Link, whole: Link) -> Link:
-        """Give a link the scores that it has beside a certain concept that the filter excludes, if there is one."""
+        """Lower scores to those beside a certain concept that the filter excludes, if there is one."""
         named = whole.candidates[: 1 if whole.status == LINKED else 2]  # two share the name of an ambiguous description
         is_certain = whole.status == AMBIGUOUS or (whole.status == LINKED and named[0].score >= CERTAIN)
         ids = {concept_id for candidate in named for concept_id in (candidate.concept_id, *candidate.same_as)}
@@ -216,7 +216,7 @@ class DescriptionLinker:
 
 
 def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
-    """Return the likeliest link of a laboratory test, with concepts of tests alone: sodium in mmol/l is no drug.
+    """Return the likeliest link of a laboratory test, with concepts of tests alone: sodium in mmol/l is not a drug.
 
     ``None`` if the bundle has no names of LOINC's form. A candidate with such a name counts if a ``full`` name found
     it, because components are compared only then, or if it equals the ``whole`` description.

@@ -29,7 +29,7 @@ from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Statu
 
 BY_CODE = "code"
 """Route of a candidate that the code itself gives."""
-_WEIGHT_BY_CODE_ALONE = 0.01  # of a concept that the code means and the description does not find
+_WEIGHT_BY_CODE_ALONE = 0.01  # of a concept to which only the code leads
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared

@@ -80,7 +80,7 @@ def describe_finding(text: str, name: str, language: str) -> Qualifiers | None:
     spans = [(repeated[0].start, repeated[-1].end)] if repeated else [(word.start, word.end) for word in found]
     for reader in readers:
         note = reader.read(text, found)
-        # each span alone: the words of a mention are no cues for another one; a code of an allergy says so itself
+        # each span alone: the words of a mention are not cues for another; a code of an allergy says so itself
         for qualifiers in (replace(note.qualifiers([span])[0], allergy=False) for span in spans):
             if qualifiers.unusual and (repeated or qualifiers.presence != "absent"):
                 return qualifiers

@@ -51,10 +51,10 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
-_OTHER_TEST = 5.0  # log odds against the name of a test that probably is of another component
+_OTHER_TEST = 5.0  # log odds against a test that probably has another component
 _OTHER_TRAIT = np.array([8.0, 4.0, 5.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
 _MAY_LACK = np.array([False, False, True, True, True])
-_OTHER_COMPONENT = 50.0  # log odds against that of another component, which is never meant
+_OTHER_COMPONENT = 50.0  # log odds against a test that certainly has another component
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
 _SUBSTANCE = "substance"
@@ -165,7 +165,7 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
         own, name = words[candidates.mention[pair]], norm.split()
         if is_full_name(batch.texts[candidates.mention[pair]]):
-            name = name[: len(own)]  # of the name of a laboratory test only the component
+            name = name[: len(own)]  # only the component of the name of a laboratory test
         cut[pair] = len(own) == len(name) and all(
             full.startswith(word) and (may_be_cut or full == word)
             for (word, may_be_cut), full in zip(own, name, strict=True)
@@ -183,10 +183,10 @@ def _words_cut_short(description: str) -> list[tuple[str, bool]]:
 
 
 def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> Floats:
-    """Return log odds ``(p,)`` against other names than the full name of a laboratory test.
+    """Return log odds ``(p,)`` against names of other laboratory tests than the described one.
 
-    They are of a test that shares but property and specimen, or of one with other traits. A name without a property or
-    specimen may have any; one without a time, method or class has none.
+    Such a test shares only property and specimen, or has other traits. A name without a property or specimen may have
+    any; a name without a time, method or class has none.
     """
     batch, odds = candidates.batch, np.zeros(len(candidates.name))
     pairs = np.flatnonzero(np.array([is_full_name(text) for text in batch.texts], dtype=bool)[candidates.mention])
@@ -214,7 +214,7 @@ def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
 
     If the lexicon has all words of the component of the description, a name has another component if they share no
     meaning and their embeddings differ, or if the name has a further substance beside the only word: *Harnstoff* is not
-    *Harnstoff-Stickstoff*. The name of a ratio has another component than any name that is no ratio.
+    *Harnstoff-Stickstoff*. The name of a ratio has another component than any name of no ratio.
     """
     batch, index = candidates.batch, candidates.batch.index
     is_full = np.array([is_full_name(text) for text in batch.texts], dtype=bool)

@@ -172,7 +172,7 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
         else:
             count, tag = parse_count(written), language_tag(spoken) if spoken else ""
             if written and count is None:
-                unread["frequencies that are no whole number from 0 on"].append(line)
+                unread["frequencies that are not whole numbers from 0 on"].append(line)
             if tag is None:
                 unread["languages that are no BCP 47 tag"].append(line)
             added = tuple((title, cells[place]) for place, title in others)
@@ -247,8 +247,8 @@ def _find_problem(
     if kind not in usagi.KINDS:
         return f"mappingType is none of {', '.join(usagi.KINDS)}"
     if score is None:
-        return "matchScore is no number"
-    return "" if None not in times else "statusSetOn or createdOn is no time in milliseconds"
+        return "matchScore is not a number"
+    return "" if None not in times else "statusSetOn or createdOn is not a time in milliseconds"
 
 
 def _read_omop(table: Table, targets: Targets) -> Iterator[CodeMapping]:

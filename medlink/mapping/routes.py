@@ -32,7 +32,7 @@ def is_class(concept_id: str) -> bool:
 
 
 def drug_name(description: str, language: str) -> str:
-    """Return the name of a drug without routes, forms and strengths, its partner as a class; ``""`` if it is the same.
+    """Return the name of a drug without route, form and strength, and with its partner as a class; ``""`` if unchanged.
 
     >>> drug_name("Paracetamol 1000 mg i.v.", "de"), drug_name("Herzinfarkt", "de")
     ('Paracetamol', '')
@@ -48,7 +48,7 @@ def drug_name(description: str, language: str) -> str:
 
 
 def base_name(name: str, language: str) -> str:
-    """Return the name of a drug without its salt; ``""`` if it is the same.
+    """Return the name of a drug without its salt; ``""`` if unchanged.
 
     >>> base_name("Brimonidintartrat", "de"), base_name("atropina sulfato", "es"), base_name("Zinksulfat", "xx")
     ('Brimonidin', 'atropina', '')
@@ -61,7 +61,7 @@ def base_name(name: str, language: str) -> str:
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
-    Without a route in the description these are the codes of systemic use. The set is empty where an id is no ATC code.
+    Without a route in the description these are the codes of systemic use. If an id is not an ATC code, there are none.
     """
     if not all(map(is_substance, concept_ids)):
         return set(), ""

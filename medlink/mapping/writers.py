@@ -156,7 +156,7 @@ def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
 
 
 def _own_concept(mapping: CodeMapping) -> str:
-    """Return the concept that the code itself is at the site, ``""`` for none."""
+    """Return the site's own concept for the code, ``""`` for none."""
     own = dict(mapping.source.added).get(SOURCE_CONCEPT, "")
     return "" if own == NONE else own
 

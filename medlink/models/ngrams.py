@@ -70,7 +70,7 @@ def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> 
             valid &= ~ends[part]
             if 0 < offset < size - 1:
                 valid &= ~blank[part]
-        # an n-gram of blanks only is no part of a word
+        # an n-gram of blanks only is not part of a word
         if size in (1, 2):
             valid &= ~(blank[:count] & blank[size - 1 :])
         rows.append(row_of[:count][valid])

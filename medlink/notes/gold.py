@@ -265,7 +265,7 @@ def _link_problem(row: dict[str, Any]) -> str:
 
 
 def read_decisions(lines: LineFile) -> Iterator[AnnotatedNote]:
-    """Read the mentions of a table of decisions; consecutive mentions with the same id are one note; other rows are
+    """Read the mentions of a table of decisions; consecutive mentions of one note id form a note; other rows are
     ignored.
     """
     mentions = (row for row in iter_decisions(lines) if row.kind == MENTION)

@@ -206,7 +206,7 @@ def _read_delimited(file: NoteFile, fields: Fields) -> Iterator[Note]:
     first = next(lines, "")
     declared = _NAMED_SEPARATOR.fullmatch(first)
     first = next(lines, "") if declared else first
-    # of equally frequent separators the earliest
+    # the earliest of equally frequent separators
     separator = max(_SEPARATORS, key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
     separator = declared[1] if declared else separator
     rows = csv.reader(chain([first] if first else [], lines), delimiter=separator, strict=True)

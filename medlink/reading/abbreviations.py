@@ -35,7 +35,7 @@ _SHAPE = re.compile(r"(?!I+$)[^\W_](?:[^\W_]|[-–&/.+]){1,9}")
 _BEGINNING = 4  # least letters of a short form that is the beginning of a word
 _WINDOW = 400  # characters before a bracket that are searched for its long form
 _MAX_SLASHED = 6  # words with slashes between them
-_LEAST_SLASHED = 0.7  # share of the uses of such an abbreviation from which it is read
+_LEAST_SLASHED = 0.7  # least share of uses with this meaning, for such an abbreviation to be read
 _FINDINGS = frozenset(("finding", "disease"))
 _LETTERS = re.compile(r"[^\W\d_]{1,5}")
 

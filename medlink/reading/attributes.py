@@ -1,4 +1,4 @@
-"""Attributes: words for laterality, severity or course, which belong to a mention and are no mentions themselves.
+"""Attributes: words for laterality, severity or course, which belong to a mention and are not mentions themselves.
 
 An attribute is a span whose best concept is a modifier (*left*, *mild*), or a word of one of the families in
 ``resources/notes/attributes.json`` if the terminology has no such concept. It belongs to the finding whose span
@@ -50,7 +50,7 @@ class _Rules(Rules):
     Attributes:
         behind: patterns of lower-case words that follow their finding, if it may be on either side.
         parts: function words that begin a new subject.
-        words: patterns of lower-case words, by the family that they mean beside a finding and lack in the lexicon.
+        words: patterns of lower-case words, by the family that they have beside a finding, but not in the lexicon.
     """
 
     words: dict[str, re.Pattern[str]] = {}  # noqa: RUF012 # pydantic copies it

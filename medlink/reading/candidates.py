@@ -31,7 +31,7 @@ NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 
 
 class Shortened(NamedTuple):
-    """The long form of a span, the organ if the span leaves it out, and whether the sentence makes it certain."""
+    """The long form of a span, the organ if the span omits it, and whether the sentence makes the meaning certain."""
 
     usual: Abbreviation
     cue: BodySiteCue | None = None
@@ -45,9 +45,9 @@ class CandidateSpan:
     Attributes:
         expanded: long form, or other wording, that is linked in place of its text.
         match: names of the index that are equal to it.
-        listed: the index has it as it is written.
+        listed: whether the index has it as it is written.
         explained: the text defines it as an abbreviation.
-        family: it is a name of the index by word families.
+        family: whether it matches a name of the index by word families.
         otherwise: for a literal reading, the share of uses in which the same word is an abbreviation.
         learned: id of the learned concept; empty if it was learned to have none.
         learned_share: share of its learned occurrences with that concept.
@@ -88,7 +88,7 @@ class CandidateSpan:
 
 
 def headword(text: ScannedText, place: Place, forms: LexiconForms, language: str) -> str | None:
-    """Return the English name of a finding for which the lexicon has a span of another language, if there is one."""
+    """Return the lexicon's English name of the finding that a span in another language denotes; else ``None``."""
     meanings = text.meanings(place)
     if base(language) == HEADWORDS or len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
         return None
@@ -111,7 +111,7 @@ class LearnedSpan(NamedTuple):
 
 
 def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
-    """Return the spans of up to five content words of a clause around words of findings that ``covered`` lacks.
+    """Return spans of up to five content words of a clause, around each word of a finding outside ``covered``.
 
     One end of a span is a word of a finding; the other end is a word of a kind that occurs in names of findings.
     """

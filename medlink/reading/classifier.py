@@ -44,7 +44,7 @@ from medlink.reading.features import (
 
 _SCORE_TOLERANCE = 0.05  # a longer span of the same concept must score higher by this much
 _MISSPELT = 0.8, 0.9  # share of the names with a typing error that are mentions: of one word, of several
-_ONE_MEANING = 0.95  # share of the uses of an abbreviation from which it has one meaning
+_ONE_MEANING = 0.95  # least share of uses with this meaning, for an abbreviation to be unambiguous
 _CHUNK = 1 << 13  # rows in memory at a time
 _MAX_LOGIT = 40.0
 
@@ -109,8 +109,8 @@ class SpanClassifier:
     """Two logistic regressions, and the ``least`` probability of a mention.
 
     ``alone`` judges each span by :data:`medlink.reading.features.ALONE`. ``model`` gives its score by
-    :data:`medlink.reading.features.COLUMNS`, which include the probabilities of overlapping spans. ``trusts_names`` is
-    set for concepts that are not findings, because the model was fitted on findings: names then always are mentions.
+    :data:`medlink.reading.features.COLUMNS`, which include the probabilities of overlapping spans. With
+    ``trusts_names``, names are always mentions: the model was fitted on findings, and does not suit other concepts.
     """
 
     alone: LogisticModel
@@ -141,7 +141,7 @@ class SpanClassifier:
         remaining, wanted = drop_redundant_spans(spans), set(places)
         remaining_ids, dropped = set(map(id, remaining)), wanted - {span.candidate.place for span in remaining}
         remaining = [span for span in spans if id(span) in remaining_ids or span.candidate.place in dropped]
-        # of equal scores the last one counts, as in weighted_interval_scheduling
+        # among equal scores, the last counts, as in weighted_interval_scheduling
         ordered = sorted(self.score([remaining])[0], key=lambda span: span.score or 0.0)
         return {span.place: span for span in ordered if span.place in wanted}
 
@@ -219,7 +219,7 @@ def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
     if (wide.candidate.learned is None) != (narrow.candidate.learned is None):
         return wide.candidate.learned is not None
     if wide.candidate.place == narrow.candidate.place:
-        # prefer names, of these abbreviations in full, and otherwise the text as it is written
+        # prefer names, among names the long form of an abbreviation, and otherwise the text as it is written
         first, second = ((span.is_name, span.is_short, span.candidate.expanded is None) for span in (wide, narrow))
         return first > second
     if wide.is_name:

@@ -21,11 +21,11 @@ _WIDTH = 130  # most characters of the longest line of a note with wrapped lines
 _RAGGED = 8  # most characters by which wrapped lines differ
 _WHOLE = 4  # least letters of words that a dot without a blank separates
 _ITEM = 4  # most words before a colon that begin a new item of a list
-_NUMBER = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,2})?|[^\W\d_]")  # or letter of an item of a list
+_NUMBER = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,2})?|[^\W\d_]")  # number or letter of a list item
 _MAX_HEADING = 6  # words of a heading that no table has
 _EMPTY = 7  # most words and marks in the line of a heading whose section is empty
 _DATE = 12  # most words of the date of a heading
-_FEW = 3  # least words and marks of a line that starts a new section after that of relatives
+_FEW = 3  # least words and marks of a line that begins a new section after one of relatives
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
 _QUESTION = 8  # most words and marks of a question in a form
@@ -270,7 +270,7 @@ def _heading(layout: Layout, place: int, table: Phrases[str], *, needs_capitals:
 
 
 def _closed(layout: Layout, end: int, *, fills: bool) -> int:
-    """End of a heading whose words end at ``end``: after its colon, or with its line; 0 if it is none."""
+    """End of a heading whose words end at ``end``: after its colon, or with its line; 0 if it is not a heading."""
     words, lines = layout.words, layout.lines
     if end < len(words) and not lines[end] and words[end].low == ":":
         return end + 1

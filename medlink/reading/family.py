@@ -30,7 +30,7 @@ class FamilyReader:
         ends = [at for at, stop in enumerate(stops) if stop]
         self._bounds = [0, *ends, len(layout.words)]
         self._relatives, self._ages, last = list[_Phrase[str]](), list[_Phrase[int]](), 0
-        # of phrases with the same first word the longest, and none inside another
+        # the longest of the phrases with the same first word, and none inside another
         for start, end, values in sorted(phrases.found(layout), key=lambda match: (match.start, -match.end)):
             if end <= last:
                 continue

@@ -50,7 +50,7 @@ WORDING = (
     "window", "finding_share", "finds_share", "finding_body", "change_body",
 )  # fmt: skip
 """Columns of the words of a span: how many are of each kind, the kinds of its first and last word, whether the lexicon
-has it as a whole. They are 0 unless it is read as written and is no name: any name of the bundle is a mention.
+has it as a whole. They are 0 unless it is read as written and is not a name: any name of the bundle is a mention.
 """
 UNRANKED = (*CONTEXT, "family", "expanded", "read_words", "abbreviation", *WORDING)
 """Columns that are known before ranking."""
@@ -123,7 +123,7 @@ class SpanColumns:
             yield [span for _, span in self._spans[at]], self._rows(at)
 
     def _beside(self, words: _Words, others: _Words) -> _Words:
-        """Number of words between each word and the other, -1 across clauses or without another word."""
+        """Number of words between each word and its counterpart, -1 across clauses or without a counterpart."""
         return np.where(self._clauses[words] == self._clauses[others], np.abs(words - others) - 1, -1)
 
     def _rows(self, at: slice) -> Columns:
@@ -214,7 +214,7 @@ def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
 
 
 def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
-    """Yield the columns :data:`RIVALS` of spans, from their probabilities ``alone`` and their :func:`rival_pairs`."""
+    """Yield the columns :data:`RIVALS` of spans, given their probabilities ``alone`` and their :func:`rival_pairs`."""
     highest = [[0.0, 0.0, 0.0] for _ in alone]
     for span, rival, kind in pairs:
         highest[span][kind] = max(highest[span][kind], alone[rival])

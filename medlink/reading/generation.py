@@ -43,7 +43,7 @@ from medlink.reading.paraphrases import ParaphraseReader, names_finding
 from medlink.reading.truncation import TruncationReader
 from medlink.reading.values import arrow_findings, value_findings
 
-_USUAL = 0.5  # share of the uses of an abbreviation from which it is always ranked
+_USUAL = 0.5  # least share of uses with a meaning, for an abbreviation to be always ranked
 _CACHE_SIZE = 1 << 14  # lookups of long forms
 _SITES = frozenset(("body", "function", "measure"))
 _ANY_SITE = frozenset((
@@ -116,7 +116,7 @@ class CandidateGenerator:
     ) -> list[list[CandidateSpan]]:
         """Find the candidate spans of each of n texts, in the order of their places.
 
-        ``given`` spans are added as they are written. If ``filtered``, leaves out other spans that by their words alone
+        Adds ``given`` spans as they are written. If ``filtered``, drops other spans whose words alone show that they
         are hardly mentions.
         """
         families, paraphrases = self._index.match_families(texts, self._selection), self._paraphrases.read(texts)
@@ -137,7 +137,7 @@ class CandidateGenerator:
         explained = {text.place(*span): long for span, long in long_forms.items()}
         names = self._names.find(text, explained)
         found = {place: CandidateSpan(place, explained.get(place), match) for place, match in names.items()}
-        hidden = set[Place]()  # learned to be no mention, but still covers what it contains
+        hidden = set[Place]()  # learned as no mention; still covers what it contains
         for place, learned in self._learned_in(text).items():
             if place not in explained:
                 candidate = learned.candidate(place, names.get(place))
@@ -350,10 +350,10 @@ def _is_heading(text: ScannedText, at: int) -> bool:
 
 
 def _cannot_be_finding(text: ScannedText, place: Place) -> bool:
-    """Whether a span that is no name cannot be a finding.
+    """Whether a span that is not a name cannot be a finding.
 
-    That is words for persons only, a single word of another kind, or a few lower-case letters: *Dr* and *neck* are no
-    mentions unless the bundle has these names; *tos* is one.
+    It cannot if it has only words for persons, one word of another kind, or a few lower-case letters: *Dr* and *neck*
+    are mentions only if the bundle has these names; *tos* may be one.
     """
     kinds = [word.kinds for word in text.words[slice(*place)] if not word.function]
     if all(kind and kind <= _PERSONS for kind in kinds) or (len(kinds) == 1 and kinds[0] and kinds[0] <= _NO_FINDING):
@@ -363,7 +363,7 @@ def _cannot_be_finding(text: ScannedText, place: Place) -> bool:
 
 
 def _refers_to_cue(text: ScannedText, place: Place, cue: BodySiteCue) -> bool:
-    """Whether a word that leaves out the organ means that of the cue: no number and no other body part is near."""
+    """Whether an elliptical word refers to the organ of the cue: no number and no other body part is near."""
     start, end = text.span(place)
     if _NUMBER.match(text.text, end) or text.text[max(start - _BLANKS, 0) : start].rstrip()[-1:].isdigit():
         return False

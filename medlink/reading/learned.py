@@ -22,7 +22,7 @@ from medlink.language.text import Token
 from medlink.reading.candidates import NO_CONCEPT, NO_MENTION, LearnedSpan
 from medlink.reading.qualifiers import qualifier_reader
 
-_MIN_NO_MENTION = 0.7  # share at which a span is no mention; higher, as annotators overlook mentions
+_MIN_NO_MENTION = 0.7  # least share for no mention; higher than for concepts, because annotators overlook mentions
 _CASE_SENSITIVE = 6  # characters up to which capitals count: "RA" is not "Ra"
 
 Seen = Counter[str]
@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def everywhere(self) -> Seen:
-        """Labels in all sections."""
+        """Counts of its labels over all sections."""
         return sum(self.seen.values(), Counter())
 
 
@@ -107,7 +107,7 @@ class Forms:
 
     def __init__(self, mentions: Iterable[str]) -> None:
         self._mentions = frozenset(mentions)
-        self._longest: dict[str, int] = {}  # by its first word the number of words of the longest mention
+        self._longest: dict[str, int] = {}  # words of the longest mention, by its first word
         for mention in self._mentions:
             first, *more = mention.lower().split()
             self._longest[first] = max(self._longest.get(first, 0), 1 + len(more))
@@ -166,7 +166,7 @@ class Learned:
             )
 
     def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
-        """Return the learned labels of the spans of a text; of nested spans the longest counts."""
+        """Return the learned labels of the spans of a text; the longest of nested spans counts."""
         if language not in self._forms:
             return {}
         learned = self._learned[language]
@@ -176,7 +176,7 @@ class Learned:
         if matches and any(section for _, section in learned) and (reader := qualifier_reader(language)) is not None:
             sections = reader.read_once(text).sections([(start, end) for _, start, end in matches])
         places, end_of_last = dict[Place, LearnedSpan](), 0
-        # of spans with the same start the longest first
+        # the longest first among spans with the same start
         ordered = sorted(zip(matches, sections, strict=True), key=lambda pair: (pair[0][1], -pair[0][2]))
         for (mention, start, end), section in ordered:
             label = learned.get((mention, section)) or learned.get((mention, None))

@@ -73,6 +73,6 @@ def load(bundle: str | Path, **options: Any) -> Linker:
 
     Raises:
         BundleError: parts of the bundle are missing or do not belong together.
-        ConfigError: an option is unknown or out of range, or names what the bundle does not have.
+        ConfigError: an option is unknown or out of range, or names something that the bundle lacks.
     """
     return Linker(bundle, **options)

@@ -51,13 +51,12 @@ class NameFinder:
         self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_CACHE_SIZE)
 
     def find(self, text: ScannedText, explained: Collection[Place] = ()) -> dict[Place, Match | None]:
-        """Find the names in a text, which may overlap: at each word the longest of each language, and ``explained``
-        spans.
+        """Find names, at each word the longest of each language, and ``explained`` spans; they may overlap.
 
-        A span whose names are not looked up yet has ``None``.
+        ``None`` stands for names that are not looked up yet.
         """
         places: dict[Place, _ByTag] = defaultdict(dict)
-        longest: dict[int, int] = defaultdict(int)  # by first word the end of the longest name in the own language
+        longest: dict[int, int] = defaultdict(int)  # end of the longest name in the own language, by first word
         for place, tag, names in self._index.find(text, self._of_language):
             known = places[place].get(tag)
             places[place][tag] = {**names, **known} if known else names

@@ -24,7 +24,7 @@ from medlink.language.scope_rules import ScopeRules, scopes
 from medlink.reading.candidates import Paraphrase, headword
 
 _CACHE_SIZE = 1 << 14  # wordings
-_USUAL = 0.5  # share of the uses of an abbreviation with the meaning that its neighbours complete
+_USUAL = 0.5  # least share of uses of an abbreviation with the meaning that its neighbours complete
 _BESIDE = 2  # most words on either side of an abbreviation
 _MIN_HEAD = 5  # letters of the last part of a compound that members share
 _MEMBER = 4  # most words of a member on either side of the joining word
@@ -48,11 +48,11 @@ class ParaphraseReader:
         self._index, self._selection = index, selection
         self.is_name = lru_cache(_CACHE_SIZE)(lambda text: bool(index.lookup(text, scanner.language, selection)))
         self._headword = lru_cache(_CACHE_SIZE)(self._find_headword)
-        # word features by wording, None if it is no name
+        # word features by wording, None if it is not a name
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_CACHE_SIZE)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Paraphrase]]:
-        """Find the spans of n texts that are a name of the index in other words, each with these words."""
+        """Find the spans of n texts that are a name of the index in other words, each with those words."""
         found = [list(dict.fromkeys(self._candidates(text))) for text in texts]
         self._look_up({wording for own in found for _, wording in own})
         return [self._select(own) for own in found]
@@ -256,7 +256,7 @@ def _may_stand_between(text: ScannedText, at: int, rules: ScopeRules) -> bool:
 
 
 def _subjects(words: Sequence[ScannedWord], start: int, at: int) -> Iterator[Place]:
-    """Subjects whose first noun is a word: *Hinterwand*, *Hinterwand des LV*, *left atrium*, *aurícula izquierda*."""
+    """Subjects with a word as first noun: *Hinterwand*, *Hinterwand des LV*, *left atrium*, *aurícula izquierda*."""
     begins = [start]
     if start and "quality" in words[start - 1].kinds and words[start - 1].clause == words[start].clause:
         begins.append(start - 1)

@@ -6,7 +6,7 @@ from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
 
 _ITEM, _YEAR = 8, 4  # most words of an item of a plan; digits of a year
-_DATE = 6  # words and marks before it that may date it
+_DATE = 6  # words and marks before such an item that may date it
 _FEW = 3  # most words of a part between commas that is a member of a list
 _REACH = 60  # words and marks read on each side, so that a clause of many procedures takes linear time
 
@@ -14,8 +14,8 @@ _REACH = 60  # words and marks read on each side, so that a clause of many proce
 def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: bool) -> bool:
     """Return whether a procedure is still to come.
 
-    Its clause then has a word such as *tomorrow* or *requested*, or a condition before it, and no word for its result
-    or course. A ``planned`` procedure, in a section for plans, needs no such word.
+    If so, its clause has a word such as *tomorrow* or *requested*, or a condition before the procedure, and no word for
+    a result or course. In a section for plans (``planned``), a procedure needs no such word.
     """
     rules, words = layout.rules, layout.words
     begin, stop = _clause(stops, place, len(words))
@@ -44,7 +44,7 @@ def is_expected(layout: Layout, stops: bytearray, place: WordSpan, *, planned: b
 
 
 def is_begun(layout: Layout, stops: bytearray, place: WordSpan) -> bool:
-    """Return whether a drug was begun at a time of the past, by a word of its clause: *started in 2019*."""
+    """Return whether a word of its clause says that a drug was begun at a past time: *started in 2019*."""
     clause = slice(*_clause(stops, place, len(layout.words)))
     return not layout.rules.begun.isdisjoint(word.low for word in layout.words[clause])
 

@@ -1,7 +1,7 @@
 """Presence, temporality and experiencer of each mention, by cues and their scopes.
 
 A cue acts on mentions on its side within the clause (:mod:`medlink.reading.clauses`), up to a word that ends scopes and
-within its scope limit (:mod:`medlink.reading.scopes`). Words of a longer cue and words inside a mention are no cues. Of
+within its scope limit (:mod:`medlink.reading.scopes`). Words of a longer cue or inside a mention are not cues. Of
 several cues for one mention the nearest counts. If no cue applies to a mention, its section determines the qualifier.
 The approach is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
 """
@@ -35,7 +35,7 @@ from medlink.records import Qualifiers
 _GAP = 25  # most words between the two parts of a frame
 _YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
 _UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
-_DATE = 6  # words before a year that are searched for one that makes it the start of a lasting condition
+_DATE = 6  # words before a year that are searched for a word such as *since*
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _AFTER_SIGN = frozenset(",;.)/")
@@ -62,7 +62,7 @@ class QualifierReader:
         return ParsedNote(text, self, words, day)
 
     def read_once(self, text: ScannedText) -> ParsedNote:
-        """Parse a note as :meth:`read` does, once: qualifiers and learned mentions share the result in the text."""
+        """Parse a note like :meth:`read`, but only once: qualifiers and learned mentions share the result."""
         if "note" not in text.memo:
             text.memo["note"] = self.read(text.text, text.tokens, text.memo.get("day"))
         return cast(ParsedNote, text.memo["note"])
@@ -104,7 +104,7 @@ class ParsedNote:
         frames = _frames(layout, firsts, seconds, cues)
         chosen = _chosen([*_beside(cues, stops, layout), *frames, *_signs(layout)], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
-        # of spans with the same start the longest comes last; the full stop of "eupn." is no part of a mention
+        # the longest of spans with the same start comes last; the full stop of "eupn." is not part of a mention
         self._absent = {
             match.start: match._replace(
                 end=next((at for at in range(match.end, match.start, -1) if not self._words[at - 1].is_mark), match.end)
@@ -139,8 +139,8 @@ class ParsedNote:
         """Return the qualifiers of mentions, given by their characters, including those in headings.
 
         A negation among the words of a ``discontinuous`` mention, as in *Milz nicht vergrößert*, belongs to the note;
-        in a name, as in *Migraine without aura*, it does not. Rules for drugs and procedures need ``acts``, the
-        spans of these: a drug to be avoided is absent too, and what is planned or stopped is an act or a drug. Those of
+        in a name, as in *Migraine without aura*, it does not. ``acts``, the spans of drugs and procedures, enable
+        rules for these: a drug to be avoided is also absent, and only drugs and procedures are planned or stopped.
         ``procedures`` are over if the text has them in the past, and still to come if a plan only names them.
         """
         places, done = self._places(mentions), set(self._places(procedures))
@@ -176,7 +176,7 @@ class ParsedNote:
         values |= {field: effect.reads for field, effect in decided.items()}
         absent = self._absent.get(place.start)
         if absent is not None and (absent.end == place.end or (absent.end < place.end and absent.values[0].of_place)):
-            # a word that itself denies a finding is no member of a list: "Keine Ödeme, afebril"
+            # a word that itself denies a finding is not a member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
         untold = is_procedure and decided.keys().isdisjoint(("presence", "temporality"))
@@ -242,7 +242,7 @@ def _frames(
     seconds: Sequence[PhraseMatch[int]],
     cues: Sequence[PhraseMatch[Cue]],
 ) -> Iterator[Match]:
-    """Match frames, but not with a second half that ends a longer phrase that is no cue ("nicht zurückgebildet")."""
+    """Match frames, except with a second half that ends a longer pseudo cue ("nicht zurückgebildet")."""
     no_cues = {end: start for start, end, values in cues if values[0].reads == "pseudo"}
     behind: dict[int, list[WordSpan]] = defaultdict(list)
     for start, end, numbers in seconds:
@@ -260,7 +260,7 @@ def _frames(
 
 
 def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
-    """The longest matches, each in one clause, disjoint but for means; of equal ones the most compact, then first."""
+    """The longest matches, each in one clause, disjoint except for means; ties: the most compact, then the first."""
 
     def preference(match: Match) -> tuple[int, int, int, tuple[WordSpan, ...]]:
         size = sum(end - start for start, end in match.parts)
@@ -281,7 +281,7 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
 
 
 def _years(layout: clauses.Layout, day: date | None) -> Iterator[PhraseMatch[Cue]]:
-    """Years that are over: before that of the note, or else two before the latest date in the text, if any.
+    """Past years: before the year of the note; if that is unknown, two years before the latest date in the text.
 
     A day of last year may belong to the episode of the note, which is a few days old at the turn of the year.
     """
@@ -307,9 +307,9 @@ def _years(layout: clauses.Layout, day: date | None) -> Iterator[PhraseMatch[Cue
 
 
 def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
-    """Matches of cues; those for either side get one: the side of the first such cue in the clause.
+    """Matches of cues; cues for either side get the side of the first such cue in their clause.
 
-    That is before its mention if it begins the clause or follows a colon.
+    This first cue precedes its mention if it begins the clause or follows a colon; else it follows its mention.
     """
     begin, behind, clause = 0, 0, -1
     side: tables.Side = ""

@@ -215,7 +215,7 @@ class TextReader:
         return names_finding(words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
 
     def _names_procedure(self, text: ScannedText, mention: ReadMention) -> bool:
-        """Whether a mention that names no finding, or its long form, has a word for a procedure."""
+        """Whether a mention that does not name a finding, or its long form, has a word for a procedure."""
         words, long = _words(text, (mention.start, mention.end)), mention.mention.expanded
         if any(_PROCEDURE in word.entry.kinds for word in words):
             return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
@@ -290,7 +290,7 @@ class TextReader:
         return spans_of, attributes_of
 
     def _without_rewordings(self, spans: list[ScoredSpan]) -> list[ScoredSpan]:
-        """Drop other wordings of a span whose text is itself a name, of the same concept or where they are no name.
+        """Drop other wordings of a span whose text is itself a name, if they are not names or have the same concept.
 
         If two terminologies have *Herzinfarkt* and only one *Myokardinfarkt*, the text keeps the common name. A wording
         that only resembles a name says less than the text. Abbreviations are exempt: long forms are more specific.
@@ -363,7 +363,7 @@ def _examinations(text: ScannedText, headings: Sequence[tuple[int, int, str]], s
 
 
 def _first_named_values(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Keep of each measured value only the first reading that is a name; all other spans stay."""
+    """Keep only the first reading of each measured value that is a name; all other spans stay."""
     named, remaining = set[Place](), list[ScoredSpan]()
     for span in spans:
         if span.candidate.value is not None:

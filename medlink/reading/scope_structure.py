@@ -64,7 +64,7 @@ class ScopeStructure:
 
     ``mentions`` are distinct, in order, and given by their words. ``stops`` tells for each word whether a scope ends
     before it. ``matches`` are in order and disjoint. ``acts`` are the mentions of drugs and procedures, if they are
-    known, and ``procedures`` those of the latter.
+    known, and ``procedures`` the mentions of procedures.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ScopeStructure:
         return self._words[at].low if at < len(self._words) else ""
 
     def _attribute(self, mention: int, begin: int) -> int | None:
-        """Where an attribute starts that ends with a mention, at most back to ``begin``; ``None`` if it is none."""
+        """Where the attribute that ends with a mention starts, not before ``begin``; ``None`` if there is none."""
         words, rules = self._words, self._rules
         for at in range(mention - 1, max(begin, mention - _ATTRIBUTE) - 1, -1):
             low, before = words[at].low, words[at - 1].low if at > begin else ""
@@ -194,7 +194,7 @@ class ScopeStructure:
         """Whether a mention is an attribute of the one before, which ends at ``anchor`` and is of another kind.
 
         That is a drug or an act beside a finding, or the reverse: "no bleeding on warfarin", "no warfarin because of
-        bleeding". What begins at ``start`` may be no mention; then only a drug or an act is such an attribute.
+        bleeding". What begins at ``start`` need not be a mention; then only a drug or an act is such an attribute.
         """
         place, is_act = self._mentions[number].start, self._mentions[number] in self._acts
         listed = anchor > start
@@ -204,7 +204,7 @@ class ScopeStructure:
         begin = self._attribute(place, anchor if listed else start) if listed or is_act else None
         if begin is None or not is_act:
             return begin is not None
-        # "no allergy to penicillin" is no circumstance
+        # "no allergy to penicillin" is not a circumstance
         return self._words[begin].low in self._rules.circumstances and (listed or any(self._plain[start:begin]))
 
     def _turns(self, cue: Cue, match: Match) -> bool:
@@ -295,7 +295,7 @@ class ScopeStructure:
             until = min(until, self._denials[denial] + 1)
         until = min(until, start + MAX_SCOPE)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
-        nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is no mention
+        nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is not a mention
         if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, end, until):
             return False
         if nothing and cue.reads in ("historical", "allergy"):
@@ -318,7 +318,7 @@ class ScopeStructure:
         return is_grade and not any_within(self._either, start, until)
 
     def _is_described(self, start: int, comma: int, end: int) -> bool:
-        """Whether a mention behind a comma is no bare member of a list of denials.
+        """Whether a mention behind a comma is more than a bare member of a list of denials.
 
         It has an article ("no longer in pain, the cough persists"), further words, or the clause has other denials.
         """

@@ -49,12 +49,12 @@ class Scopes(ScopeStructure):
         return self.decided
 
     def _act_on_attributes(self) -> None:
-        """Give the time of what is over to its attributes.
+        """Give attributes of something past its time.
 
         These are what an operation removed ("hysterectomy in 2014 for fibroids"), and procedures ("stroke in 2015 with
         thrombolysis and stent").
         """
-        before: CueEffect | None = None  # of the mention before, if that is over
+        before: CueEffect | None = None  # effect on the preceding mention, if that is past
         for number, mention in enumerate(self._mentions):
             decided, is_act = self.decided[number], mention in self._procedures
             time = decided.get("temporality")
@@ -106,9 +106,9 @@ class Scopes(ScopeStructure):
             self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
     def _act_on_object(self, cue: Cue, match: Match) -> None:
-        """Act on what was stopped, planned, avoided, declined or gone: the nearest mentions that are no attributes.
+        """Act on what was stopped, planned, avoided, declined or gone: the nearest mentions that are not attributes.
 
-        That is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
+        This is *Metformin* in "Wegen Niereninsuffizienz wurde Metformin abgesetzt", and nothing in "Resektion des
         Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
         abgesetzt".
         """
@@ -214,7 +214,7 @@ class Scopes(ScopeStructure):
             return any_within(self._colons, anchor, first)  # "suspected meningitis: fever, headache"
         if cue.reads not in DENIES:
             return False
-        # it denies something that is no mention: "sits not yet (delay)"
+        # it denies something that is not a mention: "sits not yet (delay)"
         another = self._low(start) == "(" or any_within(self._separators, start + 1, first)
         return (anchor == start and another) or self._begins_head(start, anchor)
 

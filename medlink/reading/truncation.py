@@ -30,7 +30,7 @@ _MIN_LETTERS = 3  # of a cut word
 _LONGEST_CUT = 10  # most letters of a word of the lexicon that may be cut before a capital letter
 _ALONE = 7  # least letters of a cut word without neighbours
 _MAX_WORDS = 4
-_MAX_WORDS_READ = 100  # words of names that begin so, beside those of the lexicon
+_MAX_WORDS_READ = 100  # words of names with one beginning, beside those of the lexicon
 _MAX_WHOLE, _MAX_WORDINGS = 6, 36  # words that a cut word may be, and wordings of a span, that are looked up
 _MAX_NAMES = 2_000  # names of the index whose first word is taken
 _SPELLINGS = (("ph", "f"), ("th", "t"), ("rh", "r"), ("y", "i"), ("k", "c"), ("z", "c"), ("ae", "e"), ("oe", "e"))
@@ -139,7 +139,7 @@ class TruncationReader:
         return [np.array(sorted(_whole_features(entry, len(self._forms.names))), np.int64)]
 
     def _complete(self, letters: str) -> NDArray[np.int64]:
-        """The features of the words of the lexicon, and of first words of names of the index, that begin so."""
+        """The features of words of the lexicon, and of first words of names of the index, that begin with letters."""
         known = self._forms.continuations(WORD, self._base, letters)
         found = {form.meaning for forms in known.values() for form in forms if not form.marks & (AFFIX | SHORT)}
         names = self._index.names_beginning(letters, _MAX_NAMES)
@@ -152,7 +152,7 @@ class TruncationReader:
         return np.array(sorted(found), np.int64)
 
     def _phrases(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Meanings of the phrases of the lexicon whose words begin so."""
+        """Meanings of the phrases of the lexicon whose words begin with the letters of the given words."""
         if len(words) == 1:
             return np.zeros(0, np.int64)
         phrases = (phrase for phrase in self._phrases_of(words[0][:_MIN_LETTERS]) if len(phrase[0]) == len(words))
@@ -183,7 +183,7 @@ def _whole_features(entry: WordEntry, unknown: int) -> set[int]:
 def _may_be_cut(words: Sequence[ScannedWord], stops: Sequence[str]) -> bool:
     """A word alone must be long and unknown, and the last word of a sentence is cut only beside another cut one.
 
-    Of a few letters only, as in *Tib. anterior*, the words beside must say that a finding is meant.
+    If it has only a few letters, as in *Tib. anterior*, words beside it must show that a finding is meant.
     """
     if len(words) == 1:
         return stops[0] == "cut" and words[0].end - words[0].start >= _ALONE

@@ -329,9 +329,9 @@ class _Note:
         return next((found[1] is not None for found in materials if found[1] or self._reaches(found)), True)
 
     def _reaches(self, fluid: re.Match[str]) -> bool:
-        """Whether a fluid is the specimen of a value at the end of the text that it was found in.
+        """Whether a fluid in a text is the specimen of a value at the end of this text.
 
-        It is in its sentence, in a line that it labels with a colon, and below a line of its own.
+        It is so in its sentence, in a line that it labels with a colon, and below a line of its own.
         """
         text, end = fluid.string, fluid.end()
         line, broken, _ = text[text.rfind("\n", 0, fluid.start()) + 1 :].partition("\n")
@@ -368,7 +368,7 @@ def _decimal(written: str) -> float:
 
 
 def _plausible(measure: Measure, number: float, units: list[str]) -> list[float]:
-    """A number in the unit of the limits, by each possible unit of its own, where a human being can have it."""
+    """A number in the unit of the limits, converted from each possible unit, if a human being can have it."""
     converted = (_converted(number, measure.units[unit]) for unit in units)
     return sorted({number for number in converted if measure.lowest <= number <= measure.highest})
 
@@ -384,5 +384,5 @@ def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
         return ("high" if below else "low") if beyond else "normal", bound
     first, last = _decimal(printed["first"]), _decimal(printed["last"])
     if first >= last:
-        return "normal", first  # it is no range
+        return "normal", first  # it is not a range
     return ("low", first) if number < first else ("high", last) if number > last else ("normal", first)

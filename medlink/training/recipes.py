@@ -171,7 +171,7 @@ class MultilingualRecipe(PhaseRecipe):
     )
     low: Cosine | None = _field(None, "Cosine of the filter up to which the weight of a pair is 0.")
     high: Cosine | None = _field(None, "Cosine of the filter from which the weight of a pair is 1.")
-    project: bool = _field(False, "Add a linear layer to an encoder of another width than the teacher's.")
+    project: bool = _field(False, "Add a linear layer if the encoder and its teacher differ in width.")
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:
@@ -314,7 +314,7 @@ class MlteRecipe(PhaseRecipe):
 
     The prediction model is trained by Adam, with the best beta on the development set, from 0 to 3 by 0.5. Equation 3a
     has two layers; the paper does not state the width ``hidden`` between them. The fine-tuning uses AdamW, linear
-    warm-up, and the best epoch on the development set. The numbers of both are the defaults.
+    warm-up, and the best epoch on the development set. The paper's numbers for both are the defaults.
     """
 
     kind: Literal["regressor", "classifier"] = _field("regressor", "Predict ratings, or labels 0 and 1.")

@@ -35,7 +35,7 @@ def test_tables(tmp_path: Path) -> None:
     assert terms.languages[terms.language[0]] == "de"
     assert [note.partition(", ")[2] for note in terms.notes] == [
         "column count (line 5)",
-        "the frequency is no number from 1 to 12 digits (line 3, 6, 7)",
+        "the frequency is not a number of 1 to 12 digits (line 3, 6, 7)",
         "the language is no BCP 47 tag (line 4)",
     ]
     csv = write(tmp_path, 'a;b;c;d\n"Fieber; hoch";7;n1;de\n\n', "t.csv")

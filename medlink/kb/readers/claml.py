@@ -1,7 +1,7 @@
 """Reader of ClaML, the XML of classifications (EN 14463): ICD-10-GM, ICD-10, ICD-O-3, OPS.
 
-A code is meant where its term has no qualifier (ICD-10, volume 2, section 3.1.4: NOS), so *Fibrosarkom o.n.A.* is also
-a name *Fibrosarkom* of type ``unqualified``. Inclusions are ``narrow``: more specific than their class.
+A term without a qualifier means the unspecified code (ICD-10, volume 2, section 3.1.4: NOS), so *Fibrosarkom o.n.A.*
+also gives the name *Fibrosarkom* of type ``unqualified``. Inclusions are ``narrow``: more specific than their class.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ class _File:
             if text := cell(row):
                 records.append(Mapping(concept_id, system(row), text, kind(row), source))
         if alias := layout.alias(row):
-            # of nested blocks the narrowest
+            # the narrowest of nested blocks
             self.aliases[alias] = min(self.aliases.get(alias, code), code)
         parents = [part for cell in layout.parents if (text := cell(row)) for part in _split_values(text)]
         if "hierarchy" in self.spec:

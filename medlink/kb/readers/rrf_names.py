@@ -55,7 +55,7 @@ class NameRows:
     lines: list[int] = field(default_factory=list)
 
     def extend(self, more: NameRows) -> None:
-        """Append the rows that follow."""
+        """Append the next rows of the file."""
         for column, cells in zip(self._columns(), more._columns(), strict=True):
             column.extend(cells)
 

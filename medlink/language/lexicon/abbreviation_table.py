@@ -77,7 +77,7 @@ class BodySiteContext:
         self._label_starts = [span[0] for span, _ in self._labels]
 
     def cue_for(self, start: int, end: int) -> BodySiteCue | None:
-        """Find the cue for a span of characters: the next in its clause, the last in its sentence, or its label."""
+        """Find the cue for a character span: the next in its clause, else the last in its sentence, else its label."""
         at = bisect_left(self._starts, start)
         before = self._cues[at - 1] if at else None
         while at < len(self._cues) and self._cues[at].start < end:
@@ -221,7 +221,7 @@ class AbbreviationTable:
         return short if short.kind in ("disease", "finding") and not is_word else None
 
     def _sense(self, text: ScannedText, at: int, beside: list[tuple[Place, list[_Sense]]]) -> Abbreviation | None:
-        """The meaning of an abbreviation beside the nearest word that tells it in the same sentence."""
+        """The meaning of an abbreviation by the nearest word of the sentence that decides it."""
         word, nearest = text.words[at], (_BESIDE, 0)
         own, best = shortened(word.entry.written), None
         for place, senses in beside:

@@ -200,7 +200,7 @@ class LexicalAnalyser:
                 at = phrase.stop
 
     def phrase(self, tokens: Sequence[str], at: int, tags: Iterable[str]) -> Phrase | None:
-        """Return the longest phrase that begins at a word but the last, in the first language that has any."""
+        """Return the longest phrase of two or more words from a word on, in the first language that has any."""
         for tag in tags:
             phrases, longest = self._phrases_of(tokens[at], tokens[at + 1], tag) or ({}, 0)
             rest, stop, meanings = "", at + 2, phrases.get("")

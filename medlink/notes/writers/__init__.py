@@ -51,7 +51,7 @@ def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
     """Return the writer of a file, a folder, the address of a database, or ``None`` for standard output.
 
     Raises:
-        ConfigError: options contradict each other, or the ending names no format.
+        ConfigError: options contradict each other, or the ending does not name a format.
     """
     target = "" if out is None else str(out).lower()
     name: str | None = options.format

@@ -68,7 +68,7 @@ def nlp_rows(
 
 
 def require_day(day: str | None) -> str:
-    """Return the day of the run; raises ConfigError without one: with the clock no output could be reproduced."""
+    """Return the day of the run; raises ConfigError without one, because the clock must not change the output."""
     if day is None:
         raise ConfigError("note_nlp needs the day of the run", remedy="give it with date=..., such as 2026-11-30")
     return day

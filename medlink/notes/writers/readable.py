@@ -43,7 +43,7 @@ def concept_word(mention: LinkedMention) -> str:
 def _marked(text: str, mentions: Sequence[LinkedMention]) -> str:
     parts, end = [], 0
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
-        # of nested findings the longest
+        # the longest of nested findings
         if mention.start >= end:
             parts += [text[end : mention.start], f"[{text[mention.start : mention.end]}]"]
             end = mention.end

@@ -90,7 +90,7 @@ class Alignments:
 
 
 def iter_aligned_names(names: Iterable[Name], languages: Sequence[str]) -> Iterator[AlignedNames]:
-    """Yield the names of each concept with names in English and in ``languages``; ``names`` come by concept."""
+    """Yield the names of concepts with names in English and in ``languages``; ``names`` are in concept order."""
     for _, group in groupby(names, key=lambda name: name.concept_id):
         sources: dict[str, None] = {}
         targets: dict[str, str] = {}
@@ -195,8 +195,8 @@ def aligned_entries(
 ) -> Iterator[TextEntry]:
     """Yield the entries of cross-lingual distillation; a source and its translations share a target row.
 
-    A target is a translation of its nearest source by ``encoder``, with its :func:`alignment_weights`; pairs with
-    weight 0 are left out. Without an encoder it is a translation of the first source, the preferred name, with weight
+    With an ``encoder``, a target is a translation of its nearest source, weighted by :func:`alignment_weights`; pairs
+    with weight 0 are left out. Without one, it is a translation of the first source, the preferred name, with weight
     1.
     """
     row = 0

@@ -238,7 +238,7 @@ def nearest_in_blocks(vectors: Tensor, count: int, report: Callable[[int, int], 
 
 
 class TermBatches:
-    """Batches of distinct terms, a pure function of seed, neighbours and number of the batch; an epoch is a round.
+    """Batches of distinct terms, fixed by seed, neighbours and batch number; an epoch ends when neighbours are renewed.
 
     The labels ``(n, n)`` tell which terms share a concept. Each process has its own ``count`` batches of a round.
     """

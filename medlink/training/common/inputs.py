@@ -57,7 +57,7 @@ class InputParts:
 
 @dataclass(frozen=True, slots=True)
 class PlainInputs:
-    """Inputs of a model that needs no padding: ``features`` returns those of texts by number, of ``count`` texts."""
+    """Inputs of a model without padding: ``features`` computes them for texts, given by number below ``count``."""
 
     count: int
     features: Callable[[NDArray[Any]], Features]

@@ -311,7 +311,7 @@ class BatchTrainer(ResumableTrainer):
 
     def _out_of_patience(self) -> bool:
         measures = [entry["eval_measure"] for entry in self.state.log_history if "eval_measure" in entry]
-        # of equal measures the first is the best
+        # the first of equal measures is the best
         return bool(self._patience and measures) and len(measures) - 1 - int(np.argmax(measures)) >= self._patience
 
     def is_complete(self) -> bool:

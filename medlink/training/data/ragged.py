@@ -64,7 +64,7 @@ class Ragged(NamedTuple):
     def draw_positions(self, owners: Int32Array, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the position in ``values`` of a value of each of n owners, -1 for an owner without values.
 
-        ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values before it.
+        ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values before the drawn value.
         """
         sizes = self.sizes(owners)
         positions: NDArray[np.int64] = self.offsets[owners] + (uniform * sizes).astype(np.int64)

@@ -127,7 +127,7 @@ class TextStore:
     def iter_teacher_texts(
         self, size: int
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]]:
-        """Yield the texts for the teacher, each once, shortest first, ``size`` at a time, with their m summands of
+        """Yield the texts for the teacher, each once, shortest first, ``size`` at a time, with their m shares in
         target vectors: index of the text, row of the vector, and share, ``(m,)`` each.
         """
         from pyarrow import compute, table

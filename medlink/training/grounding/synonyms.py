@@ -126,7 +126,7 @@ def split(sets: SynonymSets, options: SetOptions) -> Split:
 def hold_out(
     sets: SynonymSets, rng: np.random.Generator, share: float = 1.0
 ) -> tuple[SynonymSets, list[tuple[str, str]]]:
-    """Remove a random name of each concept, or of a share of the concepts, with two or more names; return both."""
+    """Remove a random name of each concept with two or more names, or of a share of these concepts; return both."""
     concepts = [concept for concept, names in sets.items() if len(names) > 1]
     if share < 1:
         concepts = sorted(rng.choice(concepts, round(share * len(concepts)), replace=False).tolist())

@@ -53,7 +53,7 @@ class ExtraFeature:
         return cls(name, (), float(numbers.mean()), float(numbers.std()) or 1.0)
 
     def transform(self, cells: Sequence[str]) -> Floats:
-        """Compute the columns ``(n, c)`` of n cells; an unknown word is 0 in each. Raises ConfigError for no number."""
+        """Compute the columns ``(n, c)`` of n cells; an unknown word gives zeros; a bad number raises ConfigError."""
         if self.words:
             return np.equal.outer(np.array(cells, object), np.array(self.words, object)).astype(np.float64)
         numbers = _to_numbers(cells)

@@ -193,8 +193,8 @@ class HeldOutSplit:
 
 
 class Synonym(NamedTuple):
-    """A name of a concept, in the first of its spellings with one exact form
-    (:func:`medlink.language.text.normalise`).
+    """A name of a concept; of several spellings with one exact form (:func:`medlink.language.text.normalise`), only
+    the first.
     """
 
     concept_id: str
@@ -212,7 +212,7 @@ def iter_synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
 def accuracy_at_1(
     queries: NDArray[np.float32], gold: NDArray[np.int64], dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> float:
-    """Compute the share of queries whose nearest name, the first of several, belongs to their concept.
+    """Compute the share of queries whose nearest name belongs to their concept; ties go to the first name.
 
     Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
     ``queries (q, d)`` are unit vectors of concepts ``gold (q,)``. The ``dictionary`` is read once, in parts of unit
