@@ -8,7 +8,9 @@ from medlink.files.resources import RESOURCES
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import shortened
 
-_FAMILIES = frozenset(("liver", "kidney", "chronic", "failure", "pain", "ear", "left (side)", "right (side)"))
+_FAMILIES = frozenset(
+    ("liver", "kidney", "chronic", "failure", "pain", "ear", "left (side)", "right (side)", "myocardial infarction")
+)
 _SHORT = frozenset(("COPD", "KHK", "MS"))
 
 

@@ -86,7 +86,7 @@ class GoldText:
         cls, name: str, language: str, text: str, findings: Sequence[Finding], *,
         annotated_fields: frozenset[str] = frozenset(FIELDS), **kind: bool,
     ) -> GoldText:  # fmt: skip
-        """Make a gold text; ``kind`` are ``complete`` and ``has_spans``."""
+        """Make a gold text; ``kind`` has the fields ``complete`` and ``has_spans``."""
         present = [finding for finding in findings if is_affirmed(finding.qualifiers, annotated_fields)]
         concepts, affirmed = (frozenset(one for f in own for one in f.concepts) for own in (findings, present))
         spans = tuple(finding for finding in findings if finding.pieces)

@@ -122,7 +122,7 @@ class Problems:
         self._undecoded += line[: _MAX_SAMPLE - len(self._undecoded)]
 
     def is_undecoded(self, path: str | PathLike[str], line: int) -> bool:
-        """Return whether a line cannot be decoded; only the first bad lines are known."""
+        """Return whether a line is among the first bad lines and cannot be decoded."""
         bad = (problem for problem in self.examples if (problem.path, problem.line) == (str(path), line))
         return any(problem.kind in self._undecoded_kinds for problem in bad)
 

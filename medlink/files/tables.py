@@ -267,7 +267,7 @@ def read_rows(
 def join_lines(
     lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, delimiter: str, row_start: re.Pattern[str]
 ) -> Rows:
-    """Yield rows whose cells span lines: each begins where the first cell matches ``row_start``."""
+    """Yield rows whose cells may span lines. A row begins at a line whose first cell matches ``row_start``."""
     number, row = 0, list[str]()
     for line, text in chain(numbered, [(-1, "")]):
         cells = text.split(delimiter)

@@ -63,7 +63,7 @@ class ConceptIndex(MergedNames):
         return cls(folder)
 
     def prepare(self) -> None:
-        """Read the files of the first search now: processes forked later share them."""
+        """Read what the first search needs, so that processes forked later share it."""
         for segment in self.segments:
             segment.vectors.prepare()
 

@@ -87,7 +87,7 @@ class NameDictionary:
         return cls(folder, names)
 
     def tags(self, language: str | None) -> list[str]:
-        """Return the tags of names that count as names of a language, by default of all languages."""
+        """Return the language tags whose names match a language; by default all tags."""
         if language not in self._tags:
             known = self._names.languages
             self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]

@@ -40,8 +40,8 @@ class TextCoverage(NamedTuple):
 class WordKinds:
     """The kinds of words in the features of texts.
 
-    ``kinds`` has, for each kind, the kinds of the lexicon for which it stands; :data:`UNKNOWN_WORD` is one of them. A
-    word has the first kind that one of its features has.
+    ``kinds`` maps each kind to kinds of the lexicon or to :data:`UNKNOWN_WORD`. A word has the first kind that fits one
+    of its features.
     """
 
     def __init__(self, forms: LexiconForms, kinds: Mapping[str, Sequence[str]]) -> None:

@@ -94,7 +94,7 @@ def test_synonymous_entries_share_a_meaning(lexicon: Lexicon) -> None:
 
 
 @pytest.mark.slow
-def test_own_tables(tmp_path: Path) -> None:
+def test_own_tables(tmp_path: Path, small_lexicon: None) -> None:
     """A site adds words, a language, synonyms, and a family like a shipped term."""
     own = "house attack\t\tHerzanfall {m,pl=Herzanfälle} | Herzattacke {f,pl=Herzattacken}\theart attack\n"
     round_ = "ward round\tgrande visite {f}\tKurvenvisite {f,pl=Kurvenvisiten}\t\n"

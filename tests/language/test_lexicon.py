@@ -105,7 +105,7 @@ def write(folder: Path, **tables: str) -> Path:
 
 
 @pytest.mark.slow
-def test_own_tables(tmp_path: Path) -> None:
+def test_own_tables(tmp_path: Path, small_lexicon: None) -> None:
     folder = write(
         tmp_path / "own",
         families="family ; de ; fr ; note\n"

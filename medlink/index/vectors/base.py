@@ -135,7 +135,7 @@ class VectorIndex(ABC):
             self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC))
 
     def prepare(self) -> None:  # noqa: B027  # most kinds are mapped
-        """Read the files of the first search now: processes forked later share them."""
+        """Read what the first search needs, so that processes forked later share it."""
 
 
 @contextmanager
