@@ -223,16 +223,16 @@ def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
         return other
     mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
     names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
-    asked = [analyte(batch.norms[at]) for at in mentions.tolist()]
+    wanted = [analyte(batch.norms[at]) for at in mentions.tolist()]
     norms = index.norms(candidates.distinct_names[names])
     named = list(map(analyte, norms))
     ratios = [is_ratio(batch.norms[at]) for at in mentions.tolist()], list(map(is_ratio, norms))
     languages = [batch.languages[at] for at in mentions.tolist()]
-    of_asked, of_named = _read(index, asked, languages), _read(index, named, [None] * len(named))
+    of_wanted, of_named = _read(index, wanted, languages), _read(index, named, [None] * len(named))
     kinds, doubtful = index.forms.kinds, list[int]()
     for at, (pair, m, n) in enumerate(zip(pairs.tolist(), mention.tolist(), name.tolist(), strict=True)):
-        own, its = of_asked[m], of_named[n]
-        if (ratios[1][n] and not ratios[0][m]) or (len(named[n]) < _BLOOD_GROUP and named[n] != asked[m]):
+        own, its = of_wanted[m], of_named[n]
+        if (ratios[1][n] and not ratios[0][m]) or (len(named[n]) < _BLOOD_GROUP and named[n] != wanted[m]):
             other[pair] = True
         elif own.is_known and own.meanings.isdisjoint(its.meanings):
             doubtful.append(at)
@@ -243,7 +243,7 @@ def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
             )
     if doubtful:
         vectors = []
-        for numbers, texts in ((mention[doubtful], asked), (name[doubtful], named)):
+        for numbers, texts in ((mention[doubtful], wanted), (name[doubtful], named)):
             distinct, inverse = np.unique(numbers, return_inverse=True)
             vectors.append(batch.encoder.encode([texts[number] for number in distinct.tolist()])[inverse])
         other[pairs[doubtful]] = np.einsum("pd,pd->p", *vectors) < _SAME_COMPONENT
