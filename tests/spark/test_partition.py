@@ -15,6 +15,7 @@ from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
 from medlink.spark import BundleLocation, link_partition
 
+pytestmark = pytest.mark.slow  # pandas and Spark take seconds to import
 MARKER = "Quartermainitis"
 
 
@@ -27,7 +28,6 @@ def linked(demo: Bundle, notes: list[tuple[Any, ...]], columns: str = "note text
     return pd.concat(found) if found else pd.DataFrame()
 
 
-@pytest.mark.slow
 def test_an_unreadable_note_is_a_row(demo: Bundle) -> None:
     notes = [
         (b"1", b"Kein Fieber.", b"de"), (b"2", None, None), (None, b"Fieb\xff", None), (b"4", b"fever", b"Deutsch!"),
