@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 
 from medlink.cli.options import (
+    OUTPUT,
     PATH,
     PATH_OR_INPUT,
     PATH_OR_NAME,
@@ -28,7 +29,7 @@ from medlink.linking.options import LinkOptions
 
 @click.command()
 @click.argument("terms", type=PATH_OR_INPUT)
-@click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
+@click.option("-o", "--out", type=OUTPUT, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", type=click.Choice(get_args(Shape)),
     help="A line for each term, a JSON object for each cluster, or groups to read  [default: by the ending of --out: "

@@ -12,9 +12,9 @@ import click
 
 from medlink.bundles.paths import MANIFEST
 from medlink.cli.options import (
+    OUTPUT_OR_NAME,
     PATH,
     PATH_OR_INPUT,
-    PATH_OR_NAME,
     integer_option,
     make_settings,
     note_field_options,
@@ -37,7 +37,7 @@ _MAX_LISTED = 5  # problems, and endings of files left out
 @click.argument("bundle", type=PATH)
 @click.argument("paths", nargs=-1, type=PATH_OR_INPUT)
 @click.option(
-    "-o", "--out", type=PATH_OR_NAME, help="Output: a file or folder, or a database  [default: standard output]"
+    "-o", "--out", type=OUTPUT_OR_NAME, help="Output: a file or folder, or a database  [default: standard output]"
 )
 @settings_options(OutputOptions)
 @settings_options(NoteOptions)

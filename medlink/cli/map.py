@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, bad_share_option, column_options, encoding_option, settings_options, without_unset
+from medlink.cli.options import (
+    OUTPUT,
+    PATH,
+    bad_share_option,
+    column_options,
+    encoding_option,
+    settings_options,
+    without_unset,
+)
 from medlink.cli.output import ProgressBars
 from medlink.files.escapes import escape_controls
 from medlink.mapping.options import SHAPES, Columns, MapOptions
@@ -16,7 +24,7 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
 @click.command()
 @click.argument("bundle", type=PATH)
 @click.argument("codes", type=PATH)
-@click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
+@click.option("-o", "--out", type=OUTPUT, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", type=click.Choice(SHAPES),
     help="Format of the maps  [default: by the ending of --out: .csv or .xlsx (usagi), .jsonl, .sssom.tsv]",

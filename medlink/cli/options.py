@@ -61,7 +61,15 @@ def _check_not_empty(value: object, param: click.Parameter | None, remedy: str) 
         raise ConfigError(f"{name} is empty", remedy=remedy)
 
 
+class _OutputPath(_NonEmptyPath):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "-" else super().convert(value, param, ctx)
+
+
 PATH = _NonEmptyPath(path_type=Path)
+OUTPUT = _OutputPath(path_type=Path)
+"""``None`` for ``-``, which means standard output, as no output does."""
+OUTPUT_OR_NAME = _OutputPath(readable=False)
 PATH_OR_NAME = _NonEmptyPath(readable=False)
 """The value is a string."""
 PATH_OR_INPUT = _InputPath(readable=False)

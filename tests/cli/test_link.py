@@ -109,6 +109,7 @@ def test_each_option_changes_the_output(link: Link) -> None:
         return json_lines(link("-", *options, input=text + "\n").stdout)
 
     base = rows()
+    assert rows("-o", "-") == base
     assert {(row["language"], row["note"], row["presence"]) for row in base} == {("en", "a", "present")}
     assert all(len(row["candidates"]) == 1 for row in rows("--k", 1))  # type: ignore[arg-type]  # JSON
     assert all(row["nil"] for row in rows("--threshold", 1))
@@ -137,6 +138,7 @@ def test_each_option_changes_the_output(link: Link) -> None:
         ("--language zzz", "unknown language 'zzz'"),
         ("--resume", "standard input cannot be resumed"),
         ("--encoding latin-one", r"unknown encoding 'latin-one'\. Remedy: give one such as utf-8 or latin-1"),
+        ("-o n.db --format csv", r"n.db is the name of a database\. Remedy: write the address sqlite:///n.db"),
         ("-o no/out.jsonl", "the folder of the output does not exist"),
         ("--k 99999999999999999999", "k is 99999999999999999999, at least 1 and at most 10000 expected"),
     ],

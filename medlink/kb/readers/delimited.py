@@ -257,7 +257,8 @@ class _File:
         names = [(text, self._kind(kind(row), line)) for cell, kind in layout.names if (text := cell(row))]
         if not self._has_new_names(code, names, line):
             return
-        if code not in self.seen:
+        is_borrowed = layout.borrowed and _first_reason(row, layout.borrowed, True)
+        if not is_borrowed and code not in self.seen:
             self.seen[code] = names[0][0] if names and self.needs_titles else ""
             if self.defines_concepts:
                 yield Concept(concept_id, source)

@@ -38,6 +38,7 @@ _TEXT_KEYS = frozenset({"text", "when", "unless", "pattern", "join", "upper", "s
 _ENTRY_KEYS = {
     "skip": {"text", "pattern", "reason"},
     "good": {"text", "pattern", "reason"},
+    "borrowed": {"text", "pattern", "reason"},
     "names": {"text", "type", "when", "unless", "split"},
     "mappings": {"system", "type", "codes", "when", "unless"},
     "semantic_types": {"text", "code", "split", "title"},
@@ -45,7 +46,7 @@ _ENTRY_KEYS = {
     "retired": {"type", "by"},
 }
 _REQUIRED_KEYS = {
-    **dict.fromkeys(("skip", "good"), "text pattern reason"),
+    **dict.fromkeys(("skip", "good", "borrowed"), "text pattern reason"),
     **{"names": "text type", "mappings": "system codes", "semantic_types": "text"},
     **{"second_row": "column pattern like", "retired": "type by"},
 }
@@ -262,12 +263,12 @@ class Layout:
             for code in (cells.compile("mappings", code) for code in entry["codes"]):
                 self.mappings.append((system, kind, cells.conditional("mappings", entry, code)))
         self.retired = cells.compile_all(spec.get("retired", {}), "type", "by")
-        rules: dict[str, list[tuple[Cell, Cell, re.Pattern[str]]]] = {"skip": [], "good": []}
+        rules: dict[str, list[tuple[Cell, Cell, re.Pattern[str]]]] = {"skip": [], "good": [], "borrowed": []}
         for key, listed in rules.items():
             for entry in spec.get(key, ()):
                 text, reason = (cells.compile(key, entry[word]) for word in ("text", "reason"))
                 listed.append((text, reason, cells.pattern(key, entry["pattern"])))
-        self.skip, self.good = rules["skip"], rules["good"]
+        self.skip, self.good, self.borrowed = rules["skip"], rules["good"], rules["borrowed"]
         self.types = [(plain.pattern("types", pattern), kind) for pattern, kind in spec.get("types", ())]
         self.codes = [cells.index("codes", column) for column in spec.get("codes", ()) if column in cells.indices]
         self.marks, self.first_row = (plain.pattern(key, spec.get(key, "$^")) for key in ("marks", "first_row"))

@@ -61,6 +61,8 @@ def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
         if name not in (None, _NLP):
             raise ConfigError(f"a table cannot be {name}", remedy="leave format out, or give note_nlp")
         return SqlWriter(str(out), options.out_table, is_nlp=name == _NLP, day=options.date)
+    if target.endswith((".db", ".sqlite", ".sqlite3")):
+        raise ConfigError(f"{out} is the name of a database", remedy=f"write the address sqlite:///{out}")
     if options.out_table is not None:
         raise ConfigError("out_table needs a database", remedy="give the address of one with out, or leave it out")
     if name == _NLP:

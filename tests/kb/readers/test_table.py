@@ -9,6 +9,7 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.delimited import read_table
 from medlink.records import Concept, Definition, Name, Relation, SemanticType, Source
 from tests.kb.writers import read_all, write_lines
@@ -195,6 +196,20 @@ def test_decisions(tmp_path: Path) -> None:
     assert str(problems.examples[0]) == f"{path}:7: unknown decision"
     assert next(iter(read_table(path, source="house"))) == Source("house", "", "house")
     assert problems.notes == []
+
+
+def test_decisions_on_mentions_and_codes_name_only_concepts_of_other_inputs(tmp_path: Path) -> None:
+    """Else a retired concept would come back with the decisions of a review."""
+    house = write_lines(tmp_path / "house.tsv", ["concept_id\tname", "A:1\tone"])
+    header = "id\tname\tlanguage\ttype\tparent\tdecision\tkind\titem\tstart\tend\tsection\tproposed"
+    rows = [f"{concept}\t{name}\ten\tsynonym\t\taccept\t{kind}\tx\t\t\t\t" for concept, name, kind in (
+        ("A:1", "single", "code"), ("GONE:1", "two", "code"), ("NEW:1", "three", ""), ("GONE:2", "four", "mention"),
+    )]  # fmt: skip
+    decided = write_lines(tmp_path / "decided.tsv", [header, *rows])
+    report = build_kb(tmp_path / "kb.sqlite", [Input("table", house), Input("table", decided)])
+    assert report.inputs[1].skipped == {"name of a concept that is not loaded": 2}
+    with KnowledgeBase(report.path) as kb:
+        assert sorted(name.text for name in kb.iter_names()) == ["one", "single", "three"]
 
 
 @pytest.mark.parametrize(
