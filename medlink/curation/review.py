@@ -20,6 +20,7 @@ from medlink.files.atomic import atomic_text_writer, check_output_paths
 from medlink.files.escapes import escape_controls
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line
+from medlink.files.problems import pluralize
 from medlink.index import Bundle
 from medlink.kb.decision_table import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
 from medlink.linking import Linker
@@ -63,8 +64,16 @@ class Review:
             check_offsets(self.store.rows, self.store.path, texts)
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings on concepts of the file that the bundle lacks."""
+        """Yield warnings on concepts of the file and of the decisions that the bundle lacks."""
         yield from self.items.warnings(self.bundle.kb)
+        if lost := len(self._lost_decisions()):
+            yield f"{pluralize(lost, 'decision')} for a concept that the bundle does not have; pairs and gold lack them"
+
+    def _lost_decisions(self) -> set[Decision]:
+        """Return accepted decisions whose concept is not in the bundle, for example because a release retired it."""
+        accepted = {row for row in (self.store.rows if self.store else ()) if row.decision == ACCEPT and row.kind}
+        known = self.bundle.kb.sources_of({row.concept_id for row in accepted})
+        return {row for row in accepted if row.concept_id not in known}
 
     def write_page(self, path: StrPath) -> None:
         """Write the page as one file, with the decisions so far; new ones stay in the browser until the user saves."""
@@ -84,7 +93,8 @@ class Review:
         Raises:
             InputError: no decision gives a pair.
         """
-        rows = self._require_store(path, "the pairs").rows
+        store, lost = self._require_store(path, "the pairs"), self._lost_decisions()
+        rows = [row for row in store.rows if row not in lost]
         candidates: dict[tuple[str, str, int, int], dict[str, list[str]]] = {}
         for _, item in self.items.rows if self.items.kind != CLUSTER else ():
             location = (self.items.kind, item["item"], item.get("start", 0), item.get("end", 0))
@@ -118,7 +128,8 @@ class Review:
         Raises:
             InputError: the file has no notes, or there is no decision about a mention of them.
         """
-        rows, items = self._require_store(path, "the gold").rows, self.items
+        items, store, lost = self.items, self._require_store(path, "the gold"), self._lost_decisions()
+        rows = [row for row in store.rows if row not in lost]
         if items.kind != MENTION:
             remedy = "give links of notes, and the notes"
             raise InputError(f"{items.kind}s give no annotated notes", path=items.path, remedy=remedy)

@@ -200,6 +200,22 @@ def test_exports_of_decisions(notes: Linked, demo: Bundle, decided: Path, tmp_pa
         read_texts([decided], Problems(0))
 
 
+def test_decisions_for_a_concept_that_a_release_retired(
+    notes: Linked, demo: Bundle, decided: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "old.tsv").write_text(decided.read_text("utf-8").replace("DEMO:0014", "GONE:1"), "utf-8")
+    review, pairs, gold = notes.review(demo, tmp_path / "old.tsv"), tmp_path / "pairs.tsv", tmp_path / "gold.jsonl"
+    assert list(review.warnings()) == [
+        "1 decision for a concept that the bundle does not have; pairs and gold lack them"
+    ]
+    review.write_pairs(pairs)
+    assert not any(pair.text_1 == "Herzinfarkt" for pair in read_pairs(pairs, Problems(0)))
+    review.write_gold(gold)
+    assert {concept for one in read_texts([gold], Problems(0)) for f in one.findings for concept in f.concepts} == {
+        "DEMO:0209", "DEMO:0228"
+    }  # fmt: skip
+
+
 def test_no_decisions(notes: Linked, demo: Bundle, tmp_path: Path) -> None:
     review = notes.review(demo, tmp_path / "none.tsv")
     with pytest.raises(InputError, match="no decision gives a training pair"):
