@@ -323,7 +323,10 @@ def _write_meta(
         reasons = sum((account.skipped for account in problems), Counter())
         remedy = "check the filters" if reasons else "give files with rows below their header"
         if NAME_WITHOUT_CONCEPT in reasons and CONCEPT_WITHOUT_NAME not in reasons:
-            remedy = "add the terminology to which the names belong, such as obo=... or obograph=... for a translation"
+            remedy = (
+                "add the terminology to which the names belong, such as obo=... for a translation, or the "
+                "international edition for an extension of SNOMED CT"
+            )
         why = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(reasons.items()))
         details = f"; left out: {why}" if why else ""
         empty = [str(given.path) for given, account in zip(inputs, problems, strict=True) if not account.rows]
