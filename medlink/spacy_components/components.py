@@ -76,8 +76,10 @@ class Component(ABC):
 
     def __init__(self, vocab: Vocab, name: str, options: MentionsOptions | LinkerOptions) -> None:
         self.vocab, self.name = vocab, name
-        given = options.language or vocab.lang
-        self.language: str = language_tag(given) or given
+        tag = language_tag(options.language or vocab.lang)
+        if tag is None:
+            raise ConfigError(f"{vocab.lang!r} is not a language", remedy=f"set language in the config of {name}")
+        self.language: str = tag
         self.bundle = open_bundle(name, options.bundle)
         # an absolute path: another process must open the same folder, whatever its environment
         self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}

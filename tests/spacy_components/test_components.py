@@ -156,6 +156,8 @@ def test_invalid_options_are_refused(demo_path: Path) -> None:
     for name, config, message in given:
         with pytest.raises(Exception, match=message):
             blank("en", demo_path, **{name: config})
+    with pytest.raises(ConfigError, match=r"'xx' is not a language\. Remedy: set language in the config of biolord_l"):
+        blank("xx", demo_path, biolord_linker={})
 
 
 @pytest.mark.slow
