@@ -75,6 +75,10 @@ class Review:
         known = self.bundle.kb.sources_of({row.concept_id for row in accepted})
         return {row for row in accepted if row.concept_id not in known}
 
+    def _known_rows(self, path: StrPath, what: str) -> list[Decision]:
+        store, lost = self._require_store(path, what), self._lost_decisions()
+        return [row for row in store.rows if row not in lost]
+
     def write_page(self, path: StrPath) -> None:
         """Write the page as one file, with the decisions so far; new ones stay in the browser until the user saves."""
         saved = None if self.store is None else self.store.path
@@ -93,8 +97,7 @@ class Review:
         Raises:
             InputError: no decision gives a pair.
         """
-        store, lost = self._require_store(path, "the pairs"), self._lost_decisions()
-        rows = [row for row in store.rows if row not in lost]
+        rows = self._known_rows(path, "the pairs")
         candidates: dict[tuple[str, str, int, int], dict[str, list[str]]] = {}
         for _, item in self.items.rows if self.items.kind != CLUSTER else ():
             location = (self.items.kind, item["item"], item.get("start", 0), item.get("end", 0))
@@ -128,8 +131,7 @@ class Review:
         Raises:
             InputError: the file has no notes, or there is no decision about a mention of them.
         """
-        items, store, lost = self.items, self._require_store(path, "the gold"), self._lost_decisions()
-        rows = [row for row in store.rows if row not in lost]
+        rows, items = self._known_rows(path, "the gold"), self.items
         if items.kind != MENTION:
             remedy = "give links of notes, and the notes"
             raise InputError(f"{items.kind}s give no annotated notes", path=items.path, remedy=remedy)

@@ -52,7 +52,7 @@ class Query:
     """A name to look up.
 
     Attributes:
-        parts: its text; a composite mention has several parts, all of which must be right.
+        parts: its text; a composite mention has several, and all of them must be right.
         gold: ids of the right concepts.
         source: its file, with the line in ``row`` (from 1), or the concept that has the name.
         context: the text around it, which only the linker uses.

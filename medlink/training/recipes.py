@@ -185,7 +185,7 @@ class MultilingualRecipe(PhaseRecipe):
 class CoderPlusPlusRecipe(Recipe):
     """The recipe of Zeng et al. 2022; the defaults are those of its section 5.1, for a transformer.
 
-    The paper trains for 1,200,000 steps, of which the first 10,000 are warm-up. It renews the neighbours every 60,000
+    The paper trains for 1,200,000 steps and warms up for the first 10,000. It renews the neighbours every 60,000
     steps, "for each epoch", so there are 20 epochs. Weight decay and gradient norm are the defaults of the authors'
     ``coderpp/train/train.py``; the loss is :class:`~medlink.training.coderpp.loss.MultiSimilarityLoss`.
     """
