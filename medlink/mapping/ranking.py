@@ -201,8 +201,8 @@ def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> F
 
 
 class _Component(NamedTuple):
-    """The ``meanings`` of all words and their parts, those of each word as a whole, and whether the lexicon has all
-    words, one of which is an analyte."""
+    """The meanings of all words and their parts, those of each whole word, and whether the lexicon knows all words and
+    at least one is an analyte."""
 
     meanings: set[int]
     words: list[set[int]]

@@ -282,6 +282,12 @@ def test_nothing_to_build(tmp_path: Path) -> None:
         f"no concept with a name was found in the inputs; without a row: {empty}. "
         "Remedy: give files with rows below their header."
     )
+    header = "subject_id\tpredicate_id\ttranslation_language\ttranslation_value"
+    alone = write_lines(tmp_path / "de.babelon.tsv", [header, "A:1\trdfs:label\tde\tEins"])
+    with pytest.raises(
+        InputError, match=r"obo=\.\.\. for a translation, or the international edition for an extension"
+    ):
+        build_kb(tmp_path / "kb", [Input("babelon", alone)])
     with pytest.raises(ConfigError, match=r'an Input is expected, not str\. Remedy: write Input\("table", path\)'):
         build_kb(tmp_path / "kb", [str(empty)])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="0 inputs"):
