@@ -187,9 +187,13 @@ def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
         return True
     if is_number(before.low):
         last = before.low.rpartition(".")[2]  # a date: "am 5.11. entlassen"
-        is_age = len(last) == 2 and words[max(dot - 2, 0)].low in rules.aged and behind.text[:1].isupper()
-        return is_age or not (rules.ordinals and len(last) <= 2 and last != "0")
-    short = before.low in rules.abbreviated or len(before.low) == 1
+        begins = behind.text[:1].isupper()
+        is_age = len(last) == 2 and words[max(dot - 2, 0)].low in rules.aged and begins
+        is_dose = begins and dot > 2 and words[dot - 2].low == "-" and is_number(words[dot - 3].low)  # "1-0-1."
+        return is_age or is_dose or not (rules.ordinals and len(last) <= 2 and last != "0")
+    # "sin bloqueo AV. Ecocardiograma"
+    capitals = len(before.low) > 1 and before.text.isupper() and behind.text.istitle()
+    short = len(before.low) == 1 or (before.low in rules.abbreviated and not capitals)
     if behind.text[:1].islower():
         return not short and len(before.low) > rules.cut_to
     return not short and (before.text.isupper() or not _VOWELS.isdisjoint(before.low))

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, cast
 
 from medlink.errors import ConfigError
@@ -30,6 +29,7 @@ from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import OVER, Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, Scopes
+from medlink.reading.signs import columns, signs
 from medlink.records import Qualifiers
 
 _GAP = 25  # most words between the two parts of a frame
@@ -37,8 +37,6 @@ _YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
 _UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
 _DATE = 6  # words before a year that are searched for a word such as *since*
 _PAST_YEAR = Cue("past", "both", 2, "year")
-_SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
-_AFTER_SIGN = frozenset(",;.)/")
 _PLAN = "plan"
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
@@ -102,7 +100,8 @@ class ParsedNote:
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         frames = _frames(layout, firsts, seconds, cues)
-        chosen = _chosen([*_beside(cues, stops, layout), *frames, *_signs(layout)], stops)
+        marks = (*signs(text, layout), *columns(text, layout))
+        chosen = _chosen([*_beside(cues, stops, layout), *frames, *marks], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # the longest of spans with the same start comes last; the full stop of "eupn." is not part of a mention
         self._absent = {
@@ -322,36 +321,6 @@ def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses
                 clause, side = begin, "before" if opens else "after"
             cues = [cue._replace(side=side) if cue.side == "beside" else cue for cue in values]
         yield Match(start, end, (WordSpan(start, end),), cues)
-
-
-def _signs(layout: clauses.Layout) -> Iterator[Match]:
-    """The signs of a line that has both: "+ cough, - fever", "Fieber +, Husten -", "+nausea -diarrhea".
-
-    A sign acts on what follows it, or on what precedes it if a comma, a full stop or the end of the line follows. Lists
-    with dashes alone have no signs.
-    """
-    words = layout.words
-    for start, end in pairwise([*layout.breaks, len(words)]):
-        signs = {
-            at: words[at].low
-            for at in range(start, end)
-            if words[at].low in _SIGNS
-            and not (
-                at > start and words[at - 1].end == words[at].start and words[at - 1].low not in ("(", words[at].low)
-            )
-        }
-        if len(set(signs.values())) < len(_SIGNS):
-            continue
-        last = -1
-        for at, sign in signs.items():
-            if at <= last:
-                continue  # a member of a row of signs
-            last = at
-            while last + 1 < end and words[last + 1].low == sign:
-                last += 1
-            follows = last + 1 == end or words[last + 1].low in _AFTER_SIGN
-            cue = _SIGNS[sign]._replace(side="after") if follows else _SIGNS[sign]
-            yield Match(at, last + 1, (WordSpan(at, last + 1),), [cue])
 
 
 def _ends_of_rows(found: Sequence[PhraseMatch[Cue]]) -> Iterator[PhraseMatch[Cue]]:

@@ -29,6 +29,7 @@ FIELD = {
 DENIES = ("absent", "gone")
 _TURNS = (*DENIES, "uncertain")  # these act on what precedes them if nothing follows
 _OPEN = 4  # most words between a denial and the suspicion that it denies ("no lesions suspicious for")
+_RESULT = 3  # most words from a procedure to the verb of its result
 _CLAUSE = 8  # most words from the subject of a new clause to its verb
 _MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
@@ -256,6 +257,23 @@ class ScopeStructure:
         ):
             at += 1
         return self._low(at) in self._rules.reports
+
+    def _is_result(self, number: int) -> bool:
+        """Whether a finding may follow a condition, rather than be the next of several: "if CT is normal, the pain"."""
+        end = self._mentions[number].end
+        close = self._until[bisect_left(self._until, end)]
+        return self._mentions[number] not in self._acts and not any_within(self._either, end, close)
+
+    def _has_result(self, number: int) -> bool:
+        """Whether the next words after a procedure tell what it found: "repeat ECG without AV block"."""
+        rules, at = self._rules, self._mentions[number].end
+        for place in range(at, min(at + _RESULT, len(self._words))):
+            low = self._low(place)
+            if low in rules.reports or low in rules.done or low in rules.without:
+                return True
+            if self._stops[place] or not self._plain[place] or low in rules.prepositions or low in rules.conditions:
+                return False
+        return False
 
     def _is_reason(self, number: int, start: int) -> bool:
         """Whether a finding is the reason of what a denial denies: "never had radiation for her mesothelioma"."""

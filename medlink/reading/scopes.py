@@ -13,6 +13,7 @@ _SHORT = 3  # scope limit up to which a cue for both sides does not look back be
 _ATTACHED = 6  # most words and marks before a procedure that belongs to what is before
 _EXPECTS = 3  # most words between a suspicion and a procedure that it expects
 _GAP = 8  # most words between members of a list
+_ARROWS = (">", "→")
 _OF_ACTS = {"stopped": "historical", "planned": "hypothetical", "declined": "absent"}
 _OF_OBJECTS = (*_OF_ACTS, "avoided")
 # these do not act on a method or a therapy beside a finding
@@ -112,6 +113,8 @@ class Scopes(ScopeStructure):
         Tumors geplant". A frame has its object inside, else before it: "Metformin wurde bei Niereninsuffizienz
         abgesetzt".
         """
+        if self._low(match.end - 1) in _ARROWS and not self._begins_drug(match.end):
+            return  # "Ramipril 5 mg -> 10 mg"
         first, last = match.parts[-1 if cue.side == "before" else 0], match.parts[-1]
         until = last.start if last is not first else self._until[bisect_left(self._until, last.end)]
         if any_within(self._breaks, first.end, last.start):
@@ -123,6 +126,11 @@ class Scopes(ScopeStructure):
         ahead = cue.side != "after" and self._objects_ahead(cue, first.end, until)
         if cue.side in ("after", "both") and not ahead:
             self._objects_before(cue, first.start)
+
+    def _begins_drug(self, place: int) -> bool:
+        at = bisect_left(self._starts, place)
+        is_next = at < len(self._starts) and self._starts[at] == place
+        return is_next and self._mentions[at] in self._acts and self._mentions[at] not in self._procedures
 
     def _objects_ahead(self, cue: Cue, start: int, until: int) -> bool:
         anchor, limit = start, cue.scope_limit or 0
@@ -184,10 +192,12 @@ class Scopes(ScopeStructure):
         anchor, comma = start, bisect_left(commas, start)
         for number in range(bisect_right(self._starts, behind), len(self._mentions)):
             first, end = self._mentions[number]
-            if end < start or (end == start and not denies):
-                continue  # the rest of a cue denies a mention at its end
+            if end < start or (end == start and not (denies or cue.reads == "historical")):
+                continue  # the rest of a cue acts on a mention at its end
             if first >= until:
                 return
+            if denies and first < start and self._words[first].low in self._rules.answers:
+                continue  # "but no" before "no temperature", which itself denies
             distance = counted[first] - counted[anchor] if first > anchor else 0
             if cue.scope_limit is not None and distance > cue.scope_limit:
                 return
@@ -208,7 +218,8 @@ class Scopes(ScopeStructure):
     def _ends_before(self, cue: Cue, start: int, anchor: int, number: int) -> bool:
         """Whether the scope of a cue that ends at ``start`` ends before a mention, behind the one at ``anchor``."""
         first = self._mentions[number].start
-        if cue.reads in (*DENIES, "uncertain") and self._begins_clause(start, number):
+        of_clause = cue.reads in (*DENIES, "uncertain") or (cue.reads == "hypothetical" and self._is_result(number))
+        if of_clause and self._begins_clause(start, number):
             return True
         if anchor > start and cue.reads in _EXPECTED:
             return any_within(self._colons, anchor, first)  # "suspected meningitis: fever, headache"
@@ -247,6 +258,8 @@ class Scopes(ScopeStructure):
         of_others = reads in ("absent", "uncertain") or (reads in OVER and cue.side == "before")
         if is_act and of_others and self._is_subject(number):
             return
+        if reads == "planned" and self._mentions[number] in self._procedures and self._has_result(number):
+            return  # "repeat ultrasound no longer shows"
         if reads in _OF_ACTS and self._knows_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
         if reads == "uncertain" and self._mentions[number] in self._procedures:
