@@ -48,7 +48,8 @@ class TruncationReader:
 
     def __init__(self, scanner: Scanner, index: ConceptIndex, selection: Selections | None) -> None:
         self._base, self._scanner, self._index, self._selection = base(scanner.language), scanner, index, selection
-        self._abbreviated, self._forms = scopes(scanner.language).abbreviated, index.forms
+        rules, self._forms = scopes(scanner.language), index.forms
+        self._abbreviated, self._denials = rules.abbreviated, rules.answers | rules.without
         self._finds = np.zeros(len(self._forms.names) + UNKNOWN, dtype=bool)
         self._finds[: len(self._forms.names)] = [kind in FINDING_KINDS for kind in self._forms.kinds]
         self._names: LRUCache[Written, tuple[str | None, bool]] = LRUCache(_CACHE_SIZE)
@@ -67,6 +68,8 @@ class TruncationReader:
                 words, own = text.words[start:end], stops[start:end]
                 if len(words) > 1 and not _GAP.fullmatch(text.text, words[-2].end, words[-1].start):
                     break
+                if len(words) > 1 and own[-2] and self._begins_sentence(words[-1].entry.written):
+                    break
                 if words[-1].function or not (any(own) and _may_be_cut(words, own)):
                     continue
                 name, goes_on = self._name(words, own)
@@ -74,6 +77,10 @@ class TruncationReader:
                     yield (start, end), name
                 if not goes_on:
                     break
+
+    def _begins_sentence(self, written: str) -> bool:
+        """Whether a word behind a full stop is a denial in title case: "hat erbrochen. Kein Durchfall"."""
+        return written.istitle() and written.casefold() in self._denials
 
     def _stop(self, text: ScannedText, word: ScannedWord) -> Literal["", "cut", "inside", "end"]:
         """Whether the full stop after a word marks a cut; behind a known word it may also end the sentence."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from medlink.index import Bundle
+from medlink.reading.reader import TextReader
 from tests.reading.bundles import bundle_of, cases, mentions, presence
 
 NAMES = [
@@ -27,6 +29,24 @@ def test_what_is_written_short_is_linked(folder: Path, language: str, text: str,
     assert {text[m.start : m.end]: m.link.concept_id for m in read} == {
         words: IDS[name] for words, name in wanted.items()
     }
+
+
+def test_a_denial_behind_a_full_stop_begins_a_sentence(demo: Bundle) -> None:
+    (read,) = TextReader(demo, "de").read(["Hat einmal erbrochen. Kein Durchfall."])
+    assert [mention.mention.text for mention in read] == ["erbrochen", "Durchfall"]
+
+
+@pytest.mark.parametrize(("language", "text", "found"), [
+    ("de", "Wegen Steinen Gallenblase entfernt.", ("Gallenblase entfernt", "historical")),
+    ("de", "Ein Polyp der Gallenblase entfernt.", None), ("en", "Had her tonsils out.", ("tonsils out", "historical")),
+    ("es", "Le extirparon el útero.", ("extirparon el útero", "historical")),
+])  # fmt: skip
+def test_an_operation_may_be_told_with_its_organ(
+    demo: Bundle, language: str, text: str, found: tuple[str, str] | None
+) -> None:
+    (read,) = TextReader(demo, language).read([text])
+    times = {m.mention.text: m.qualifiers and m.qualifiers.temporality for m in read}
+    assert found in times.items() if found else not any("Gallenblase" in words for words in times)
 
 
 @pytest.mark.parametrize(("language", "text", "wanted"), cases("a_denial_between_subject_and_predicate_counts"))
