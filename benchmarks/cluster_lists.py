@@ -74,18 +74,28 @@ def written_by_people(part: str) -> dict[str, TermList]:
         "BC5CDR, chemicals (en)": mentions(bc5cdr(cdr, ("Chemical",))),
         "DisTEMIST, half of the documents (es)": TermList(_distemist(int(not fit)), _distemist_broader(broader)),
     }
-    if not fit:
+    if fit:
+        rows = [row for name in ("NCBI-disease, diseases (en)", "BC5CDR, diseases (en)") for row in found[name].rows]
+        rows += [
+            (row["span"], "es", f"MESH:{row['mesh_code']}") for row in _distemist_half(0) if row["mesh_code"] != "None"
+        ]
+        found["diseases of the three (en, es)"] = TermList(once(rows), broader)
+    else:
         gold = [(q.text, q.language, min(q.gold)) for language in ("de", "es", "en") for q in notes_gold(language)]
         found["notes, findings (de, es, en)"] = TermList(once(gold), ancestors(ontology("hpo")[1]))
     return found
 
 
 def _distemist(half: int) -> list[Row]:
-    return once(
-        (row["span"], "es", row["code"])
+    return once((row["span"], "es", row["code"]) for row in _distemist_half(half))
+
+
+def _distemist_half(half: int) -> list[dict[str, str]]:
+    return [
+        row
         for row in distemist_rows()
         if row["semantic_rel"] == "EXACT" and zlib.crc32(row["filename"].encode()) % 2 == half
-    )
+    ]
 
 
 def _distemist_broader(mesh: Broader) -> Broader:

@@ -13,15 +13,17 @@ FOLDER is an encoder that was trained on TABLE alone, so all other names are new
   each list with a tenth of the weight. None is of a concept that is held out, nor of those that ``clustering.py ordo``
   reports.
 
-*Same* is fitted on all pairs that no guard separates. *Narrower* is fitted on pairs in which one term has all words of
-the other and more. It leaves out pairs of one concept from lists that people wrote: an annotator who links *stage II
-colorectal cancer* to colorectal cancer does not deny that it is narrower.
+*Same* is fitted on all pairs that no guard separates, and its trees on those that may be synonyms. *Narrower* is fitted
+on pairs in which one term has all words of the other and more. It leaves out pairs of one concept from lists that
+people wrote: an annotator who links *stage II colorectal cancer* to colorectal cancer does not deny that it is
+narrower.
 """
 
 from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,10 +32,11 @@ import numpy as np
 from cluster_lists import ONTOLOGIES, TermList, code_lists, made, names_met, thinned, written_by_people
 from clustering import ordo_names
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from medlink.clustering import Terms
 from medlink.clustering.graph import candidate_pairs
-from medlink.clustering.pair_features import NARROWER, SAME, Logistic, PairFeatures, Pairs
+from medlink.clustering.pair_features import MIN_REFINED, NARROWER, SAME, PairClassifier, PairFeatures, Pairs
 from medlink.clustering.terms import find_forms
 from medlink.index.knn_graph import nearest
 from medlink.models import Encoder, load_encoder
@@ -45,6 +48,10 @@ _TERMS = 3_000
 _LONELY = (0.3, 0.6, 0.9)
 _OF_TERMINOLOGIES, _OF_CODES = 0.1, 0.2
 _STRENGTH = 0.3  # of the fit against the penalty of its weights
+_TREES, _LEAVES, _LEAST = 80, 12, 200  # trees, leaves of each, and pairs of a leaf
+
+Parts = list[tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float64]]]
+"""Columns, classes and weights of the pairs of each list."""
 
 
 class Judged(NamedTuple):
@@ -81,15 +88,72 @@ def judged(listed: TermList, encoder: Encoder, tagged: bool) -> Judged:
     return Judged(evidence.measure(one, other, cosine[unguarded]), np.stack([one, other]), texts, relation)
 
 
-def fit(names: tuple[str, ...], columns: Any, found: Any, weights: Any) -> Logistic:
+def fit(names: tuple[str, ...], columns: Any, found: Any, weights: Any) -> PairClassifier:
     """Logistic regression on columns of about the same size."""
     from sklearn.linear_model import LogisticRegression
 
     mean, spread = columns.mean(axis=0), columns.std(axis=0) + 1e-6
     model = LogisticRegression(C=_STRENGTH, max_iter=1000)
     model.fit((columns - mean) / spread, found, sample_weight=weights / weights.mean())
-    scaled = model.coef_[0] / spread
-    return Logistic(names, tuple(np.round(scaled, 4).tolist()), round(float(model.intercept_[0] - scaled @ mean), 4))
+    scaled = (model.coef_[0] / spread).astype(np.float64)
+    offset = float(model.intercept_[0] - scaled @ mean)
+    return PairClassifier(names, round(offset, 4), tuple(np.round(scaled, 4).tolist()))
+
+
+def boost(base: PairClassifier, rate: float, share: float, columns: Any, found: Any, weights: Any) -> PairClassifier:
+    """Refine a classifier by trees, each of which sees a share of the pairs, and at each branch of the columns."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    refined = np.concatenate([base.probability(part) for part in np.array_split(columns, 50)]) >= MIN_REFINED
+    columns, found, weights = columns[refined].astype(np.float32), found[refined], weights[refined]
+    model = GradientBoostingClassifier(
+        init=_Base(base), learning_rate=rate, n_estimators=_TREES, max_leaf_nodes=_LEAVES, max_depth=None,
+        min_samples_leaf=_LEAST, subsample=share, max_features=share, random_state=0,
+    )  # fmt: skip
+    model.fit(columns, found, sample_weight=weights / weights.mean())
+
+    def read(tree: Any, at: int = 0) -> Any:
+        if tree.children_left[at] < 0:
+            return round(rate * float(tree.value[at, 0, 0]), 4)
+        branches = (read(tree, one[at]) for one in (tree.children_left, tree.children_right))
+        return [base.names[tree.feature[at]], round(float(tree.threshold[at]), 5), *branches]
+
+    return replace(base, trees=tuple(read(one.tree_) for one in model.estimators_[:, 0]))
+
+
+class _Base(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The classifier from which boosting begins."""
+
+    def __init__(self, base: PairClassifier) -> None:
+        self.base = base
+
+    def fit(self, columns: Any, found: Any, sample_weight: Any = None) -> _Base:
+        self.classes_ = np.array([False, True])
+        return self
+
+    def predict_proba(self, columns: Any) -> NDArray[np.float64]:
+        probability = self.base.probability(columns)
+        return np.stack([1 - probability, probability], axis=1)
+
+
+def fit_both(same: Parts, narrower: Parts) -> str:
+    """Fit the model on columns, classes and weights of several lists, and return it as JSON."""
+    all_same, all_narrower = (
+        tuple(np.concatenate(some) for some in zip(*parts, strict=True)) for parts in (same, narrower)
+    )
+    odds = float(np.average(all_narrower[1], weights=all_narrower[2]))
+    before = PairClassifier(NARROWER, round(float(np.log(odds / (1 - odds))), 4))
+    models = {
+        # slower, because trees learn the lists that people wrote by heart
+        "same": boost(fit(SAME, *all_same), 0.07, 0.4, *all_same),
+        "narrower": boost(before, 0.1, 1.0, *all_narrower),
+    }
+    rows = []
+    for key, model in models.items():
+        raw = model.to_dict()
+        trees = ",\n".join(map(json.dumps, raw.pop("trees")))
+        rows.append(f'"{key}": {json.dumps(raw)[:-1]}, "trees": [\n{trees}\n]}}')
+    return "{" + ",\n".join(rows) + "}\n"
 
 
 @click.command()
@@ -101,8 +165,7 @@ def main(apart: str, met: str, out: Path, seed: int) -> None:
     """Fit and write the model."""
     rng = random.Random(seed)
     encoders = load_encoder(), load_encoder(apart)
-    same: list[tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float64]]] = []
-    narrower = same.copy()
+    same, narrower = Parts(), Parts()
 
     def take(found: Judged, share: float, people: bool, hierarchy: bool = True) -> None:
         """Add the pairs of a list, with a weight that grows with the root of their number."""
@@ -135,11 +198,7 @@ def main(apart: str, met: str, out: Path, seed: int) -> None:
                 judged(TermList(rows, listed.broader), encoders[1], rng.random() < 0.5), _OF_TERMINOLOGIES, people=False
             )
         click.echo(name, err=True)
-    models = {
-        key: fit(names, *(np.concatenate(some) for some in zip(*parts, strict=True))).to_dict()
-        for key, names, parts in (("same", SAME, same), ("narrower", NARROWER, narrower))
-    }
-    out.write_text(json.dumps(models, indent=2) + "\n", encoding="utf-8")
+    out.write_text(fit_both(same, narrower), encoding="utf-8")
 
 
 if __name__ == "__main__":

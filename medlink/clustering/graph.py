@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import KINDS
+from medlink.clustering.guards import KINDS, LATERALITY, SEX
 from medlink.clustering.pair_features import PER_TERM, PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
 from medlink.language.guard_words import NEGATION
@@ -27,7 +27,8 @@ _MIN_COSINE = 0.35
 _FORBIDDEN = -0.5  # weight of a pair that a guard separates
 _STATED = 0.95  # probability of a pair that the list states, as "long form (ABC)" does
 _MIN_PROBABILITY = 0.01
-_MIN_NARROWER = 0.6
+_MIN_NARROWER, _MIN_UNSPELLED = 0.5, 0.8  # the second one if the narrower term does not spell the broader one
+_NARROWING = (KINDS.index(LATERALITY), KINDS.index(SEX))  # guards for what may also narrow a term: *left leg pain*
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
 _PARTS = 32  # parts of the rows; the pairs of one part are in memory at a time
@@ -180,11 +181,15 @@ def _compare(
         narrower = np.maximum(model.narrower_probability(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
-        narrower[(apart > 0) | stated] = 0
+        narrower[stated | ((apart > 0) & ~np.isin(apart, _NARROWING))] = 0
         # a pair is either the same or narrower, whichever is likelier
         likelier = np.abs(narrower) > probability
         probability[likelier] = np.minimum(probability[likelier], 1 - np.abs(narrower[likelier]))
-        narrower[np.abs(narrower) < _MIN_NARROWER] = 0
+        certainty = np.abs(narrower)
+        weak = np.flatnonzero((certainty >= _MIN_NARROWER) & (certainty < _MIN_UNSPELLED))
+        below, above = np.where(narrower[weak] > 0, (ends[0][weak], ends[1][weak]), (ends[1][weak], ends[0][weak]))
+        narrower[weak[~features.spells(below, above)]] = 0
+        narrower[certainty < _MIN_NARROWER] = 0
         part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.select((part.probability >= _MIN_PROBABILITY) | (narrower != 0)))
     return _concatenate(parts)
@@ -231,6 +236,11 @@ def average_cut(
     keep = connected[lower] == connected[higher]
     lower, higher, value = lower[keep], higher[keep], value[keep]
     while (link := value / (size[lower] * size[higher]) / _SCALE).max(initial=-1) >= share:
+        # a node without a sufficient link never gets one
+        active = np.zeros(count, dtype=bool)
+        active[lower[link >= share]] = active[higher[link >= share]] = True
+        keep = active[lower] & active[higher]
+        lower, higher, value, link = lower[keep], higher[keep], value[keep], link[keep]
         enough = link >= share
         best = _best_partner(count, lower[enough], higher[enough], link[enough])
         joined = np.flatnonzero((best > np.arange(count)) & (best[best] == np.arange(count)))
@@ -252,8 +262,11 @@ def _best_partner(
     count: int, lower: NDArray[np.int64], higher: NDArray[np.int64], link: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     # (n,) other end of the strongest link of each node, the lower of equals; -1 for none
-    ends, far, strength = (np.concatenate(two) for two in ((lower, higher), (higher, lower), (link, link)))
-    order = np.lexsort((-far, strength, ends))
-    best = np.full(count, -1, dtype=np.int64)
-    best[ends[order]] = far[order]  # the last of equal ends stays
-    return best
+    strongest, best = np.full(count, -1.0), np.full(count, count, dtype=np.int64)
+    sides = ((lower, higher), (higher, lower))
+    for ends, _ in sides:
+        np.maximum.at(strongest, ends, link)
+    for ends, far in sides:
+        is_best = link == strongest[ends]
+        np.minimum.at(best, ends[is_best], far[is_best])
+    return np.where(best < count, best, -1)

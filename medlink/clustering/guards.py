@@ -31,13 +31,13 @@ OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 those whose sets do not contain each other, ``same`` those with values that differ, ``equal`` also those where one has
 none."""
 
-LATERALITY = "laterality"
+LATERALITY, SEX = "laterality", "sex"
 _OVERLAPPING = (
     "age amount anaesthesia axis beat breath course depth extent inheritance layer malignancy motion onset order "
     "origin phase rank rate response result severity side size"
 )
 COMPARED: dict[str, str] = {
-    NUMBER: NESTED, LETTER: SAME, LATERALITY: EQUAL, "sex": EQUAL, "combination": EQUAL,
+    NUMBER: NESTED, LETTER: SAME, LATERALITY: EQUAL, SEX: EQUAL, "combination": EQUAL,
     **dict.fromkeys(_OVERLAPPING.split(), OVERLAP), "sperm": SAME, "vertical": OVERLAP, "vessel": OVERLAP,
 }  # fmt: skip
 """The way to compare the values of each kind; the first kind that differs is reported."""

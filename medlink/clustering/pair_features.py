@@ -48,6 +48,8 @@ _MIN_SPELLING = 0.8  # lowest share of common letters for a typing error
 _COVERED = 0.999  # least share of a text that counts as covered
 _MAX_CODE = 9  # characters of a term with a digit that is a code
 _MAX_INITIALS = 5  # letters of an abbreviation that is hardly a coincidence
+MIN_REFINED = 0.03
+"""Lowest probability that trees refine: most pairs are far below, and trees take longer than weights."""
 
 
 def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -177,6 +179,14 @@ class PairFeatures:
             narrower.append(covers & is_thing[wider] & (is_finding[wider] | ~is_finding[row]))
         return Pairs(values, *sides, np.stack(narrower, axis=1))
 
+    def spells(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell whether ``one`` of each pair ``(p,)`` has the words of ``other``, or begins or ends with its letters."""
+        texts = ([self._norms[at] for at in ends.tolist()] for ends in (one, other))
+        return np.fromiter(
+            (a.startswith(b) or a.endswith(b) or set(b.split()) <= set(a.split()) for a, b in zip(*texts, strict=True)),
+            bool,
+        )
+
     def _per_term(self, rows: NDArray[np.int64], side: TextCoverage) -> NDArray[np.float32]:
         ends = side.first_word, side.last_word, self._words[rows], side.covered > _COVERED
         columns = (side.covered, side.max_uncovered / self._rarest, self._overlap.unknown[rows], *ends)
@@ -184,12 +194,18 @@ class PairFeatures:
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
-    """Logistic regression: a weight for each named column, and an intercept (``offset``)."""
+class PairClassifier:
+    """Logistic regression on named columns, refined by boosted trees.
+
+    The trees (Friedman 2001, "Greedy function approximation: a gradient boosting machine") add to the log odds of pairs
+    with a probability of at least :data:`MIN_REFINED`. A tree is a leaf, or the name of a column, the largest value of
+    the left branch, and both branches. Without ``weights`` all pairs begin with the log odds ``offset``.
+    """
 
     names: tuple[str, ...]
-    weights: tuple[float, ...]
     offset: float
+    weights: tuple[float, ...] = ()
+    trees: tuple[Any, ...] = ()
 
     def probability(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the probability of each row ``(p,)`` of ``columns (p, len(names))``."""
@@ -197,21 +213,35 @@ class Logistic:
         # column by column: a matrix product may round differently with another number of rows
         for number, weight in enumerate(self.weights):
             total += weight * columns[:, number].astype(np.float64)
+        if self.trees:
+            rows = np.flatnonzero(total >= np.log(MIN_REFINED / (1 - MIN_REFINED)))
+            by_name = dict(zip(self.names, np.ascontiguousarray(columns[rows].T), strict=True))
+            for tree in self.trees:
+                total[rows] += _evaluate(tree, by_name)
         return np.asarray(1 / (1 + np.exp(-np.clip(total, -50, 50))))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"offset": self.offset, "weights": dict(zip(self.names, self.weights, strict=True))}
+        weights = dict(zip(self.names, self.weights, strict=False))
+        return {"offset": self.offset, "weights": weights, "trees": list(self.trees)}
 
     @classmethod
-    def from_dict(cls, names: Sequence[str], raw: Mapping[str, Any]) -> Logistic:
-        return cls(tuple(names), tuple(float(raw["weights"][name]) for name in names), float(raw["offset"]))
+    def from_dict(cls, names: Sequence[str], raw: Mapping[str, Any]) -> PairClassifier:
+        weights = tuple(float(raw["weights"][name]) for name in names if raw["weights"])
+        return cls(tuple(names), float(raw["offset"]), weights, tuple(raw["trees"]))
+
+
+def _evaluate(tree: Any, by_name: Mapping[str, NDArray[np.float32]]) -> Any:
+    if not isinstance(tree, Sequence):
+        return tree
+    name, value, left, right = tree
+    return np.where(by_name[name] > value, _evaluate(right, by_name), _evaluate(left, by_name))
 
 
 class PairModel(NamedTuple):
     """Classify pairs: the ``same`` concept, one ``narrower`` than the other, or neither."""
 
-    same: Logistic
-    narrower: Logistic
+    same: PairClassifier
+    narrower: PairClassifier
 
     def same_probability(self, pairs: Pairs) -> NDArray[np.float64]:
         """Return the probability that each pair ``(p,)`` is one concept."""
@@ -228,4 +258,6 @@ class PairModel(NamedTuple):
 @cache
 def shipped_model() -> PairModel:
     raw = read_json(RESOURCES / "clustering" / "join.json")
-    return PairModel(Logistic.from_dict(SAME, raw["same"]), Logistic.from_dict(NARROWER, raw["narrower"]))
+    return PairModel(
+        *(PairClassifier.from_dict(names, raw[key]) for key, names in (("same", SAME), ("narrower", NARROWER)))
+    )

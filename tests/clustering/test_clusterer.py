@@ -131,7 +131,7 @@ def test_summary() -> None:
     assert (summary.known, summary.new, summary.encoder) == (0, 0, ENCODER.fingerprint)
     arms = cluster(["arm pain", "left arm pain", "wrist"])
     assert (arms.summary.single, arms.summary.guarded, arms.summary.maybe) == (3, 1, 0)
-    assert "3 terms, 3 clusters (3 of one term, the largest of 1); 0 narrower" in arms.text()
+    assert "3 terms, 3 clusters (3 of one term, the largest of 1); 1 narrower" in arms.text()
     assert arms.text().endswith("1 near pair kept apart by guards")
     assert cluster(["asthma", "allergic asthma"]).summary.maybe == 1
     assert "1 pair of clusters may be one" in cluster(["asthma", "allergic asthma"]).text()
@@ -140,7 +140,7 @@ def test_summary() -> None:
 @pytest.mark.slow
 def test_options_change_the_output() -> None:
     copies = [f"{a}fever{b}" for a in ("", "high ", "low ", "mild ") for b in ("", " attack", " episode", " bout")]
-    counts = [len(cluster(copies, threshold=at).clusters) for at in (0.99, 0.5, 0.22)]
+    counts = [len(cluster(copies, threshold=at).clusters) for at in (0.99, 0.8, 0.1)]
     assert counts[0] > counts[1] > counts[2]
     steps: list[str] = []
     cluster(progress=lambda step, done, whole: steps.append(step) if done == whole else None)
@@ -319,12 +319,14 @@ def test_empty_columns_are_left_out() -> None:
     assert columns(cluster(["fever", "wrist"])) == columns(cluster([])) == always
     tagged = TermClusterer(ENCODER).cluster(Terms.from_rows([("fever", 1, "en", ""), ("wrist", 1, "", "7")]))
     assert set(columns(tagged)) - set(always) == {"language", "id"}
-    maybe = cluster(["asthma", "allergic asthma"])
+    maybe = cluster(["stroke", "cerebral infarction"])
     assert set(columns(maybe)) - set(always) == {"maybe"}
+    narrower = cluster(["Anämie", "Eisenmangelanämie"])
+    assert set(columns(narrower)) - set(always) == {"broader"}
     linked = cluster(["fever", "wrist"], linker=DictionaryLinker(fever="C1 0.9 exact"))
     assert set(columns(linked)) - set(always) == {"status", "concept_id", "concept_name", "score"}
     # always in the same order
-    for found in (tagged, maybe, linked):
+    for found in (tagged, maybe, narrower, linked):
         assert columns(found) == [column for column in COLUMNS if column in columns(found)]
         assert {len(line.split("\t")) for line in found.lines()} == {len(columns(found))}
 
@@ -348,6 +350,7 @@ def test_groups_to_read() -> None:
         "2  asthma\n"
         f"    maybe: 3  allergic asthma ({near:.2f} with asthma)\n"
         "3  allergic asthma\n"
+        "    broader: 2  asthma\n"
         f"    maybe: 2  asthma ({near:.2f} with allergic asthma)\n"
         f"{plain.text()}\n"
     )
@@ -373,9 +376,24 @@ def test_synonyms(terms: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "terms", [("Anämie", "Eisenmangelanämie"), ("Nierenversagen", "chronische Niereninsuffizienz")]
+    "terms", [("stroke", "cerebral infarction"), ("Nierenversagen", "chronische Niereninsuffizienz")]
 )
 def test_similar_clusters_may_be_one(terms: tuple[str, str]) -> None:
     one, other = cluster(terms).clusters
     names = [[near.term for near in each.neighbours if near.maybe] for each in (one, other)]
     assert names == [[other.representative], [one.representative]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("narrow", "broad"),
+    [
+        ("Eisenmangelanämie", "Anämie"), ("rheumatoide Arthritis", "Arthritis"), ("allergic asthma", "asthma"),
+        ("left arm pain", "arm pain"), ("type 2 diabetes mellitus", "diabetes mellitus"),
+    ],
+)  # fmt: skip
+def test_narrower_terms(narrow: str, broad: str) -> None:
+    found = by_term(cluster([narrow, broad, "wrist"]))
+    assert found[narrow].broader is not None
+    assert found[narrow].broader.term == broad
+    assert found[broad].broader is None

@@ -82,16 +82,21 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     same, model = shipped_model().same_probability(measured), shipped_model()
     below, above = model.narrower_probability(measured), model.narrower_probability(measured.swapped())
     stated, kinds = stated_pairs(texts, normalise_all(texts)), features.guards.apart(one, other).tolist()
-    edges = {}
+    edges, norms = {}, normalise_all(texts)
     for number, pair in enumerate(pairs):
         kind = kinds[number]
         probability = max(float(same[number]), 0.95 if pair in stated else 0)
         narrower = float(below[number] if below[number] > 0 else -above[number])
-        if kind or pair in stated:
+        if (kind and KINDS[kind] not in ("laterality", "sex")) or pair in stated:
             narrower = 0.0
         if abs(narrower) > probability:
             probability = min(probability, 1 - abs(narrower))
-        if abs(narrower) < 0.6:
+        below_text, above_text = (norms[at] for at in (pair if narrower > 0 else pair[::-1]))
+        spelled = set(above_text.split()) <= set(below_text.split()) or above_text in (
+            below_text[: len(above_text)],
+            below_text[-len(above_text) :],
+        )
+        if abs(narrower) < (0.5 if spelled else 0.8):
             narrower = 0.0
         if probability >= 0.01 or narrower:
             edges[pair] = probability, narrower, kind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from medlink.clustering.pair_features import (
     PER_TERM,
     SAME,
     SHARED,
-    Logistic,
+    PairClassifier,
     PairFeatures,
     PairModel,
     Pairs,
@@ -105,9 +107,9 @@ def pairs(**columns: Any) -> Pairs:
     return found
 
 
-def weights(names: tuple[str, ...], offset: float = 0.0, **values: float) -> Logistic:
+def weights(names: tuple[str, ...], offset: float = 0.0, **values: float) -> PairClassifier:
     assert values.keys() <= set(names)
-    return Logistic(names, tuple(values.get(name, 0.0) for name in names), offset)
+    return PairClassifier(names, offset, tuple(values.get(name, 0.0) for name in names))
 
 
 def test_probability_worked_by_hand() -> None:
@@ -115,7 +117,17 @@ def test_probability_worked_by_hand() -> None:
     same = weights(SAME, -1.5, cosine=2.0, opposed=-0.5)
     model = PairModel(same, weights(NARROWER))
     assert model.same_probability(pairs(cosine=[0.5, 0], opposed=[1, 0])).round(4).tolist() == [0.2689, 0.1824]
-    assert Logistic.from_dict(SAME, same.to_dict()) == same
+    assert PairClassifier.from_dict(SAME, same.to_dict()) == same
+
+
+def test_trees_worked_by_hand() -> None:
+    """They refine the first three pairs from -1, and leave -4 (a probability of .018)."""
+    tree = ["opposed", 0.5, 0.25, ["cosine", 0.4, -0.5, 0.75]]
+    same = replace(weights(SAME, -1.0, left_cosine=-3.0), trees=(tree, -0.25))
+    some = pairs(opposed=[1, 1, 0, 1], cosine=[0.5, 0.3, 0.5, 0.3], left_cosine=[0, 0, 0, 1]).same()
+    assert [round(math.log(p / (1 - p)), 6) for p in same.probability(some)] == [-0.5, -1.75, -1.0, -4.0]
+    assert same.probability(some[1:2]) == same.probability(some)[1]
+    assert PairClassifier.from_dict(SAME, same.to_dict()) == same
 
 
 def test_the_same_concept_is_symmetric() -> None:
@@ -142,6 +154,13 @@ def test_may_be_narrower() -> None:
     measured = features.measure(*ends, np.zeros(3, dtype=np.float32))
     assert measured.may_be_narrower.tolist() == [[True, False], [False, False], [False, False]]
     assert measured.swapped().may_be_narrower.tolist() == [[False, True], [False, False], [False, False]]
+
+
+def test_what_a_term_spells() -> None:
+    texts = ["Eisenmangelanämie", "Anämie", "arthritis of the knee", "knee arthritis", "dolor lumbar", "dolor", "pain"]
+    features = PairFeatures(texts, [""] * 7, np.zeros((7, 3), dtype=np.float32))
+    ends = np.array([0, 1, 2, 3, 4, 5, 4]), np.array([1, 0, 3, 2, 5, 4, 6])
+    assert features.spells(*ends).tolist() == [True, False, True, False, True, False, False]
 
 
 @pytest.mark.slow
