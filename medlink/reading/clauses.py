@@ -28,6 +28,7 @@ _DATE = 12  # most words of the date of a heading
 _FEW = 3  # least words and marks of a line that begins a new section after one of relatives
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
+_ROW = re.compile(r"^[^\t\n]+(\t)[^\t\n]+$", re.MULTILINE)  # two cells
 _QUESTION = 8  # most words and marks of a question in a form
 _REVIEW, _EXAMINATION, _RESULTS, _FAMILY = "review", "examination", "results", "family_history"
 
@@ -70,21 +71,32 @@ class Layout(Text):
 
 
 def answered(text: str, words: Sequence[Token], rules: ScopeRules) -> Sequence[Token]:
-    """Read a question mark before an answer as a colon, as in "Fever? no" and "¿Fiebre? sí" in a form."""
-    if "?" not in text:
-        return words
+    """Read a question mark before an answer as a colon, as in "Fever? no" and "¿Fiebre? sí" in a form.
+
+    The tab of a row with two cells is such a mark as well.
+    """
     read = list(words)
-    for at in [at for at, word in enumerate(words) if word.low == "?"]:
-        end = at + 1
-        while end < len(words) and words[end].low in rules.answers:
-            end += 1
-        closed = end == len(words) or words[end].is_mark or "\n" in text[words[end - 1].end : words[end].start]
-        if end > at + 1 and closed and "\n" not in text[words[at].end : words[at + 1].start]:
+    for at in [at for at, word in enumerate(words) if word.low == "?"] if "?" in text else ():
+        if _is_answer(text, words, at + 1, rules) and "\n" not in text[words[at].end : words[at + 1].start]:
             read[at] = words[at]._replace(text=":", low=":")
             for opening in range(max(at - _QUESTION, 0), at):
                 if words[opening].low == "¿":
                     read[opening] = words[opening]._replace(text=";", low=";")
-    return read
+    tabs = [row.start(1) for row in _ROW.finditer(text)] if "\t" in text else []
+    places = [bisect_left(words, tab, key=lambda word: word.start) for tab in tabs]
+    marks = [
+        Token(t, t + 1, ":", ":") for t, at in zip(tabs, places, strict=True) if _is_answer(text, words, at, rules)
+    ]
+    return sorted([*read, *marks]) if marks else read
+
+
+def _is_answer(text: str, words: Sequence[Token], first: int, rules: ScopeRules) -> bool:
+    """Whether words that begin at a place are an answer up to a mark or the end of the line."""
+    end = first
+    while end < len(words) and words[end].low in rules.answers:
+        end += 1
+    closed = end == len(words) or words[end].is_mark or "\n" in text[words[end - 1].end : words[end].start]
+    return end > first and closed
 
 
 def item_start(layout: Layout, place: int) -> int:

@@ -7,7 +7,7 @@ mentions by their concepts and the words around them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
@@ -208,20 +208,30 @@ class TextReader:
         """Whether a mention, or the long form of an abbreviation, may name a finding rather than a drug or an act."""
         words, long = _words(text, (mention.start, mention.end)), mention.mention.expanded
         if names_finding(words):
-            head = words[0 if self._head_first else -1]
-            is_act = not head.finds and _PROCEDURE in head.entry.kinds  # "hernia repair"
-            return not is_act and any(word.finds and _PROCEDURE not in word.entry.kinds for word in words)
+            is_act = self._is_procedure(words[0 if self._head_first else -1])  # "hernia repair"
+            return not is_act and any(word.finds and _PROCEDURE not in self._kinds(word) for word in words)
         words = [*words, *(() if long is None else self._scanner.scan(long).words)]
         return names_finding(words) and all(_ACTS.isdisjoint(word.entry.kinds) for word in words)
 
     def _names_procedure(self, text: ScannedText, mention: ReadMention) -> bool:
         """Whether a mention that does not name a finding, or its long form, has a word for a procedure."""
         words, long = _words(text, (mention.start, mention.end)), mention.mention.expanded
-        if any(_PROCEDURE in word.entry.kinds for word in words):
-            return not any(word.finds and _PROCEDURE in word.entry.kinds for word in words)  # "aortic dissection"
+        acts = [word for word in words if _PROCEDURE in word.entry.kinds]
+        if acts:
+            return all(map(self._is_procedure, acts))  # not "aortic dissection"
         short = None if long else self._shorthand.abbreviation(words[-1].entry.written)
         long = short.long if short is not None else long
         return bool(long) and self._has_procedure(long)
+
+    def _is_procedure(self, word: ScannedWord) -> bool:
+        kinds = self._kinds(word) if word.finds else word.entry.kinds
+        return _PROCEDURE in kinds and FINDING_KINDS.isdisjoint(kinds)
+
+    def _kinds(self, word: ScannedWord) -> Set[str]:
+        """Kinds of a word itself, or of its last part if the whole is unknown (*Hernienplastik*)."""
+        known, parts = self._index.forms.kinds, word.entry.word.parts
+        own = word.meanings or (parts[-1] if parts else ())
+        return word.entry.kinds & {known[meaning] for meaning in own}
 
     def scan(self, texts: Sequence[str]) -> list[ScannedText]:
         return self._scanner.scan_all(texts)

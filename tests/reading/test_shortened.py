@@ -49,6 +49,21 @@ def test_an_operation_may_be_told_with_its_organ(
     assert found in times.items() if found else not any("Gallenblase" in words for words in times)
 
 
+@pytest.mark.parametrize(("language", "text", "presence", "time"), [
+    ("de", "Staroperation links im Mai geplant.", "present", "hypothetical"),
+    ("de", "Doppelbilder sind verschwunden.", "absent", "historical"),
+    ("en", "Elective hernioplasty next week.", "present", "hypothetical"),
+    ("es", "Ingresa para hernioplastia programada.", "present", "hypothetical"),
+    ("es", "Se pide Rx de muñeca.", "present", "hypothetical"),
+])  # fmt: skip
+def test_the_last_part_of_a_word_tells_whether_it_is_a_procedure(
+    demo: Bundle, language: str, text: str, presence: str, time: str
+) -> None:
+    ((first, *_),) = TextReader(demo, language).read([text])
+    assert first.qualifiers is not None
+    assert (first.qualifiers.presence, first.qualifiers.temporality) == (presence, time)
+
+
 @pytest.mark.parametrize(("language", "text", "wanted"), cases("a_denial_between_subject_and_predicate_counts"))
 def test_a_denial_between_subject_and_predicate_counts(folder: Path, language: str, text: str, wanted: str) -> None:
     assert presence(mentions(folder, text, language, threshold=0.3))[0] == wanted
