@@ -44,6 +44,7 @@ Row = tuple[str, str, str]  # term, language, concept
 PARTS = {"test": 0, "development": 1}
 _K = 30
 _ORDO = 1_500
+_DRAWS = 3  # lists of each ontology
 
 
 def part_of(concept: str) -> str:
@@ -186,13 +187,18 @@ def narrower(met: str, seed: int) -> None:
     click.echo("| ontology | terms | clusters | narrower than another one | right |")
     click.echo("|---|---:|---:|---:|---:|")
     for name in ONTOLOGIES:
-        rows, broader = made(name, never, rng, size=3_000, lonely=0.6, held=True)
-        concept = {text: of for text, _, of in rows}
-        terms = Terms.from_rows((text, 1, language, "") for text, language, _ in rows)
-        found = TermClusterer(encoder).cluster(terms).clusters
-        marked = [one.broader for one in found if one.broader]
-        right = sum(concept[one.term] in broader.get(concept[one.member], ()) for one in marked)
-        click.echo(f"| {name} | {len(rows):,} | {len(found):,} | {len(marked):,} | {right / max(len(marked), 1):.3f} |")
+        counts: Counter[str] = Counter()
+        for _ in range(_DRAWS):
+            rows, broader = made(name, never, rng, size=3_000, lonely=0.6, held=True)
+            concept = {text: of for text, _, of in rows}
+            terms = Terms.from_rows((text, 1, language, "") for text, language, _ in rows)
+            found = TermClusterer(encoder).cluster(terms).clusters
+            marked = [one.broader for one in found if one.broader]
+            right = sum(concept[one.term] in broader.get(concept[one.member], ()) for one in marked)
+            counts.update(terms=len(rows), clusters=len(found), marked=len(marked), right=right)
+        share = counts["right"] / max(counts["marked"], 1)
+        sizes = " | ".join(f"{counts[key]:,}" for key in ("terms", "clusters", "marked"))
+        click.echo(f"| {name} | {sizes} | {share:.3f} |")
 
 
 def is_code(text: str) -> bool:
