@@ -96,7 +96,7 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
             below_text[: len(above_text)],
             below_text[-len(above_text) :],
         )
-        if abs(narrower) < (0.5 if spelled else 0.8):
+        if abs(narrower) < (0.54 if spelled else 0.8):
             narrower = 0.0
         if probability >= 0.01 or narrower:
             edges[pair] = probability, narrower, kind
