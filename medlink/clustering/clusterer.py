@@ -105,7 +105,9 @@ class TermClusterer:
         if self._linker is not None:
             group, concepts = group_by_concept(group, resolved, known_at)
         language = base(self.options.prefer_language) or _main_language(table)
-        clusters = GraphClusters(table, forms, group, vectors, graph, language, denied)
+        edges = graph.split(group)
+        del graph  # as large as both
+        clusters = GraphClusters(table, forms, group, vectors, *edges, language, denied)
         if self._linker is not None:
             clusters.classify(links, resolved, concepts, known_at, self._parents, reader)
         else:

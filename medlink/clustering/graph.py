@@ -67,6 +67,11 @@ class Graph:
     def select(self, edges: NDArray[Any]) -> Graph:
         return Graph(*(getattr(self, name)[edges] for name in self.__slots__))
 
+    def split(self, group: NDArray[np.int64]) -> tuple[Graph, Graph]:
+        """Return the edges within groups that no guard separates, and the edges between groups; ``group (n,)``."""
+        joined = group[self.one] == group[self.other]
+        return self.select(joined & (self.apart == 0)), self.select(~joined)
+
 
 def near_pairs(
     rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0, part: slice = slice(None)

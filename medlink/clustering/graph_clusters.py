@@ -21,13 +21,15 @@ from medlink.records import Link
 
 _MIN_PROBABILITY = 0.05  # of a neighbour
 _MAX_NEIGHBOURS = 5  # of each cluster
+_PART = 1 << 16  # clusters whose neighbours are found at a time
 _MAX_CLASSIFIED = 10  # members whose links classify their cluster
 
 
 class GraphClusters(LazyClusters):
     """The clusters of a term list, numbered by summed frequency, then size.
 
-    ``forms`` are the n nodes of a list, ``group (n,)`` their groups, and ``graph`` has all edges between them.
+    ``forms`` are the n nodes of a list, and ``group (n,)`` their groups. ``inside`` has the edges within groups that no
+    guard separates, and ``crossing`` those between groups.
     ``language`` is the base language preferred for representatives, or ``""``; ``denied (n,)`` tells whether a node
     denies something, as *no fever* does.
 
@@ -38,8 +40,8 @@ class GraphClusters(LazyClusters):
     """
 
     def __init__(
-        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32], graph: Graph,
-        language: str = "", denied: NDArray[np.bool_] | None = None,
+        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32],
+        inside: Graph, crossing: Graph, language: str = "", denied: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.terms, self.forms, self._vectors = terms, forms, vectors
         row_group = group[forms.node]
@@ -59,9 +61,7 @@ class GraphClusters(LazyClusters):
         super().__init__(count, self._record)
         offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
-        first, second = self.cluster_of_node[graph.one], self.cluster_of_node[graph.other]
-        self._inside = graph.select((first == second) & (graph.apart == 0))
-        self._crossing = graph.select(first != second)
+        self._inside, self._crossing = inside, crossing
         self._joined_to, self._joined_by = self._find_tree()
         self.broader = self._find_broader()
         self._near = self._find_near()
@@ -130,14 +130,24 @@ class GraphClusters(LazyClusters):
         graph = self._crossing
         near = np.flatnonzero(graph.probability >= _MIN_PROBABILITY)
         near = near[np.argsort(-graph.probability[near], kind="stable")]
-        # each edge in both directions; the best edge of each pair of clusters
-        ends = self.cluster_of_node[np.stack([graph.one[near], graph.other[near]], axis=1)]
-        own, neighbour, edges = ends.ravel(), ends[:, ::-1].ravel(), np.repeat(near, 2)
-        first = np.sort(np.unique(own * len(self) + neighbour, return_index=True)[1])
-        order = first[np.argsort(own[first], kind="stable")]
-        begins = np.searchsorted(own[order], own[order])
-        order = order[np.arange(len(order)) - begins < _MAX_NEIGHBOURS]
-        return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
+        ends = self.cluster_of_node[graph.one[near]], self.cluster_of_node[graph.other[near]]
+        starts, edges = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+        for start in range(0, len(self), _PART):
+            # each edge in both directions; the best edge of each pair of clusters
+            part = [np.flatnonzero((end >= start) & (end < start + _PART)) for end in ends]
+            order = np.argsort(np.concatenate(part), kind="stable")
+            at = np.concatenate(part)[order]
+            own, neighbour = (
+                np.concatenate([one[part[0]], other[part[1]]])[order] for one, other in (ends, ends[::-1])
+            )
+            first = np.sort(np.unique(own * len(self) + neighbour, return_index=True)[1])
+            best = first[np.argsort(own[first], kind="stable")]
+            begins = np.searchsorted(own[best], own[best])
+            best = best[np.arange(len(best)) - begins < _MAX_NEIGHBOURS]
+            stops = np.arange(start, min(start + _PART, len(self))) + 1
+            starts.append(np.searchsorted(own[best], stops) + starts[-1][-1])
+            edges.append(near[at[best]])
+        return np.concatenate(starts), np.concatenate(edges)
 
     def _find_tree(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         # for each node the node that it joined, -1 for none, and the edge between them: a maximum spanning tree of each

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medlink.clustering.clusterer import GraphClusters
+from medlink.clustering import graph_clusters
 from medlink.clustering.clusters import AMBIGUOUS, KNOWN, NEW, Cluster
 from medlink.clustering.concepts import Parents, TermConcept
 from medlink.clustering.graph import Graph
+from medlink.clustering.graph_clusters import GraphClusters
 from medlink.clustering.guards import KINDS, LATERALITY, Guards
 from medlink.clustering.terms import Terms, find_forms
 from medlink.records import Candidate, Link
@@ -17,6 +18,11 @@ Edge = tuple[int, int, float, float] | tuple[int, int, float, float, str]
 """Ends, probability of one concept, probability of the first being narrower (negative: broader), kind of guard."""
 # of equal length, so that the first represents a cluster
 NAMES = ("arms", "bone", "chin", "diet", "eyes", "foot", "gums", "hand")
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_clusters, "_PART", 2)
 
 
 def make(group: list[int], *edges: Edge) -> GraphClusters:
@@ -30,7 +36,8 @@ def make(group: list[int], *edges: Edge) -> GraphClusters:
         np.zeros(len(one), dtype=bool), np.array(narrower, dtype=np.float64),
     )  # fmt: skip
     vectors = np.eye(len(group), dtype=np.float32)
-    return GraphClusters(terms, find_forms(terms), np.array(group, dtype=np.int64), vectors, graph)
+    groups = np.array(group, dtype=np.int64)
+    return GraphClusters(terms, find_forms(terms), groups, vectors, *graph.split(groups))
 
 
 def test_a_denied_term_represents_no_cluster_with_an_affirmed_one() -> None:
@@ -41,7 +48,7 @@ def test_a_denied_term_represents_no_cluster_with_an_affirmed_one() -> None:
     none = np.array([], dtype=np.int64)
     graph = Graph(none, none, none.astype(float), none.astype(np.uint8), none.astype(bool), none.astype(float))
     vectors = np.eye(len(texts), dtype=np.float32)
-    found = GraphClusters(terms, find_forms(terms), group, vectors, graph, denied=denied)
+    found = GraphClusters(terms, find_forms(terms), group, vectors, *graph.split(group), denied=denied)
     assert {one.representative for one in found} == {"malaria", "keine Ruhr", "gouty arthritis", "ohne Scharlach"}
 
 
