@@ -111,8 +111,8 @@ def _register(file: sqlite3.Connection, kind: str, address: tuple[str, str], cou
 
 
 def _insert(file: sqlite3.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    marks = ", ".join("?" * len(columns.split()))
-    file.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(columns.split())}) VALUES ({marks})", rows)  # noqa: S608
+    named, marks = ", ".join(columns.split()), ", ".join("?" * len(columns.split()))
+    file.executemany(f"INSERT OR IGNORE INTO {table} ({named}) VALUES ({marks})", rows)  # noqa: S608  # names of ours
 
 
 def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mapping[str, Any]) -> None:
