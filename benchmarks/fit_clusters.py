@@ -121,7 +121,7 @@ def boost(base: PairClassifier, rate: float, share: float, columns: Any, found: 
     return replace(base, trees=tuple(read(one.tree_) for one in model.estimators_[:, 0]))
 
 
-class _Base(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Base(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """The classifier from which boosting begins."""
 
     def __init__(self, base: PairClassifier) -> None:

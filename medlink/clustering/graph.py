@@ -242,11 +242,10 @@ def average_cut(
     lower, higher, value = lower[keep], higher[keep], value[keep]
     while (link := value / (size[lower] * size[higher]) / _SCALE).max(initial=-1) >= share:
         # a node without a sufficient link never gets one
-        active = np.zeros(count, dtype=bool)
-        active[lower[link >= share]] = active[higher[link >= share]] = True
+        enough, active = link >= share, np.zeros(count, dtype=bool)
+        active[lower[enough]] = active[higher[enough]] = True
         keep = active[lower] & active[higher]
-        lower, higher, value, link = lower[keep], higher[keep], value[keep], link[keep]
-        enough = link >= share
+        lower, higher, value, link, enough = (values[keep] for values in (lower, higher, value, link, enough))
         best = _best_partner(count, lower[enough], higher[enough], link[enough])
         joined = np.flatnonzero((best > np.arange(count)) & (best[best] == np.arange(count)))
         into = np.arange(count, dtype=np.int64)

@@ -219,7 +219,7 @@ def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
     if (wide.candidate.learned is None) != (narrow.candidate.learned is None):
         return wide.candidate.learned is not None
     if wide.candidate.place == narrow.candidate.place:
-        # prefer a name; of two names, the long form of an abbreviation; otherwise the text as it is written
+        # a name goes before any other text, and of two names the long form of an abbreviation goes first
         first, second = ((span.is_name, span.is_short, span.candidate.expanded is None) for span in (wide, narrow))
         return first > second
     if wide.is_name:

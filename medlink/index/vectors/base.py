@@ -50,7 +50,7 @@ class VectorIndex(ABC):
     @staticmethod
     def _create(dimension: int) -> Any:
         """An empty Faiss index; kinds that must be trained build theirs in another way."""
-        raise NotImplementedError
+        raise NotImplementedError  # a trained kind has its own way, and never comes here
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:
