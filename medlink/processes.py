@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from multiprocessing import current_process, get_context, parent_process
+from multiprocessing.reduction import ForkingPickler
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -108,7 +109,8 @@ def forked(work: Callable[[], _R], *, wanted: bool = True) -> Iterator[Callable[
 
     def send() -> None:
         with sender, suppress(Exception):
-            sender.send(work())
+            # send() would keep the result beside its pickle until this process reads it
+            sender.send_bytes(ForkingPickler.dumps(work()))
 
     def result() -> _R:
         try:

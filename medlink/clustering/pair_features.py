@@ -233,8 +233,9 @@ class PairClassifier:
 def _evaluate(tree: Any, by_name: Mapping[str, NDArray[np.float32]]) -> Any:
     if not isinstance(tree, Sequence):
         return tree
-    name, value, left, right = tree
-    return np.where(by_name[name] > value, _evaluate(right, by_name), _evaluate(left, by_name))
+    name, value, *branches = tree
+    left, right = (_evaluate(branch, by_name) for branch in branches)
+    return left + (by_name[name] > value) * (right - left)  # several times faster than np.where
 
 
 class PairModel(NamedTuple):

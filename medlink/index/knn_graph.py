@@ -5,7 +5,7 @@ k-means centres (IVF; Jégou et al. 2011, section IV). A search scans the near c
 per two dimensions (product quantisation, section II of the same paper; André et al. 2015 for the scan in registers),
 and compares several times k candidates again by the vectors themselves. Cells keep their size as the set grows; the
 number of scanned cells, and nearly the time per vector, grow with its fourth root. The search measures its recall on a
-sample and, below .96, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even
+sample and, below .95, doubles the numbers of cells and candidates, up to eightfold. The recall may stay lower even
 then.
 """
 
@@ -33,12 +33,12 @@ _CHUNK = 4096
 _SPARE = 8  # candidates beyond k: rounding in a matrix product could cut a tie in the wrong place
 _MIN_FOR_CELLS = 1024  # fewer vectors do not train a quantiser and take no time
 _CELL = 256  # vectors of a cell
-_SCANNED = 64  # cells scanned for each vector of a set of 100,000
-_RESCORED = 4  # candidates compared again for each neighbour
-_SAMPLE = 256  # vectors on which the recall is measured
-_RECALL = 0.96
+_SCANNED = 45  # cells scanned for each vector of a set of 100,000
+_RESCORED = 3  # candidates compared again for each neighbour
+_SAMPLE = 128  # vectors on which the recall is measured
+_RECALL = 0.95
 _MAX_WIDENING = 8  # factor of cells and candidates
-_TRAINED = 20_000  # vectors that cells and codes are trained on, at least; 64 for each cell
+_TRAINED, _PER_CELL = 20_000, 40  # vectors that cells and codes are trained on, at least, and for each cell
 _SEED = 1
 
 Neighbours = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -226,8 +226,8 @@ def _search_cells(vectors: _Vectors, k: int) -> _Batches:
     n = len(vectors)
     cells = max(1, n // _CELL)
     index = new_cells(vectors.dimension, cells, _SEED)
-    index.pq.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = _SEED, 5, 64
-    index.train(vectors[spread(n, max(64 * cells, _TRAINED))])
+    index.pq.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = _SEED, 5, _PER_CELL
+    index.train(vectors[spread(n, max(_PER_CELL * cells, _TRAINED))])
     index.nprobe = min(index.nlist, round(_SCANNED * max(1.0, n / 100_000) ** 0.25))
     for start in range(0, n, _CHUNK):
         index.add(vectors[start : start + _CHUNK])
