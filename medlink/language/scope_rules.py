@@ -74,6 +74,8 @@ class ScopeRules(Rules):
     conditions: _Words = _NONE  # words before a condition of a future procedure: "if pain persists, MRI"
     done: _Words = _NONE  # words which tell that a procedure is done: "CT showed"
     followed: _Words = _NONE  # words before a procedure that was done before something else: "after surgery"
+    patients: _Words = _NONE  # head of the column of the patient in a table with columns for persons
+    visits: _Words = _NONE  # heads of columns for visits, each with a number or one of these words
     continued: _Words = _NONE  # words in a plan which tell that a procedure goes on: "continue"
 
     @cached_property

@@ -29,7 +29,7 @@ from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import OVER, Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, Scopes
-from medlink.reading.signs import columns, signs
+from medlink.reading.signs import columns, person_columns, signs
 from medlink.records import Qualifiers
 
 _GAP = 25  # most words between the two parts of a frame
@@ -90,17 +90,22 @@ class ParsedNote:
     ) -> None:
         self._words = clauses.answered(text, words(text) if found is None else found, reader.scopes)
         layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
+        rows = list(person_columns(text, layout, reader.relatives))
+        in_table = {at for row in rows for at in range(row.start, row.end)}
         cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout, day)]
+        cues = [cue for cue in cues if cue.start not in in_table] if rows else cues
         firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
         _mark_open_cues(layout, cues, firsts)
         stops = clauses.stops(layout)
+        for row in rows:
+            stops[row.end : row.end + 1] = b"\1" * (row.end < len(stops))
         self._sections = clauses.Sections(layout, stops, reader.headings)
         for heading in self._sections.headings:
             stops[heading.first] = 1
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         frames = _frames(layout, firsts, seconds, cues)
-        marks = (*signs(text, layout), *columns(text, layout))
+        marks = (*rows, *signs(text, layout), *columns(text, layout))
         chosen = _chosen([*_beside(cues, stops, layout), *frames, *marks], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # the longest of spans with the same start comes last; the full stop of "eupn." is not part of a mention

@@ -1,12 +1,13 @@
-"""Signs and columns that answer for a finding: "+ cough, - fever", "Fever: -", and a table with yes and no."""
+"""Signs and columns that answer for a finding: "+ cough, - fever", "Fever: -", and tables of answers or persons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from medlink.language.cues import Cue
-from medlink.reading.clauses import Layout
+from medlink.language.cues import Cue, Phrases, Reads, is_number
+from medlink.reading.clauses import PARAGRAPH, Layout
 from medlink.reading.scope_structure import Match, WordSpan
 
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
@@ -14,6 +15,8 @@ _AFTER_SIGN = frozenset(",;.)/")
 _TICKS = frozenset(("x", "+", "✓", "✔", "✗", "✘", "×", "☑", "☒"))
 _LABEL = 5  # most words between the finding of a row and its tick
 _HEADER = Cue("pseudo", "", None, "column")
+_NOTHING = frozenset("-–—0")
+_HEAD = 4  # most words of the head of a column
 
 
 def signs(text: str, layout: Layout) -> Iterator[Match]:
@@ -67,6 +70,67 @@ def columns(text: str, layout: Layout) -> Iterator[Match]:
         for at, column in answers.items():
             if column in header and words[at].low in _TICKS:
                 yield Match(at, at + 1, (WordSpan(at, at + 1),), [header[column]])
+
+
+def person_columns(text: str, layout: Layout, relatives: Phrases[str]) -> Iterator[Match]:
+    """The rows of a table with a column for each person or visit: "Symptom | Patient | Brother".
+
+    The cell of the patient, or of the last visit, answers for the finding of its row; other cells have no effect.
+    """
+    words, rules, breaks, last = layout.words, layout.rules, [*layout.breaks, len(layout.words)], -1
+    answers = rules.answers | rules.nothing | _SIGNS.keys() | _TICKS | _NOTHING
+    for place in layout.places_of(rules.patients | rules.visits):
+        line = bisect_right(breaks, place) - 1
+        if line <= last:
+            continue
+        last, rows = line, [_cells(text, layout, *breaks[line : line + 2])]
+        column = _column(layout, relatives, rows[0])
+        while column and last + 2 < len(breaks) and layout.lines[breaks[last + 1]] != PARAGRAPH:
+            row = _cells(text, layout, *breaks[last + 1 : last + 3])
+            if len(row) != len(rows[0]):
+                break
+            rows.append(row)
+            last += 1
+        read = [words[row[column][0]].low if row[column] else "" for row in rows]
+        for at, (row, answer) in enumerate(zip(rows, read, strict=True) if answers.intersection(read[1:]) else ()):
+            end = breaks[line + at + 1]
+            first = min((place for cell in row[1:] for place in cell), default=end - 1)
+            is_absent = answer in _NOTHING or answer in rules.nothing
+            reads: Reads = "absent" if is_absent else "uncertain" if answer == "?" else "present"
+            cue = Cue(reads, "after", _LABEL, "column") if at and answer else _HEADER
+            yield Match(first, end, (WordSpan(first, end),), [cue])
+
+
+def _cells(text: str, layout: Layout, start: int, end: int) -> list[list[int]]:
+    """The words of each cell of a line: cells end at a bar, else at a tab, else at several blanks."""
+    cells, words = [list[int]()], layout.words
+    bars, framed = any(words[at].low == "|" for at in range(start, end)), words[start].low == "|"
+    for at in range(start, end):
+        if words[at].low == "|":
+            cells += [[]] if at > start and (at + 1 < end or not framed) else []
+            continue
+        gap = "" if bars or at == start else _gap(text, layout, at)
+        cells += [[] for _ in range(gap.count("\t") or int("  " in gap))]
+        cells[-1].append(at)
+    return cells
+
+
+def _column(layout: Layout, relatives: Phrases[str], cells: Sequence[Sequence[int]]) -> int:
+    """The column that tells of the patient now, by the header of a table; 0 for none."""
+    words, rules = layout.words, layout.rules
+    heads = [[words[at].low for at in cell if layout.plain[at]] for cell in cells[1:]]
+    if len(heads) < 2 or not all(0 < len(head) <= _HEAD for head in heads):
+        return 0
+    if all(rules.visits.intersection(head) or is_number(head[0]) for head in heads):
+        return len(heads)
+    others = [any(any(relatives.at(words, at)) for at in cell) for cell in cells[1:]]
+    patients = [  # "Kind" and "child" are relatives elsewhere
+        column
+        for column, (head, other) in enumerate(zip(heads, others, strict=True))
+        if rules.patients.issuperset(head) or not (other or rules.patients.isdisjoint(head))
+    ]
+    known = all(other or column in patients for column, other in enumerate(others))
+    return patients[0] + 1 if known and len(patients) == 1 else 0
 
 
 def _gap(text: str, layout: Layout, at: int) -> str:

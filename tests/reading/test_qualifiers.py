@@ -163,6 +163,7 @@ PATTERNS = [
     "(no fever ", "[ ] fever ", "3.5.2021 1999 fever ", "no fever or ", "kein Fieber, ", "HWS ", "derzeit nicht ",
     "noch ", "1. x ", "Family history: fever ", "Family history: fever\n", "\n", "\n\nfever", "- x\n", "☐ ", "1,5 ",
     "no , ", "-.", "+ + - fever ", "mother fever, ", "fever\tyes\tno\nfever\tx\n", "fever: -\n", "fever\tx ",
+    "fever | patient | father\nfever | yes | no\n", "fever | patient | father | ",
     *(mark + blank for mark in "-(?_*•….,:;)[" for blank in ("", " ")),
 ]  # fmt: skip
 
