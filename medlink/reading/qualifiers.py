@@ -272,7 +272,10 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
 
     taken, chosen = bytearray(len(stops)), list[Match]()
     for match in sorted(matches, key=preference):
-        inside = stops.find(1, match.start + 1, match.end) < 0
+        stop = stops.find(1, match.start + 1, match.end)
+        if match.cues[0].reads == "other" and stop == match.parts[-1].start:
+            stop = stops.find(1, stop + 1, match.end)  # "Brought in by his wife. She also has"
+        inside = stop < 0
         means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"
         # "risks of surgery, such as bleeding": the second half alone acts on what follows
         opens = len(match.parts) > 1 and all(cue.side == "before" for cue in match.cues)
