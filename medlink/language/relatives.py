@@ -12,6 +12,13 @@ from medlink.language.languages import Language, alternatives, per_language, row
 
 AGE = "age"
 """Replaces the code of phrases with an age."""
+WHOSE = "whose"
+"""Replaces the code of words between a relative and a relative of that relative: *Mutter …, deren Schwester*."""
+_OF = """MTH SIS MAUNT, MTH BRO MUNCLE, MTH MTH MGRMTH, MTH FTH MGRFTH, FTH SIS PAUNT, FTH BRO PUNCLE, FTH MTH PGRMTH,
+FTH FTH PGRFTH, SIS SONC NEPHEW, SIS DAUC NIECE, BRO SONC NEPHEW, BRO DAUC NIECE, AUNT SONC COUSN, AUNT DAUC COUSN,
+UNCLE SONC COUSN, UNCLE DAUC COUSN, SONC SONC GRNDSON, SONC DAUC GRNDDAU, DAUC SONC GRNDSON, DAUC DAUC GRNDDAU"""
+OF = {(who, own): code for who, own, code in map(str.split, _OF.split(","))}
+"""The code of a relative of a relative."""
 FamilyMember = Literal[
     "FAMMEMB", "PRN", "MTH", "FTH", "CHILD", "SONC", "DAUC", "SIB", "BRO", "SIS", "HBRO", "HSIS", "TWIN", "TWINBRO",
     "TWINSIS", "GRPRN", "GRMTH", "GRFTH", "MGRMTH", "MGRFTH", "PGRMTH", "PGRFTH", "GGRPRN", "GGRMTH", "GGRFTH",
@@ -27,8 +34,10 @@ def relatives(data: Language) -> Phrases[str]:
     """Return the phrases of a language with their codes; raises InputError if a row cannot be read."""
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):
-        if row["code"] not in _CODES and row["code"] != AGE:
-            raise row.error(f"{row['code']!r} is not a code of a relative", "take one of HL7 v3 FamilyMember, or 'age'")
+        if row["code"] not in _CODES and row["code"] not in (AGE, WHOSE):
+            raise row.error(
+                f"{row['code']!r} is not a code of a relative", "take one of HL7 v3 FamilyMember, 'age' or 'whose'"
+            )
         for phrase in alternatives(row["phrase"]):
             found.add(phrase, row["code"])
     return found

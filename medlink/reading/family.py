@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from medlink.language.cues import Phrases, is_number
-from medlink.language.relatives import AGE
+from medlink.language.relatives import AGE, OF, WHOSE
 from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
 
@@ -29,14 +29,19 @@ class FamilyReader:
         self._words, self._commas = layout.words, layout.places.get(",", [])
         ends = [at for at, stop in enumerate(stops) if stop]
         self._bounds = [0, *ends, len(layout.words)]
-        self._relatives, self._ages, last = list[_Phrase[str]](), list[_Phrase[int]](), 0
+        self._relatives, self._ages, last, whose = list[_Phrase[str]](), list[_Phrase[int]](), 0, False
         # the longest of the phrases with the same first word, and none inside another
         for start, end, values in sorted(phrases.found(layout), key=lambda match: (match.start, -match.end)):
             if end <= last:
                 continue
-            last = end
+            linked, last = last == start and whose, end
+            whose = values[0] == WHOSE
+            if whose:
+                continue
             if values[0] != AGE:
-                self._relatives.append((start, end, values[0]))
+                before = self._relatives[-1][2] if linked and self._relatives else ""
+                code = OF.get((before, values[0]), "FAMMEMB") if before else values[0]
+                self._relatives.append((start, end, code))
             elif (age := self._age(start, end)) is not None:
                 self._ages.append((start, end, age))
 
