@@ -76,6 +76,9 @@ class ScopeRules(Rules):
     followed: _Words = _NONE  # words before a procedure that was done before something else: "after surgery"
     patients: _Words = _NONE  # head of the column of the patient in a table with columns for persons
     visits: _Words = _NONE  # heads of columns for visits, each with a number or one of these words
+    # word and abbreviation, with their capitals, that end a sentence before a capital: "Ödeme bds. Husten"
+    closing: re.Pattern[str] = Field(NOTHING)
+    grounds: _Words = _NONE  # words right after what a plan is for that begin its reason: "to exclude PE given"
     continued: _Words = _NONE  # words in a plan which tell that a procedure goes on: "continue"
 
     @cached_property

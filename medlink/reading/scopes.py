@@ -221,6 +221,8 @@ class Scopes(ScopeStructure):
         of_clause = cue.reads in (*DENIES, "uncertain") or (cue.reads == "hypothetical" and self._is_result(number))
         if of_clause and self._begins_clause(start, number):
             return True
+        if anchor > start and cue.reads == "hypothetical" and self._low(anchor) in self._rules.grounds:
+            return True  # "to rule out embolism given tachycardia"
         if anchor > start and cue.reads in _EXPECTED:
             return any_within(self._colons, anchor, first)  # "suspected meningitis: fever, headache"
         if cue.reads not in DENIES:
@@ -244,11 +246,19 @@ class Scopes(ScopeStructure):
                     return  # "asthma, neuritis in the past"
                 # a bracket belongs to what it follows: "diabetes, gout (mother)"
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
-                if not (crossing if anchor == end else listed):
+                if not (crossing and not self._has_subject(behind, end) if anchor == end else listed):
                     return
             if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, begin, begin + 1)):
                 self._decide(cue, number, self._between(behind, end))
             anchor = min(anchor, first)
+
+    def _has_subject(self, start: int, end: int) -> bool:
+        """Whether a subject that is no mention follows the last comma: "Anämie renal, ein Infekt ausgeschlossen"."""
+        first = self._commas[bisect_left(self._commas, end) - 1] + 1
+        noun = first + 1 < end and (
+            self._rules.head_first or self._rules.subject.fullmatch(self._words[first + 1].text) is not None
+        )
+        return first > start and noun and self._low(first) in self._rules.articles
 
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
