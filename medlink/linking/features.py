@@ -52,11 +52,6 @@ class CandidateFeatures:
         """Exact forms of the names ``(p,)``."""
         return self.norms_of(np.arange(len(self.name)))
 
-    @cached_property
-    def queries(self) -> list[str]:
-        """Exact forms of the mentions ``(p,)``."""
-        return self.queries_of(np.arange(len(self.name)))
-
     def norms_of(self, pairs: Ints) -> list[str]:
         """Return the exact forms of the names of some pairs."""
         names, inverse = np.unique(self.name_index[pairs], return_inverse=True)
