@@ -6,7 +6,6 @@ indexes, so apart from the copy, its time grows only with the added rows.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import json
 import os
@@ -43,6 +42,7 @@ from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, Sou
 from medlink.kb.staging import iter_driver_rows
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
+from medlink.processes import gc_disabled
 from medlink.records import Record, Source
 
 _NO_COUNTS = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
@@ -141,7 +141,7 @@ def _load(
         try:
             if base is not None:
                 shutil.copyfile(base, new)
-            with _gc_disabled(), _connect(new, folder / "staging.sqlite") as connection:
+            with gc_disabled(), _connect(new, folder / "staging.sqlite") as connection:
                 loader = Loader(connection, languages)
                 if hierarchy is not None:
                     for read, given in zip(readers, inputs, strict=True):
@@ -244,18 +244,6 @@ def _check_target(target: Path) -> None:
             return
     message = "exists and is not a medlink knowledge base, so it is not replaced"
     raise KnowledgeBaseError(message, path=target, remedy="name another file, or delete this one yourself")
-
-
-@contextmanager
-def _gc_disabled() -> Iterator[None]:
-    """Pause the cyclic garbage collector: it is slow here, and rows form no reference cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @contextmanager
