@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
@@ -19,10 +19,15 @@ _WORDS = {
 }  # fmt: skip
 
 
+def option(default: Any, description: str, **constraints: Any) -> Any:
+    """Declare a field of :class:`Settings`; the command line shows the description, and pydantic checks constraints."""
+    return Field(default=default, description=description, **constraints)
+
+
 class Settings(BaseModel):
     """Base of every group of options and every training recipe: frozen, typed, validated.
 
-    Declare a field as ``name: Annotated[int, Field(ge=1, description="...")] = 5``. Raises :class:`ConfigError` for the
+    Declare a field as ``name: int = option(5, "...", ge=1)``. Raises :class:`ConfigError` for the
     first value with an unknown name, of the wrong type or out of range.
     """
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError, InputError
@@ -22,6 +22,7 @@ from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.task import Report, Run, Sampled, Task, step
 from medlink.index.knn_graph import nearest
 from medlink.records import Result
+from medlink.settings import option
 
 Groups = Sequence[str | Collection[str] | Collection[int]]
 """One or more concepts of each name."""
@@ -308,13 +309,11 @@ class ClusteringTask(Sampled):
 
     inputs: ClassVar = ("names",)
 
-    sample: Annotated[int | None, Field(ge=2, description="So many names or a few more, of whole concepts.")] = None
-    neighbours: Annotated[int, Field(ge=1, description="Nearest names compared with each name.")] = NEIGHBOURS
-    thresholds: Annotated[
-        str,
-        Field(description="Cosines above which a pair is predicted, as START:STOP:STEP, both ends included."),
-        AfterValidator(lambda text: threshold_range(text) and text),
-    ] = "0.30:0.99:0.01"
+    sample: int | None = option(None, "So many names or a few more, of whole concepts.", ge=2)
+    neighbours: int = option(NEIGHBOURS, "Nearest names compared with each name.", ge=1)
+    thresholds: Annotated[str, AfterValidator(lambda text: threshold_range(text) and text)] = option(
+        "0.30:0.99:0.01", "Cosines above which a pair is predicted, as START:STOP:STEP, both ends included."
+    )
 
     def measure(self, run: Run) -> Report:
         names = read_dictionary(run.paths[0], run.problems)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from medlink.evaluation.measures import calibration_error, measure_ranks
 from medlink.evaluation.retrieval import Query, QueryOptions, query_row, with_known_gold
@@ -15,6 +14,7 @@ from medlink.evaluation.task import Report, Row, Run, by_language
 from medlink.index import Bundle
 from medlink.linking import LinkOptions
 from medlink.records import LINKED, Link
+from medlink.settings import option
 
 
 class LinkingTask(LinkOptions, QueryOptions):
@@ -27,9 +27,7 @@ class LinkingTask(LinkOptions, QueryOptions):
     inputs: ClassVar = ("bundle", "gold...")
     needs_encoder: ClassVar[bool] = False
 
-    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention; further down is not found.")] = (
-        10
-    )
+    k: int = option(10, "Candidates for each mention; further down is not found.", ge=1, le=10_000)
 
     def measure(self, run: Run) -> Report:
         """Link the mentions, in context if all have one.

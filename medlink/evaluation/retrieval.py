@@ -38,6 +38,7 @@ from medlink.kb.readers.common import resolve_language
 from medlink.language.tags import language_filter, language_tag
 from medlink.notes.gold import begins_as_pubtator, find_gold, read_gold
 from medlink.notes.reading import file_suffix
+from medlink.settings import option
 
 Ranked = Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")]
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
@@ -232,7 +233,7 @@ def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query
 class RankedTask(Sampled):
     """Base of the tasks that look up queries in a dictionary."""
 
-    depth: Annotated[int, Field(ge=1, le=10_000, description="Nearest names searched for each query.")] = DEPTH
+    depth: int = option(DEPTH, "Nearest names searched for each query.", ge=1, le=10_000)
     rank_by: Ranked = "names"
 
     def report(self, head: str, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> Report:
@@ -263,7 +264,7 @@ class RankedTask(Sampled):
 class QueryOptions(Sampled):
     """Base of the tasks that read queries from files."""
 
-    distinct: Annotated[bool, Field(description="Use queries with the same words, ids and language once.")] = False
+    distinct: bool = option(False, "Use queries with the same words, ids and language once.")
 
     def select_queries(self, paths: Iterable[StrPath], run: Run, language: str) -> tuple[Query, ...]:
         """Read queries (:func:`read_queries`), deduplicate and sample them by the options."""
@@ -296,10 +297,8 @@ class RetrievalTask(QueryOptions, RankedTask):
 
     inputs: ClassVar = ("dictionary", "queries...")
 
-    dictionary_languages: Annotated[
-        str | None, Field(description="Search names of these languages only, such as en or en,de.")
-    ] = None
-    language: Annotated[str, Field(description="Language of queries that name none.")] = ""
+    dictionary_languages: str | None = option(None, "Search names of these languages only, such as en or en,de.")
+    language: str = option("", "Language of queries that name none.")
 
     def measure(self, run: Run) -> Report:
         selected = self.select_queries(run.paths[1:], run, self.language)
@@ -363,7 +362,7 @@ class LeafToParentTask(RankedTask):
     inputs: ClassVar = ("kb",)
 
     rank_by: Ranked = "concepts"
-    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
+    languages: str | None = option(None, "Names of these languages only, such as en or en,de.")
 
     def measure(self, run: Run) -> Report:
         with KnowledgeBase(run.paths[0]) as store:

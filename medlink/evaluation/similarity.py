@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.measures import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Vector, estimate
 from medlink.evaluation.task import Report, Row, Run, Sampled, StrPath
 from medlink.files.problems import pluralize
+from medlink.settings import option
 from medlink.training.data.rated_pairs import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 
@@ -90,11 +90,9 @@ class SimilarityTask(Sampled):
     measures: ClassVar[tuple[str, ...]] = ("spearman",)
     triplets: ClassVar[bool] = True
 
-    sample: Annotated[
-        int | None, Field(ge=2, description="Number of pairs or triplets of each file; the rest is left out.")
-    ] = None
-    seed: Annotated[int, Field(ge=0, description="Seed of sample and interval.")] = 1
-    resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
+    sample: int | None = option(None, "Number of pairs or triplets of each file; the rest is left out.", ge=2)
+    seed: int = option(1, "Seed of sample and interval.", ge=0)
+    resamples: int = option(RESAMPLES, "Resamples of the interval.", ge=1, le=1_000_000)
 
     def measure(self, run: Run) -> Report:
         read = list[Sequence[RatedPair | Triplet]]()  # all before the work

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from medlink.evaluation.names import invert
 from medlink.evaluation.task import Report, Row, Run, Sampled
+from medlink.settings import option
 from medlink.training.grounding.synonyms import SetOptions, SynonymSets, read_sets, retrieve_synonyms, split
 
 
@@ -22,8 +22,8 @@ class SynonymsTask(Sampled, SetOptions):
 
     inputs: ClassVar = ("kb",)
 
-    sample: Annotated[int | None, Field(ge=1, description="Number of queries of each kind, drawn at random.")] = None
-    trained: Annotated[bool, Field(description="Whether names to train on are queries too.")] = False
+    sample: int | None = option(None, "Number of queries of each kind, drawn at random.", ge=1)
+    trained: bool = option(False, "Whether names to train on are queries too.")
 
     def measure(self, run: Run) -> Report:
         train, test, zero_shot = split(read_sets(run.paths[0], self), self)

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from medlink.errors import ConfigError, needs_extra
 from medlink.files.escapes import escape_cell
 from medlink.files.problems import Problems
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 if TYPE_CHECKING:
     from medlink.models import Encoder
@@ -170,8 +169,8 @@ class Task(Settings, ABC):
 class Sampled(Task):
     """A task that can be run on a sample of its items."""
 
-    sample: Annotated[int | None, Field(ge=1, description="Number of items, drawn at random.")] = None
-    seed: Annotated[int, Field(ge=0, description="Seed of the sample.")] = 1
+    sample: int | None = option(None, "Number of items, drawn at random.", ge=1)
+    seed: int = option(1, "Seed of the sample.", ge=0)
 
     def draw_sample(self, items: Sequence[Item]) -> tuple[Item, ...]:
         return tuple(items) if self.sample is None else draw_sample(items, self.sample, self.seed)

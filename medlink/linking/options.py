@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from medlink.language.tags import named_tag
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 if TYPE_CHECKING:
     from medlink.index import Filter
@@ -39,57 +39,44 @@ def parse_date(day: str | None, *words: str) -> str | None:
         raise ValueError(f"date is {day!r}, a day such as 2026-11-30{also} expected") from None
 
 
+LanguageOption = Annotated[str | None, AfterValidator(parse_language)]
+PathOption = Annotated[str | None, AfterValidator(lambda path, info: check_path(info.field_name, path))]
 _Several = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class LinkOptions(Settings):
     """Options of :class:`medlink.Linker`."""
 
-    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention.")] = 5
-    threshold: Annotated[float, Field(ge=0, le=1, description="Score below which a mention is NIL.")] = 0.5
-    language: Annotated[
-        str | None,
-        AfterValidator(parse_language),
-        Field(description="Language of mentions that name none; preferred names are shown in it."),
-    ] = None
-    languages: Annotated[_Several, Field(description="Only names of this language; may be repeated.")] = ()
-    sources: Annotated[_Several, Field(description="Only names of this source; may be repeated.")] = ()
-    semantic_types: Annotated[_Several, Field(description="Only concepts of this semantic type; may be repeated.")] = ()
+    k: int = option(5, "Candidates for each mention.", ge=1, le=10_000)
+    threshold: float = option(0.5, "Score below which a mention is NIL.", ge=0, le=1)
+    language: LanguageOption = option(None, "Language of mentions that name none; preferred names are shown in it.")
+    languages: _Several = option((), "Only names of this language; may be repeated.")
+    sources: _Several = option((), "Only names of this source; may be repeated.")
+    semantic_types: _Several = option((), "Only concepts of this semantic type; may be repeated.")
 
-    under: Annotated[_Several, Field(description="Only this concept and all below it; may be repeated.")] = ()
-    not_under: Annotated[_Several, Field(description="Not this concept, nor any below it; may be repeated.")] = ()
-    ecl: Annotated[
-        str | None, Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
-    ] = None
+    under: _Several = option((), "Only this concept and all below it; may be repeated.")
+    not_under: _Several = option((), "Not this concept, nor any below it; may be repeated.")
+    ecl: str | None = option(None, "Only concepts that an expression constraint selects, such as '<< A MINUS << B'.")
     prefer: Annotated[
-        _Several,
-        AfterValidator(lambda values: tuple(filter(None, map(str.strip, ",".join(values).split(","))))),
-        Field(
-            description="Sources, semantic types or kinds of thing whose concept is linked where several have the "
-            "same name, first one first, such as SNOMEDCT_US,finding  [default: as loaded]",
-        ),
-    ] = ()
-    presume: Annotated[bool, Field(description="Take concepts of two sources that share names and kind for one.")] = (
-        True
+        _Several, AfterValidator(lambda values: tuple(filter(None, map(str.strip, ",".join(values).split(",")))))
+    ] = option(
+        (),
+        "Sources, semantic types or kinds of thing whose concept is linked where several have the "
+        "same name, first one first, such as SNOMEDCT_US,finding  [default: as loaded]",
     )
-    resolve: Annotated[
-        Literal["none", "first"],
-        Field(description="Link the first candidate of an ambiguous mention, with its share as score, or none."),
-    ] = "none"
+    presume: bool = option(True, "Take concepts of two sources that share names and kind for one.")
+    resolve: Literal["none", "first"] = option(
+        "none", "Link the first candidate of an ambiguous mention, with its share as score, or none."
+    )
 
-    ranker: Annotated[
-        str | None,
-        AfterValidator(lambda value: check_path("ranker", value)),
-        Field(
-            description="Ranker that re-orders the first candidates: a folder of 'medlink train ranker'; or the URL, "
-            "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]"
-        ),
-    ] = None
-    ranker_cache: Annotated[
-        str | None,
-        AfterValidator(lambda value: check_path("ranker_cache", value)),
-        Field(description="Folder that keeps the answers of the ranker, under hashes  [default: not kept]"),
-    ] = None
+    ranker: PathOption = option(
+        None,
+        "Ranker that re-orders the first candidates: a folder of 'medlink train ranker'; or the URL, "
+        "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]",
+    )
+    ranker_cache: PathOption = option(
+        None, "Folder that keeps the answers of the ranker, under hashes  [default: not kept]"
+    )
 
     @model_validator(mode="after")
     def _cache_has_a_ranker(self) -> Self:

@@ -6,9 +6,10 @@ import datetime
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from medlink.linking.options import LinkOptions, parse_date, parse_language
+from medlink.linking.options import LanguageOption, LinkOptions, parse_date
+from medlink.settings import option
 
 Shape = Literal["usagi", "source-to-concept-map", "sssom", "jsonl"]
 """Formats of maps: Usagi's save file, OMOP's table, SSSOM, or JSON lines for the review page."""
@@ -42,44 +43,30 @@ class MapOptions(LinkOptions):
     datetime.date(2026, 11, 23)
     """
 
-    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each code.")] = 5
-    threshold: Annotated[float, Field(ge=0, le=1, description="Score below which nothing is proposed.")] = 0.5
-    language: Annotated[
-        str | None,
-        AfterValidator(parse_language),
-        Field(description="Language of descriptions that name none; without it the words of all are read."),
-    ] = None
-    code_system: Annotated[
-        str | None, Field(min_length=1, description="The system that the codes belong to, such as ICD10GM or LOINC.")
-    ] = None
-    domain: Annotated[
-        tuple[str, ...],
-        Field(
-            strict=False,
-            description="Semantic type that the list is about, such as Drug; may be repeated  [default: estimated from "
-            "the codes whose concepts are certain]",
-        ),
-    ] = ()
-    broader: Annotated[
-        bool, Field(description="Where no concept is certain, propose the nearest parent that is, marked as broader.")
-    ] = False
-    infer_domain: Annotated[bool, Field(description="Estimate what the list is about, and prefer such concepts.")] = (
-        True
+    k: int = option(5, "Candidates for each code.", ge=1, le=10_000)
+    threshold: float = option(0.5, "Score below which nothing is proposed.", ge=0, le=1)
+    language: LanguageOption = option(
+        None, "Language of descriptions that name none; without it the words of all are read."
     )
-    standard: Annotated[
-        bool, Field(description="Propose only standard concepts, if the bundle says which are standard (OMOP).")
-    ] = True
-    vocabulary: Annotated[
-        str, AfterValidator(_vocabulary), Field(description="What the list is called in OMOP's table and in SSSOM.")
-    ] = "LOCAL"
-    unreviewed: Annotated[
-        bool, Field(description="Also write proposals to OMOP's table, and not only approved maps.")
-    ] = False
-    date: Annotated[
-        str | None,
-        AfterValidator(lambda given: parse_date(given, TODAY)),
-        Field(description=f"Day of the proposals, such as 2026-11-23, or {TODAY}  [default: none]"),
-    ] = None
+    code_system: str | None = option(
+        None, "The system that the codes belong to, such as ICD10GM or LOINC.", min_length=1
+    )
+    domain: tuple[str, ...] = option(
+        (),
+        "Semantic type that the list is about, such as Drug; may be repeated  [default: estimated from "
+        "the codes whose concepts are certain]",
+        strict=False,
+    )
+    broader: bool = option(False, "Where no concept is certain, propose the nearest parent that is, marked as broader.")
+    infer_domain: bool = option(True, "Estimate what the list is about, and prefer such concepts.")
+    standard: bool = option(True, "Propose only standard concepts, if the bundle says which are standard (OMOP).")
+    vocabulary: Annotated[str, AfterValidator(_vocabulary)] = option(
+        "LOCAL", "What the list is called in OMOP's table and in SSSOM."
+    )
+    unreviewed: bool = option(False, "Also write proposals to OMOP's table, and not only approved maps.")
+    date: Annotated[str | None, AfterValidator(lambda given: parse_date(given, TODAY))] = option(
+        None, f"Day of the proposals, such as 2026-11-23, or {TODAY}  [default: none]"
+    )
 
     @property
     def day(self) -> datetime.date | None:

@@ -16,7 +16,7 @@ from spacy.language import Language
 
 from medlink.linking.options import LinkOptions
 from medlink.reading.options import Detector, FinderOptions, Qualify
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 SPANS_KEY = "medlink"
 """Span group that ``medlink_mentions`` writes and ``biolord_linker`` reads."""
@@ -29,7 +29,7 @@ class MentionsOptions(FinderOptions):
     """Options of ``medlink_mentions``; the default of ``language`` is the language of the pipeline."""
 
     bundle: BundleFolder = None
-    spans_key: Annotated[str, Field(description="Span group that is written.")] = SPANS_KEY
+    spans_key: str = option(SPANS_KEY, "Span group that is written.")
 
 
 class LinkerOptions(LinkOptions):
@@ -38,10 +38,9 @@ class LinkerOptions(LinkOptions):
     bundle: BundleFolder = None
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True
-    spans_key: Annotated[
-        str | None,
-        Field(description="Span group to link  [default: the entities, and the group medlink where there is one]"),
-    ] = None
+    spans_key: str | None = option(
+        None, "Span group to link  [default: the entities, and the group medlink where there is one]"
+    )
 
 
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:

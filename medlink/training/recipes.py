@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN
 from medlink.models.static.encoder import is_static
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 # 1e6 leaves room for products in 32 bits. Cosines differ by at least 6e-8, so a sharper loss gains nothing.
 MAX_VALUE, MIN_VALUE = 1e6, 1e-6
@@ -38,10 +38,6 @@ Steps = Annotated[int, Field(ge=1)]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
-def _field(default: Any, description: str, **bounds: Any) -> Any:
-    return Field(default=default, description=description, **bounds)
-
-
 class Recipe(Settings):
     """Hyperparameters of every trainer. The same recipe, data and start give the same weights on a CPU.
 
@@ -56,7 +52,7 @@ class Recipe(Settings):
     warmup: Warmup = 0.05
     weight_decay: WeightDecay = 0.01
     max_grad_norm: GradientNorm = 1.0
-    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], Field(description="Number type.")] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option("auto", "Number type.")
     seed: Seed = 1
 
     @property
@@ -76,9 +72,9 @@ class PhaseRecipe(Recipe):
     epochs: Epochs = 1
     batch_size: BatchSize = 64
     mini_batch: MiniBatch = 0
-    max_tokens: int = _field(0, "Most tokens of a text that the model reads; 0: the limit of the model.", ge=0)
-    evaluate_steps: Steps | Literal["epoch"] = _field("epoch", "Steps between two evaluations on --dev, or 'epoch'.")
-    patience: int = _field(0, "Evaluations on --dev without improvement that end training; 0: no limit.", ge=0)
+    max_tokens: int = option(0, "Most tokens of a text that the model reads; 0: the limit of the model.", ge=0)
+    evaluate_steps: Steps | Literal["epoch"] = option("epoch", "Steps between two evaluations on --dev, or 'epoch'.")
+    patience: int = option(0, "Evaluations on --dev without improvement that end training; 0: no limit.", ge=0)
 
 
 def check_dev_options(recipe: PhaseRecipe, dev: object) -> None:
@@ -93,7 +89,7 @@ class RunOptions(Settings):
     """Options of a run that do not change the weights."""
 
     checkpoint_steps: CheckpointSteps = 1000
-    resume: bool = _field(False, "Resume from the newest checkpoint of OUT.")
+    resume: bool = option(False, "Resume from the newest checkpoint of OUT.")
 
 
 class StsRecipe(PhaseRecipe):
@@ -105,7 +101,7 @@ class StsRecipe(PhaseRecipe):
 
     epochs: Epochs = 10
     learning_rate: LearningRate = 6e-6
-    loss: Literal["cosine", "cosent"] = _field("cosine", "Squared error of the cosines, or CoSENT on their order.")
+    loss: Literal["cosine", "cosent"] = option("cosine", "Squared error of the cosines, or CoSENT on their order.")
 
 
 class ContrastiveRecipe(PhaseRecipe):
@@ -114,7 +110,7 @@ class ContrastiveRecipe(PhaseRecipe):
     Neither paper states the temperature; 0.05 is the default of sentence-transformers (a scale of 20).
     """
 
-    temperature: float = _field(0.05, "Temperature of InfoNCE.", ge=MIN_VALUE, le=MAX_VALUE)
+    temperature: float = option(0.05, "Temperature of InfoNCE.", ge=MIN_VALUE, le=MAX_VALUE)
     feature_dropout: FeatureDropout = 0.0
 
     @classmethod
@@ -138,13 +134,13 @@ class DistillationRecipe(PhaseRecipe):
     in ``docs/explanation/training-biolord.md``). The command and the recipe file make the ``descriptions``.
     """
 
-    dimension: int = _field(64, "Principal components of the targets.", ge=1)
-    runs: int = _field(3, "Encoders to train, each with its own seed.", ge=1)
-    head_start: Literal["random", "ridge"] = _field(
+    dimension: int = option(64, "Principal components of the targets.", ge=1)
+    runs: int = option(3, "Encoders to train, each with its own seed.", ge=1)
+    head_start: Literal["random", "ridge"] = option(
         "ridge", "Initial weights of the head: random, or fitted to the targets on the start."
     )
-    descriptions: int = _field(1, "Descriptions made of relations for each concept without a definition.", ge=0)
-    head_rate: LearningRate | None = _field(None, "Peak of the head's own learning rate.")
+    descriptions: int = option(1, "Descriptions made of relations for each concept without a definition.", ge=0)
+    head_rate: LearningRate | None = option(None, "Peak of the head's own learning rate.")
 
     @property
     def parameter_rates(self) -> dict[str, float]:
@@ -164,14 +160,14 @@ class MultilingualRecipe(PhaseRecipe):
     """
 
     epochs: Epochs = 5
-    filter: str = _field(
+    filter: str = option(
         BUILTIN,
         "Encoder that measures whether pairs align: folder, hf:NAME such as the paper's "
         "hf:sentence-transformers/LaBSE, or 'builtin', which knows only clinical names in de, en, es; '': none.",
     )
-    low: Cosine | None = _field(None, "Cosine of the filter up to which the weight of a pair is 0.")
-    high: Cosine | None = _field(None, "Cosine of the filter from which the weight of a pair is 1.")
-    project: bool = _field(False, "Add a linear layer if the encoder and its teacher differ in width.")
+    low: Cosine | None = option(None, "Cosine of the filter up to which the weight of a pair is 0.")
+    high: Cosine | None = option(None, "Cosine of the filter from which the weight of a pair is 1.")
+    project: bool = option(False, "Add a linear layer if the encoder and its teacher differ in width.")
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:
@@ -190,22 +186,22 @@ class CoderPlusPlusRecipe(Recipe):
     ``coderpp/train/train.py``; the loss is :class:`~medlink.training.coderpp.loss.MultiSimilarityLoss`.
     """
 
-    positives: int = _field(30, "Synonyms that join an anchor in its batch: k of the paper.", ge=1)
-    neighbours: int = _field(30, "Nearest terms that join an anchor: m of the paper.", ge=1)
-    anchors: int = _field(16, "Anchors in a batch of one process.", ge=1)
-    accumulation: int = _field(8, "Batches in a step.", ge=1)
+    positives: int = option(30, "Synonyms that join an anchor in its batch: k of the paper.", ge=1)
+    neighbours: int = option(30, "Nearest terms that join an anchor: m of the paper.", ge=1)
+    anchors: int = option(16, "Anchors in a batch of one process.", ge=1)
+    accumulation: int = option(8, "Batches in a step.", ge=1)
     mini_batch: MiniBatch = 0
     epochs: Epochs = 20
-    refresh: Steps | Literal["epoch", "never"] = _field(
+    refresh: Steps | Literal["epoch", "never"] = option(
         "epoch", "Renew the neighbours each 'epoch', 'never', or every N steps."
     )
-    max_tokens: int = _field(32, "Tokens of a term that a transformer reads.", ge=1)
+    max_tokens: int = option(32, "Tokens of a term that a transformer reads.", ge=1)
     learning_rate: LearningRate = 4e-5
     warmup: Warmup = 1 / 120
-    alpha: float = _field(2.0, "Sharpness of the loss on positives.", ge=MIN_VALUE, le=MAX_VALUE)
-    beta: float = _field(50.0, "Sharpness of the loss on negatives.", ge=MIN_VALUE, le=MAX_VALUE)
-    threshold: float = _field(0.5, "Lambda of the loss, a cosine.", ge=-1, le=1)
-    epsilon: float = _field(0.1, "Margin of the pair mining, in cosine.", ge=0, le=2)
+    alpha: float = option(2.0, "Sharpness of the loss on positives.", ge=MIN_VALUE, le=MAX_VALUE)
+    beta: float = option(50.0, "Sharpness of the loss on negatives.", ge=MIN_VALUE, le=MAX_VALUE)
+    threshold: float = option(0.5, "Lambda of the loss, a cosine.", ge=-1, le=1)
+    epsilon: float = option(0.1, "Margin of the pair mining, in cosine.", ge=0, le=2)
     feature_dropout: FeatureDropout = 0.0
 
     @classmethod
@@ -223,21 +219,21 @@ class StaticRecipe(Settings):
     """
 
     epochs: Epochs = 8
-    hard_epochs: int = _field(
+    hard_epochs: int = option(
         _HARD_EPOCHS,
         "Last epochs, whose batches have near neighbours; by default 3, or all epochs if there are fewer.",
         ge=0,
     )
-    hard_neighbours: int = _field(8, "Near neighbours that join a name in such a batch.", ge=1)
-    batch_size: int = _field(512, "Pairs in a batch.", ge=2)
-    temperature: float = _field(0.04, "Temperature of InfoNCE.", gt=0)
+    hard_neighbours: int = option(8, "Near neighbours that join a name in such a batch.", ge=1)
+    batch_size: int = option(512, "Pairs in a batch.", ge=2)
+    temperature: float = option(0.04, "Temperature of InfoNCE.", gt=0)
     learning_rate: LearningRate = 2e-3
-    warmup: float = _field(0.05, "Share of the steps that warm up.", gt=0, lt=1)
+    warmup: float = option(0.05, "Share of the steps that warm up.", gt=0, lt=1)
     feature_dropout: FeatureDropout = 0.3
-    language_boost: int = _field(4, "Most times that a name of a small language is an anchor per epoch.", ge=1)
-    foreign: float = _field(0.5, "Probability of a positive in another language, if the concept has one.", ge=0, le=1)
-    coarse_share: float = _field(0.2, "Share of batches of coarse names, if there are any.", ge=0, lt=1)
-    coarse_temperature: float = _field(0.1, "Temperature for coarse names; the higher, the weaker their pull.", gt=0)
+    language_boost: int = option(4, "Most times that a name of a small language is an anchor per epoch.", ge=1)
+    foreign: float = option(0.5, "Probability of a positive in another language, if the concept has one.", ge=0, le=1)
+    coarse_share: float = option(0.2, "Share of batches of coarse names, if there are any.", ge=0, lt=1)
+    coarse_temperature: float = option(0.1, "Temperature for coarse names; the higher, the weaker their pull.", gt=0)
     seed: Seed = 1
 
     @model_validator(mode="before")
@@ -266,7 +262,7 @@ class StaticStudentRecipe(PhaseRecipe):
     mini_batch: Annotated[int, Field(ge=0, le=0)] = 0
     max_tokens: Annotated[int, Field(ge=0, le=0)] = 0
     feature_dropout: FeatureDropout = 0.0
-    held_out: int = _field(1000, "Names held out from training to measure on, at most one of a concept.", ge=1)
+    held_out: int = option(1000, "Names held out from training to measure on, at most one of a concept.", ge=1)
 
 
 class GroundingRecipe(PhaseRecipe):
@@ -282,20 +278,20 @@ class GroundingRecipe(PhaseRecipe):
     evaluate_steps: Literal["epoch"] = "epoch"
     schedule: ClassVar[str] = "constant_with_warmup"
 
-    cca: bool = _field(True, "Apply the linear map to names and concepts first.")
-    hidden: int = _field(38_400, "Width of the hidden layer; 0: no network, only the map.", ge=0)
-    dropout: float = _field(0.5, "Dropout of the hidden layer.", ge=0, lt=1)
-    pairs: int = _field(0, "Synonym pairs of an epoch, in whole batches; 0: all there are.", ge=0)
-    margin: float = _field(0.1, "Margin of the triplet loss, in cosine.", ge=0, le=2)
-    synonym_dropout: float = _field(0.5, "Share of its names dropped from a concept's prototype.", ge=0, lt=1)
-    neighbours: int = _field(200, "Nearest names that a negative is drawn from.", ge=1, le=10_000)
-    validation: float = _field(0.1, "Share of the concepts with synonyms that give a name for validation.", ge=0, le=1)
+    cca: bool = option(True, "Apply the linear map to names and concepts first.")
+    hidden: int = option(38_400, "Width of the hidden layer; 0: no network, only the map.", ge=0)
+    dropout: float = option(0.5, "Dropout of the hidden layer.", ge=0, lt=1)
+    pairs: int = option(0, "Synonym pairs of an epoch, in whole batches; 0: all there are.", ge=0)
+    margin: float = option(0.1, "Margin of the triplet loss, in cosine.", ge=0, le=2)
+    synonym_dropout: float = option(0.5, "Share of its names dropped from a concept's prototype.", ge=0, lt=1)
+    neighbours: int = option(200, "Nearest names that a negative is drawn from.", ge=1, le=10_000)
+    validation: float = option(0.1, "Share of the concepts with synonyms that give a name for validation.", ge=0, le=1)
     epochs: Epochs = 100
     learning_rate: LearningRate = 1e-3
     warmup: Warmup = 0.0
     weight_decay: WeightDecay = 0.0
     max_grad_norm: GradientNorm = 0.0
-    patience: int = _field(1, "Epochs without a better mAP that end training; 0: no limit.", ge=0)
+    patience: int = option(1, "Epochs without a better mAP that end training; 0: no limit.", ge=0)
 
     @model_validator(mode="after")
     def _check_trainable(self) -> Self:
@@ -317,23 +313,22 @@ class MlteRecipe(PhaseRecipe):
     warm-up, and the best epoch on the development set. The paper's numbers for both are the defaults.
     """
 
-    kind: Literal["regressor", "classifier"] = _field("regressor", "Predict ratings, or labels 0 and 1.")
-    fine_tune: bool = _field(False, "Fine-tune the encoder first; else it is frozen.")
+    kind: Literal["regressor", "classifier"] = option("regressor", "Predict ratings, or labels 0 and 1.")
+    fine_tune: bool = option(False, "Fine-tune the encoder first; else it is frozen.")
     epochs: Epochs = 10
     batch_size: BatchSize = 8
     learning_rate: LearningRate = 1e-5
     weight_decay: WeightDecay = 1e-4
     warmup: Warmup = 0.1
-    dropout: float = _field(0.1, "Dropout of the sentence embedding in fine-tuning.", ge=0, lt=1)
-    head_epochs: int = _field(30, "Passes of the prediction model over the data.", ge=1)
-    head_batch_size: int = _field(24, "Pairs in a step of the prediction model.", ge=2)
-    head_learning_rate: float = _field(0.02, "Learning rate of the prediction model.", gt=0, le=MAX_VALUE)
-    head_weight_decay: float = _field(0.001, "Weight decay of the prediction model, by Adam.", ge=0, le=MAX_VALUE)
-    hidden: int = _field(8, "Width of its hidden layer.", ge=1)
-    beta: Annotated[
-        tuple[float, ...],
-        Field(strict=False, min_length=1, description="Weight of the order penalty; of several the best on --dev."),
-    ] = BETAS
+    dropout: float = option(0.1, "Dropout of the sentence embedding in fine-tuning.", ge=0, lt=1)
+    head_epochs: int = option(30, "Passes of the prediction model over the data.", ge=1)
+    head_batch_size: int = option(24, "Pairs in a step of the prediction model.", ge=2)
+    head_learning_rate: float = option(0.02, "Learning rate of the prediction model.", gt=0, le=MAX_VALUE)
+    head_weight_decay: float = option(0.001, "Weight decay of the prediction model, by Adam.", ge=0, le=MAX_VALUE)
+    hidden: int = option(8, "Width of its hidden layer.", ge=1)
+    beta: tuple[float, ...] = option(
+        BETAS, "Weight of the order penalty; of several the best on --dev.", strict=False, min_length=1
+    )
 
     @model_validator(mode="after")
     def _check_beta(self) -> Self:
@@ -345,17 +340,17 @@ class MlteRecipe(PhaseRecipe):
 class RankerRecipe(Settings):
     """Hyperparameters of :class:`~medlink.training.ranker.trainer.RankerTrainer`."""
 
-    candidates: int = _field(
+    candidates: int = option(
         8, "First candidates of the linker that are re-ranked, in training and in use.", ge=2, le=64
     )
-    negatives: int = _field(3, "Wrong candidates for each right one.", ge=1, le=63)
-    context: bool = _field(False, "Also read the text around a mention.")
-    definitions: bool = _field(False, "Also read definitions of the candidates.")
+    negatives: int = option(3, "Wrong candidates for each right one.", ge=1, le=63)
+    context: bool = option(False, "Also read the text around a mention.")
+    definitions: bool = option(False, "Also read definitions of the candidates.")
     epochs: Epochs = 2
-    batch_size: int = _field(8, "Mentions in a step.", ge=1)
+    batch_size: int = option(8, "Mentions in a step.", ge=1)
     learning_rate: LearningRate = 5e-5
     warmup: Warmup = 0.1
     weight_decay: WeightDecay = 0.01
-    max_tokens: int = _field(64, "Most tokens of mention and candidate.", ge=8, le=512)
-    held_share: float = _field(0.2, "Share of the mentions held out to fit weights and calibration.", gt=0, lt=1)
+    max_tokens: int = option(64, "Most tokens of mention and candidate.", ge=8, le=512)
+    held_share: float = option(0.2, "Share of the mentions held out to fit weights and calibration.", gt=0, lt=1)
     seed: Seed = 1

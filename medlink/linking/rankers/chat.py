@@ -34,7 +34,7 @@ from medlink.index import Bundle
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.rankers.common import CandidateText, RankerCache, cache_key, candidate_texts, move_to_front
 from medlink.linking.ranking import Ranked, Rankings
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 logger = logging.getLogger("medlink")
 
@@ -100,15 +100,15 @@ class Endpoint(Settings):
     """
 
     url: Annotated[str, AfterValidator(_check_url), Field(description="URL of the server, with or without /v1.")]
-    model: Annotated[str, Field(min_length=1, description="Name of the model.")] = "default"
-    key_variable: Annotated[
-        str | None, AfterValidator(_check_variable), Field(description="Environment variable that holds the key.")
-    ] = None
-    context: Annotated[bool, Field(description="Also send the text around a mention.")] = False
-    candidates: Annotated[int, Field(ge=2, le=50, description="Number of first candidates to send.")] = 8
-    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds for one answer.")] = 30.0
-    retries: Annotated[int, Field(ge=0, le=10, description="Number of repeated requests.")] = 2
-    max_tokens: Annotated[int, Field(ge=8, le=100_000, description="Tokens of an answer.")] = 200
+    model: str = option("default", "Name of the model.", min_length=1)
+    key_variable: Annotated[str | None, AfterValidator(_check_variable)] = option(
+        None, "Environment variable that holds the key."
+    )
+    context: bool = option(False, "Also send the text around a mention.")
+    candidates: int = option(8, "Number of first candidates to send.", ge=2, le=50)
+    timeout: float = option(30.0, "Seconds for one answer.", gt=0, le=3600)
+    retries: int = option(2, "Number of repeated requests.", ge=0, le=10)
+    max_tokens: int = option(200, "Tokens of an answer.", ge=8, le=100_000)
 
     @model_validator(mode="after")
     def _key_is_safe(self) -> Self:

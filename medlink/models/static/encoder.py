@@ -27,11 +27,10 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
@@ -39,7 +38,7 @@ from medlink.language.lexicon.forms import LexiconForms, load_shared_forms
 from medlink.models.file_hashes import check_hashes, write_hashes
 from medlink.models.ngrams import Bags, buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.feature_sums import FeatureSums, MeaningHasher
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
 MODULE_PATHS = (MODULE_PATH, "medlink.models.static_module.StaticEmbedding")  # the second up to version 0.1
@@ -62,17 +61,15 @@ _PROBES = (
 class StaticConfig(Settings):
     """Shape of a static encoder, which determines the features of a name."""
 
-    rows: Annotated[int, Field(ge=1, description="Rows of the table of n-grams.")] = 65_536
-    dimension: Annotated[int, Field(ge=1, description="Width of the embeddings.")] = 256
-    hidden: Annotated[int, Field(ge=1, description="Width of the feed-forward net.")] = 512
-    probes: Annotated[int, Field(ge=1, description="Rows that an n-gram or a marker is the sum of.")] = 2
-    sizes: Annotated[tuple[int, ...], Field(description="Length of n-grams; may be repeated.")] = (3, 4, 5)
-    words: Annotated[bool, Field(description="Whether each whole word is a feature too.")] = True
-    marker_weight: Annotated[
-        float, Field(ge=0, description="Weight of numbers, numerals and single letters; 0: none.")
-    ] = 0.5
-    families: Annotated[bool, Field(description="Whether word families of the lexicon are features too.")] = True
-    max_chars: Annotated[int, Field(ge=1, description="Normalised characters of a name that count.")] = 256
+    rows: int = option(65_536, "Rows of the table of n-grams.", ge=1)
+    dimension: int = option(256, "Width of the embeddings.", ge=1)
+    hidden: int = option(512, "Width of the feed-forward net.", ge=1)
+    probes: int = option(2, "Rows that an n-gram or a marker is the sum of.", ge=1)
+    sizes: tuple[int, ...] = option((3, 4, 5), "Length of n-grams; may be repeated.")
+    words: bool = option(True, "Whether each whole word is a feature too.")
+    marker_weight: float = option(0.5, "Weight of numbers, numerals and single letters; 0: none.", ge=0)
+    families: bool = option(True, "Whether word families of the lexicon are features too.")
+    max_chars: int = option(256, "Normalised characters of a name that count.", ge=1)
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 from medlink.training.recipes import Seed
 
 _TOLERANCE = 1e-9  # of shares that add up to 1
@@ -21,18 +21,12 @@ class PairRecipe(Settings):
     or semantic type gets "something". The paper does not state the shares of these three; the default is a third each.
     """
 
-    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pairs in an epoch.")
-    definition_share: float = Field(default=0.15, ge=0, le=1, description="Share of pairs with a definition.")
-    name_share: float = Field(default=0.0, ge=0, le=1, description="Share of pairs of two names of a concept.")
-    definition_repeats: int = Field(
-        default=50, ge=1, description="Occurrences of a definition in an epoch without --pairs."
-    )
-    open_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with 'something'."
-    )
-    semantic_type_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="Share of descriptions that begin with a semantic type."
-    )
+    pairs: Annotated[int, Field(ge=1)] | None = option(None, "Pairs in an epoch.")
+    definition_share: float = option(0.15, "Share of pairs with a definition.", ge=0, le=1)
+    name_share: float = option(0.0, "Share of pairs of two names of a concept.", ge=0, le=1)
+    definition_repeats: int = option(50, "Occurrences of a definition in an epoch without --pairs.", ge=1)
+    open_share: float = option(1 / 3, "Share of descriptions that begin with 'something'.", ge=0, le=1)
+    semantic_type_share: float = option(1 / 3, "Share of descriptions that begin with a semantic type.", ge=0, le=1)
     seed: Seed = 1
 
     @model_validator(mode="after")

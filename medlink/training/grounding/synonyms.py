@@ -6,17 +6,16 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from medlink.errors import ConfigError
 from medlink.language.tags import language_filter
 from medlink.language.text import normalise
 from medlink.records import Name
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 Ids = NDArray[np.int64]
 SynonymSets = Mapping[str, tuple[str, ...]]
@@ -27,15 +26,11 @@ _QUERIES = 256  # ranked at a time
 class SetOptions(Settings):
     """Options of synonym sets and of their split into training and test names."""
 
-    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
-    fuse: Annotated[
-        str | None, Field(description="Names under one code of this system are one set, such as ICD-10.")
-    ] = None
-    zero_shot: Annotated[float, Field(ge=0, lt=1, description="Share of the concepts held out from training.")] = 0.1
-    rounds: Annotated[
-        int, Field(ge=1, description="Times that one name of each concept with two or more is held out for testing.")
-    ] = 1
-    split_seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of the split.")] = 1
+    languages: str | None = option(None, "Names of these languages only, such as en or en,de.")
+    fuse: str | None = option(None, "Names under one code of this system are one set, such as ICD-10.")
+    zero_shot: float = option(0.1, "Share of the concepts held out from training.", ge=0, lt=1)
+    rounds: int = option(1, "Times that one name of each concept with two or more is held out for testing.", ge=1)
+    split_seed: int = option(1, "Seed of the split.", ge=0, lt=2**32)
 
 
 class Split(NamedTuple):
