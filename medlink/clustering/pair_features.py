@@ -21,8 +21,7 @@ from medlink.clustering.abbreviations import MIN_EXPLAINED, AbbreviationPairs
 from medlink.clustering.guards import Guards
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
-from medlink.index.text_overlap import KINDS, TextFeatures
-from medlink.index.word_coverage import TextCoverage
+from medlink.index.word_coverage import KINDS, TextCoverage, TextFeatures
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.tags import base

@@ -1,20 +1,41 @@
-"""How many of the words of one text another text covers, by the kinds of the words."""
+"""How many of the words of one text another text covers, by the kinds of the words; pairs of texts in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.names import Positions
-from medlink.index.word_features import UNKNOWN, WordFeatures
-from medlink.index.word_overlap import FeatureStore, PairWords
+from medlink.index.word_features import (
+    UNKNOWN,
+    FeatureExtractor,
+    WordFeatures,
+    any_of_group,
+    document_frequency,
+    smooth_idf,
+    with_weights,
+)
+from medlink.index.word_overlap import ARRAYS, FeatureStore, PairWords
+from medlink.language.lexicon.batch_analysis import BatchAnalyser
 from medlink.language.lexicon.forms import LexiconForms
+from medlink.language.lexicon.name_analysis import LexicalAnalyser
 
 UNKNOWN_WORD = "unknown"
 """The kind of words that the lexicon lacks."""
+KINDS: dict[str, tuple[str, ...]] = {
+    "finding": ("finding", "change"),
+    "body": ("body", "function"),
+    "substance": ("substance", "organism"),
+    "quality": ("quality", "general"),
+    "setting": ("measure", "circumstance", "person", "procedure"),
+    UNKNOWN_WORD: (),
+}
+"""Kinds of words in :attr:`TextCoverage.uncovered_kinds` of :class:`TextFeatures`."""
+_BATCH = 1 << 15  # texts analysed at a time
 
 
 class TextCoverage(NamedTuple):
@@ -90,3 +111,58 @@ class WordKinds:
         group = words.owner * kinds + self.of_words(features)[words.word]
         by_kind = np.bincount(group, uncovered, pairs * kinds).reshape(pairs, kinds)[:, : self._none]
         return TextCoverage(share, max_uncovered, ends[0], ends[1], ends[2], by_kind.astype(np.float32))
+
+
+class TextFeatures(FeatureStore):
+    """The word features of n texts; ``languages`` are BCP 47 or ``None``.
+
+    A feature weighs :func:`medlink.index.word_features.smooth_idf` of the texts that have it.
+
+    Attributes:
+        unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
+        is_finding: ``(n,)`` whether a text has a word of a finding, or of a change that makes a finding.
+        is_thing: ``(n,)`` whether a text has a word that is more than a quality, a measure or the like.
+    """
+
+    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: LexiconForms) -> None:
+        lexicon = len(forms.names)
+        analyser, extractor = BatchAnalyser(LexicalAnalyser(forms)), FeatureExtractor(lexicon)
+        parts, words = [], 0
+        for start in range(0, len(texts) or 1, _BATCH):
+            batch = slice(start, start + _BATCH)
+            part = extractor.extract(analyser.read(texts[batch], languages[batch]))
+            parts.append(part._replace(text=part.text + start, word=part.word + words))
+            words += len(part.text)
+        features = WordFeatures(*map(np.concatenate, zip(*parts, strict=True)))
+        weights = smooth_idf(document_frequency(features, lexicon + UNKNOWN), len(texts))
+        ends = np.searchsorted(features.text, np.arange(len(texts) + 1))
+        feature_ends = np.searchsorted(features.word, np.arange(len(features.text) + 1))
+        features = with_weights(features, weights)
+        arrays = (ends, feature_ends, features.weight, features.feature.astype(np.int32), features.share, weights)
+        super().__init__(lambda: forms, dict(zip(ARRAYS, arrays, strict=True)))
+        kinds = self._kinds = WordKinds(forms, KINDS)
+        is_unknown = kinds.of_words(features) == kinds.names.index(UNKNOWN_WORD)
+        unknown = np.bincount(features.text[is_unknown], features.weight[is_unknown], len(texts))
+        owner = features.text[features.word]
+        self.is_finding, self.is_thing = (
+            any_of_group(owner, kinds.of_features(features, wanted), len(texts))
+            for wanted in (("finding",), ("finding", "body", "substance", UNKNOWN_WORD, ""))
+        )
+        total = np.bincount(features.text, features.weight, len(texts))
+        self.unknown: NDArray[np.float32] = (unknown / np.maximum(total, 1e-9)).astype(np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self) | {"forms": self.forms}
+        return {name: state[name] for name in state.keys() - {"_lock", "_open_forms"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
+    def compare_pairs(
+        self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]
+    ) -> tuple[TextCoverage, TextCoverage, NDArray[np.bool_]]:
+        """Compute the coverage of both texts of each pair ``(p,)``, and whether they have words of opposite meaning."""
+        firsts, first = np.unique(first_texts, return_inverse=True)
+        seconds, second = np.unique(second_texts, return_inverse=True)
+        left, right = self.of(firsts), self.of(seconds)
+        return self._kinds.coverages(self, left, first, right, second)
