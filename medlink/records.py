@@ -221,20 +221,6 @@ class Value(_Serializable):
     source: str = ""
 
 
-def qualifiers_to_dict(qualifiers: Qualifiers | None) -> dict[str, str | int | None]:
-    """Return plain data; ``None`` for empty values, and for all values if qualifiers were not read."""
-    values = {name: getattr(qualifiers, name, None) for name in Qualifiers.__slots__}
-    return {name: None if value == "" else value for name, value in values.items()}
-
-
-def attributes_to_dict(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
-    return {"attributes": None if attributes is None else [attribute.to_dict() for attribute in attributes]}
-
-
-def value_to_dict(value: Value | None) -> dict[str, dict[str, Any] | None]:
-    return {"value": None if value is None else value.to_dict()}
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate(_Serializable):
     """A concept offered for a mention.
@@ -290,3 +276,29 @@ class Link:
             "mention": self.mention, "concept_id": self.concept_id, "nil": self.nil, "status": self.status,
             "expanded": self.expanded, "candidates": [candidate.to_dict() for candidate in self.candidates],
         }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedMention:
+    """A mention by its character offsets in the note, with its link.
+
+    ``qualifiers`` and ``attributes`` are ``None`` if nothing read them, as in a language without cues. ``codes`` are
+    the codes of the concept in the systems of the option ``map``.
+    """
+
+    start: int
+    end: int
+    link: Link
+    qualifiers: Qualifiers | None = None
+    attributes: tuple[Attribute, ...] | None = None
+    value: Value | None = None
+    codes: tuple[Mapping, ...] = ()
+
+    def readings(self) -> dict[str, Any]:
+        """Return qualifiers, attributes and value as plain data; ``None`` for what is empty or was not read."""
+        qualifiers = {name: getattr(self.qualifiers, name, None) for name in Qualifiers.__slots__}
+        return {
+            **{name: None if value == "" else value for name, value in qualifiers.items()},
+            "attributes": None if self.attributes is None else [attribute.to_dict() for attribute in self.attributes],
+            "value": None if self.value is None else self.value.to_dict(),
+        }

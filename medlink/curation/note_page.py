@@ -11,11 +11,11 @@ from medlink.curation.concepts import CONCEPT, concept_row
 from medlink.curation.page import MIN_SCORE, round_score
 from medlink.errors import ConfigError
 from medlink.files.atomic import check_output_paths
-from medlink.records import LINKED
+from medlink.records import LINKED, LinkedMention
 
 if TYPE_CHECKING:  # pages of clusters need neither spaCy nor SQLAlchemy
     from medlink.kb import KnowledgeBase
-    from medlink.notes.pipeline import LinkedMention, LinkedNote
+    from medlink.notes.pipeline import LinkedNote
     from medlink.notes.reading import Note
     from medlink.notes.writers import Job, Writer
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from math import log
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from medlink.reading.candidates import NO_CONCEPT, NO_MENTION
 from medlink.reading.classifier import LogisticModel
 from medlink.reading.features import log_odds
 from medlink.reading.learned import CodeWeights, Entries, Forms, Learned
-from medlink.records import Link, Qualifiers
+from medlink.records import LinkedMention
 
 COLUMNS = (
     "learned", "share", "count", "linked", "score", "route", "rate", "annotated", "rival", "characters", "position",
@@ -41,19 +41,6 @@ longest span; ``position``: start of its first span, as share of the note; ``abs
 """
 _PENALTY = 1.0  # of squared weights of standardised columns, as in the prior of a normal distribution
 _STEPS, _TOLERANCE, _DIGITS = 50, 1e-8, 4
-
-
-class LinkedSpan(Protocol):
-    """A mention of a note with its link (:class:`medlink.notes.pipeline.LinkedMention`)."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def link(self) -> Link: ...
-    @property
-    def qualifiers(self) -> Qualifiers | None: ...
 
 
 class NoteCode(NamedTuple):
@@ -103,7 +90,7 @@ class NoteCoder:
         """Return the coder of learned mentions, for the concepts that the bundle has."""
         return cls(learned.entries, learned.head.codes, learned.unknown)
 
-    def codes(self, text: str, language: str, mentions: Sequence[LinkedSpan]) -> tuple[NoteCode, ...]:
+    def codes(self, text: str, language: str, mentions: Sequence[LinkedMention]) -> tuple[NoteCode, ...]:
         """Return the codes of a note, likeliest first; none without weights."""
         if self._model is None:
             return ()
@@ -112,10 +99,10 @@ class NoteCoder:
         codes = (NoteCode(one.concept_id, p, one.spans) for one, p in zip(candidates, probabilities, strict=True))
         return tuple(sorted((code for code in codes if code.probability >= self._least), key=lambda c: (-c[1], c[0])))
 
-    def candidates(self, text: str, language: str, mentions: Sequence[LinkedSpan]) -> Iterator[Candidate]:
+    def candidates(self, text: str, language: str, mentions: Sequence[LinkedMention]) -> Iterator[Candidate]:
         """Yield the candidates of a note in the order of their ids."""
         learned, shares = self._occurrences(text, language)
-        linked = defaultdict[str, list[LinkedSpan]](list)
+        linked = defaultdict[str, list[LinkedMention]](list)
         for mention in mentions:
             if mention.link.concept_id is not None:
                 linked[mention.link.concept_id].append(mention)

@@ -30,34 +30,13 @@ from medlink.reading.classifier import SpanClassifier
 from medlink.reading.learned import Learned
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
 from medlink.reading.reader import ReadMention, TextReader
-from medlink.records import Attribute, Candidate, Link, Mapping, Qualifiers, Value
+from medlink.records import Candidate, Link, LinkedMention, Mapping
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
 _BATCH = 32  # notes linked together
 _QUEUE = 3  # batches queued for each process, so that none waits for the writer
 _CACHED_CONCEPTS = 65_536  # with their codes
-
-
-@dataclass(frozen=True, slots=True)
-class LinkedMention:
-    """A mention by its character offsets in the note, with its link.
-
-    ``qualifiers`` and ``attributes`` are ``None`` if nothing read them, as in a language without cues. ``codes`` are
-    the codes of the concept in the systems of the option ``map``.
-    """
-
-    start: int
-    end: int
-    link: Link
-    qualifiers: Qualifiers | None = None
-    attributes: tuple[Attribute, ...] | None = None
-    value: Value | None = None
-    codes: tuple[Mapping, ...] = ()
-
-    @classmethod
-    def of(cls, read: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
-        return cls(read.start, read.end, link, read.qualifiers, read.attributes, read.value, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +127,7 @@ class NotePipeline:
         links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k)
         with_codes = ((link, () if link.nil else self._codes.of(link.candidates[0])) for link in links)
         return [
-            self._linked(note, language, tuple([LinkedMention.of(mention, *next(with_codes)) for mention in own]))
+            self._linked(note, language, tuple([linked_mention(mention, *next(with_codes)) for mention in own]))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
             for note, language, own in zip(notes, languages, read, strict=True)
@@ -182,6 +161,11 @@ class NotePipeline:
                 self.bundle, language, self.options, linker=self.linker, learned=self.learned, **self._parts
             )
         return self._readers[language]
+
+
+def linked_mention(read: ReadMention, link: Link, codes: tuple[Mapping, ...] = ()) -> LinkedMention:
+    """Join what was read of a mention with its link."""
+    return LinkedMention(read.start, read.end, link, read.qualifiers, read.attributes, read.value, codes)
 
 
 class Codes:

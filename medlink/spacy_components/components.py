@@ -29,12 +29,12 @@ from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
 from medlink.notes.language import describe_missing
 from medlink.notes.learned import open_learned
 from medlink.notes.options import linker_options
-from medlink.notes.pipeline import LinkedMention
+from medlink.notes.pipeline import linked_mention
 from medlink.reading.abbreviations import long_forms_of_doc
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span as Characters
 from medlink.reading.reader import ReadMention, TextReader, context_around
-from medlink.records import Attribute, Qualifiers, Value, attributes_to_dict, qualifiers_to_dict, value_to_dict
+from medlink.records import Attribute, LinkedMention, Qualifiers, Value
 from medlink.spacy_components.factories import SPANS_KEY, LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
@@ -251,7 +251,7 @@ class BiolordLinker(Component):
         ]
         flat = [mention for own in mentions for _, mention in own]
         links = iter(self.linker.link([mention.mention for mention in flat], [mention.context for mention in flat]))
-        return [{tokens: LinkedMention.of(mention, next(links)) for tokens, mention in own} for own in mentions]
+        return [{tokens: linked_mention(mention, next(links)) for tokens, mention in own} for own in mentions]
 
     def _pop_mentions(self, doc: Doc) -> dict[Characters, ReadMention]:
         """Remove the stored mentions from a document; return them if their scores are valid here."""
@@ -294,10 +294,5 @@ class BiolordLinker(Component):
         link = mention.link
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
         out._.kb_ents = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
-        out._.medlink = (
-            link.to_dict()
-            | qualifiers_to_dict(mention.qualifiers)
-            | attributes_to_dict(mention.attributes)
-            | value_to_dict(mention.value)
-        )
+        out._.medlink = link.to_dict() | mention.readings()
         return out

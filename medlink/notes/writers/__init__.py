@@ -13,7 +13,6 @@ from medlink.errors import ConfigError
 from medlink.files.atomic import format_of_ending
 from medlink.notes.database import is_database_address
 from medlink.notes.options import OutputOptions
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.writers.base import Failures, FolderWriter, Job, TextWriter, Writer
 from medlink.notes.writers.fhir import FhirWriter
 from medlink.notes.writers.folders import BratWriter, DocBinWriter
@@ -21,6 +20,7 @@ from medlink.notes.writers.note_nlp import NoteNlpWriter
 from medlink.notes.writers.readable import ReadableWriter
 from medlink.notes.writers.rows import CsvWriter, JsonLinesWriter, ParquetWriter
 from medlink.notes.writers.sql import SqlWriter
+from medlink.records import LinkedMention
 
 __all__ = [
     "Failures",

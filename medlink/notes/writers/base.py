@@ -23,8 +23,8 @@ from medlink.files.atomic import (
 )
 from medlink.files.folders import atomic_folder, locked, sync, wrap_os_error
 from medlink.files.json import json_line, json_text, parse_json, read_json, write_json
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
+from medlink.records import LinkedMention
 
 _STATE = ".medlink.json"
 _OTHER_REMEDY = "move it away, or name another output"

@@ -16,11 +16,10 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medlink.kb.systems import UNKNOWN, system_by_name
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
 from medlink.notes.writers.rows import flatten, mention_row
-from medlink.records import Qualifiers
+from medlink.records import LinkedMention, Qualifiers
 
 _DISORDERS = frozenset(
     {

@@ -9,11 +9,10 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import FolderWriter, note_name
 from medlink.notes.writers.rows import mention_row
-from medlink.records import NIL
+from medlink.records import NIL, LinkedMention
 
 if TYPE_CHECKING:
     from spacy.language import Language

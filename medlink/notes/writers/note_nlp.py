@@ -16,10 +16,10 @@ from typing import Any
 
 from medlink.errors import ConfigError, InputError
 from medlink.notes.note_ids import is_text_file
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter
 from medlink.notes.writers.rows import csv_line
+from medlink.records import LinkedMention
 
 COLUMNS: dict[str, type | int] = {
     "note_nlp_id": int, "note_id": int, "section_concept_id": int, "snippet": 250, "offset": 50, "lexical_variant": 250,

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
-from medlink.records import AMBIGUOUS
+from medlink.records import AMBIGUOUS, LinkedMention
 
 _WIDTHS = (32, 20, 34, 7)  # of mention, concept, preferred name, score
 

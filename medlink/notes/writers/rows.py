@@ -13,10 +13,9 @@ from typing import Any
 from medlink.errors import needs_extra
 from medlink.files.atomic import atomic_writer
 from medlink.files.escapes import escape_controls
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import Job, TextWriter, note_name
-from medlink.records import attributes_to_dict, qualifiers_to_dict, value_to_dict
+from medlink.records import LinkedMention
 
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
@@ -52,9 +51,7 @@ def mention_record(
         "score": best.score if best else None,
         "nil": link.nil,
         "status": link.status,
-        **qualifiers_to_dict(mention.qualifiers),
-        **attributes_to_dict(mention.attributes),
-        **value_to_dict(mention.value),
+        **mention.readings(),
         "same_as": list(best.same_as) if best else [],
         "presumed": list(best.presumed) if best else [],
         "expanded": link.expanded,

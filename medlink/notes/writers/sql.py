@@ -12,10 +12,10 @@ from medlink.errors import ConfigError
 from medlink.files.atomic import check_output_paths
 from medlink.files.problems import pluralize
 from medlink.notes.database import database_file, open_database, wrap_database_errors
-from medlink.notes.pipeline import LinkedMention
 from medlink.notes.reading import Note
 from medlink.notes.writers import note_nlp, rows
 from medlink.notes.writers.base import Job
+from medlink.records import LinkedMention
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
