@@ -15,6 +15,7 @@ from medlink.linking.options import LinkOptions
 from medlink.notes.options import NoteOptions
 from medlink.records import AttributeKind, Candidate, Experiencer, Presence, Status, Temporality, Value
 from medlink.service.options import FIXED, PER_REQUEST
+from medlink.settings import option
 from medlink.web.guard import Refusal
 
 _TEMPLATE = "#/components/schemas/{model}"
@@ -31,13 +32,9 @@ class NoteInput(_Part):
     """A note to link."""
 
     text: Annotated[str, Field(description="Text of the note.")]
-    id: Annotated[str | int | None, Field(description="Id of the note; by default its number, from 1.")] = None
-    language: Annotated[
-        str | None, Field(description="BCP 47 tag of its language; by default that of the request, else detected.")
-    ] = None
-    date: Annotated[str | None, Field(description="Day on which it was written, such as 2026-11-30 or 30.11.2026.")] = (
-        None
-    )
+    id: str | int | None = option(None, "Id of the note; by default its number, from 1.")
+    language: str | None = option(None, "BCP 47 tag of its language; by default that of the request, else detected.")
+    date: str | None = option(None, "Day on which it was written, such as 2026-11-30 or 30.11.2026.")
 
 
 class MentionInput(_Part):
@@ -46,10 +43,8 @@ class MentionInput(_Part):
     text: Annotated[
         str, StringConstraints(strip_whitespace=True), Field(description="Words of the mention.", min_length=1)
     ]
-    language: Annotated[str | None, Field(description="BCP 47 tag; by default that of the request.")] = None
-    context: Annotated[str, Field(description="Text around it, which decides between concepts with the same name.")] = (
-        ""
-    )
+    language: str | None = option(None, "BCP 47 tag; by default that of the request.")
+    context: str = option("", "Text around it, which decides between concepts with the same name.")
 
 
 class _Request(BaseModel):
@@ -58,7 +53,7 @@ class _Request(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
     option_names: ClassVar[Collection[str]] = ()
-    bundle: Annotated[str | None, Field(description="Name of the bundle; by default the first.")] = None
+    bundle: str | None = option(None, "Name of the bundle; by default the first.")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -70,13 +65,11 @@ class LinkRequest(_Request):
 
     option_names: ClassVar = PER_REQUEST
     notes: Annotated[list[NoteInput], Field(min_length=1, description="Notes to link.")]
-    format: Annotated[
-        Literal["json", "jsonl", "fhir"],
-        Field(
-            description="json: a list of notes. jsonl: a line for each mention, as 'medlink link' writes it. fhir: a "
-            "FHIR R4 Bundle in a line for each note with mentions."
-        ),
-    ] = "json"
+    format: Literal["json", "jsonl", "fhir"] = option(
+        "json",
+        "json: a list of notes. jsonl: a line for each mention, as 'medlink link' writes it. fhir: a "
+        "FHIR R4 Bundle in a line for each note with mentions.",
+    )
 
 
 class MentionsRequest(_Request):
