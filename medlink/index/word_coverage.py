@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +138,8 @@ class TextFeatures(FeatureStore):
         feature_ends = np.searchsorted(features.word, np.arange(len(features.text) + 1))
         features = with_weights(features, weights)
         arrays = (ends, feature_ends, features.weight, features.feature.astype(np.int32), features.share, weights)
-        super().__init__(lambda: forms, dict(zip(ARRAYS, arrays, strict=True)))
+        super().__init__(dict(zip(ARRAYS, arrays, strict=True)))
+        self.forms = forms
         kinds = self._kinds = WordKinds(forms, KINDS)
         is_unknown = kinds.of_words(features) == kinds.names.index(UNKNOWN_WORD)
         unknown = np.bincount(features.text[is_unknown], features.weight[is_unknown], len(texts))
@@ -150,13 +150,6 @@ class TextFeatures(FeatureStore):
         )
         total = np.bincount(features.text, features.weight, len(texts))
         self.unknown: NDArray[np.float32] = (unknown / np.maximum(total, 1e-9)).astype(np.float32)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = vars(self) | {"forms": self.forms}
-        return {name: state[name] for name in state.keys() - {"_lock", "_open_forms"}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=Lock())
 
     def compare_pairs(
         self, first_texts: NDArray[np.int64], second_texts: NDArray[np.int64]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -76,19 +76,16 @@ class FeatureStore:
     """The word features of many texts, and their overlap with others.
 
     Attributes:
-        forms: the lexicon forms that analyse texts, opened at their first use; a segment of later names has none.
+        forms: the lexicon forms that analyse texts.
         width: number of possible features.
     """
 
-    def __init__(self, forms: Callable[[], LexiconForms], arrays: Mapping[str, Array]) -> None:
-        self._open_forms = forms
-        ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in ARRAYS)
-        self._words, self._features, self._lock = RaggedArray(ends), RaggedArray(feature_ends), Lock()
-        self.width = len(self._weights)
+    forms: LexiconForms
 
-    @cached_property
-    def forms(self) -> LexiconForms:
-        return self._open_forms()
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in ARRAYS)
+        self._words, self._features = RaggedArray(ends), RaggedArray(feature_ends)
+        self.width = len(self._weights)
 
     @cached_property
     def _opposites(self) -> RaggedArray:
@@ -102,19 +99,6 @@ class FeatureStore:
         """Marks of the features ``(width,)`` of each group of kinds."""
         kinds = np.array(self.forms.kinds, dtype=str)
         return {name: np.append(np.isin(kinds, of), np.full(UNKNOWN, "" in of)) for name, of in _GROUPS.items()}
-
-    @cached_property
-    def _tools(self) -> tuple[BatchAnalyser, FeatureExtractor]:
-        return BatchAnalyser(shared_analyser(self.forms)), FeatureExtractor(len(self.forms.names))
-
-    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> WordFeatures:
-        with self._lock:
-            analyser, extractor = self._tools
-            batch = analyser.read(texts, languages)
-            features = extractor.extract(batch, self._weights)
-            if len(batch.words) > _CACHED_WORDS:
-                del self._tools
-        return features
 
     def of(self, rows: NDArray[np.int64]) -> WordFeatures:
         """Return the features of stored texts."""
@@ -236,7 +220,26 @@ class NameFeatures(FeatureStore):
     """The word features of the names of an index, memory-mapped from a folder that :meth:`build` filled."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(partial(load_shared_forms, folder), {name: open_array(folder, name) for name in ARRAYS})
+        super().__init__({name: open_array(folder, name) for name in ARRAYS})
+        self._folder, self._lock = folder, Lock()
+
+    @cached_property
+    def forms(self) -> LexiconForms:  # type: ignore[override]  # mypy takes it for a read-only property
+        """The lexicon forms, opened at their first use; a segment of later names has none."""
+        return load_shared_forms(self._folder)
+
+    @cached_property
+    def _tools(self) -> tuple[BatchAnalyser, FeatureExtractor]:
+        return BatchAnalyser(shared_analyser(self.forms)), FeatureExtractor(len(self.forms.names))
+
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> WordFeatures:
+        with self._lock:
+            analyser, extractor = self._tools
+            batch = analyser.read(texts, languages)
+            features = extractor.extract(batch, self._weights)
+            if len(batch.words) > _CACHED_WORDS:
+                del self._tools
+        return features
 
     @classmethod
     def build(
@@ -272,7 +275,7 @@ class NameFeatures(FeatureStore):
         weights = smooth_idf(df, len(languages)) if main is None else main._weights
         save_array(folder, "said_weight", weights.astype(ARRAYS["said_weight"]))
         arrays = {name: open_array(folder, name) for name in (*_UNWEIGHTED, "said_weight")}
-        unweighted = FeatureStore(lambda: forms, {**arrays, "slot_weight": np.broadcast_to(np.float16(0), begin)})
+        unweighted = FeatureStore({**arrays, "slot_weight": np.broadcast_to(np.float16(0), begin)})
         with ArrayWriter(folder, "slot_weight", ARRAYS["slot_weight"]) as weight:
             for start in range(0, len(languages), _BATCH):
                 features = unweighted.of(np.arange(start, min(start + _BATCH, len(languages))))
