@@ -14,6 +14,7 @@ from medlink.cli.options import PATH, Commands, json_option, language_option, le
 from medlink.cli.output import print_lines
 from medlink.errors import InputError
 from medlink.files.escapes import escape_controls
+from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.language.tags import base
 
@@ -48,7 +49,7 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
     short = known.expand(word, language)
     if as_json:
         data = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
-        click.echo(escape_controls(json.dumps(data, ensure_ascii=False)))
+        click.echo(json_line(data), nl=False)
     if not entries and not short:
         languages = {tag for counts in known.counts().values() for tag in counts} - {"entries"}
         if language is not None and base(language) not in map(base, languages):

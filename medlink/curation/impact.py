@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from math import isfinite
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from medlink.curation.page import json_object, round_score, write_page
 from medlink.errors import ConfigError, InputError
-from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
-from medlink.files.escapes import escape_cell, escape_controls
+from medlink.files.atomic import check_output_paths, rows_format
 from medlink.files.folders import StrPath
-from medlink.files.json import json_line, read_json_lines
+from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
+from medlink.files.tables import row_writer
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
 from medlink.kb.changes import MERGED_AWAY, classify_retirement
@@ -114,13 +113,11 @@ def check_links(
         InputError: the links cannot be read, or another bundle made them.
     """
     check_output_paths({"the output": out, "the page": report}, [links, old, new])
-    form = rows_format(out)
+    rows_format(out)  # fails before the work
     compare = _Comparison(Linker(Bundle(old), **options), Linker(Bundle(new), **options))
     results, reasons, groups = Counter[str](), Counter[str](), ChangeGroups()
     number, notes, changed = 0, _NoteCounter(), _NoteCounter()
-    with ExitStack() as stack:
-        file = None if out is None else stack.enter_context(atomic_text_writer(out, private=True))
-        write = _writer(file, is_json=form == "jsonl")
+    with row_writer(out, LinkChange, private=True) as write:
         rows = _rows(links, compare.old.bundle)
         while batch := list(islice(rows, _BATCH)):
             number += len(batch)
@@ -231,20 +228,6 @@ def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
             remedy = "name the bundle that linked the notes, or link them again with this one"
             raise InputError(message, path=path, line=line, remedy=remedy)
         yield row
-
-
-def _writer(file: TextIO | None, *, is_json: bool) -> Callable[[LinkChange], object]:
-    if file is not None and not is_json:
-        file.write("\t".join(LinkChange.__slots__) + "\n")
-
-    def write(change: LinkChange) -> None:
-        row = asdict(change)
-        cells = ("" if value is None else escape_cell(escape_controls(str(value))) for value in row.values())
-        line = escape_controls(json_line(row).rstrip("\n")) if is_json else "\t".join(cells)
-        if file is not None:
-            file.write(line + "\n")
-
-    return write
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from medlink.curation.review_items import CLUSTER, read_review_items
 from medlink.curation.review_page import PAGE_FILES, review_data
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import atomic_text_writer, check_output_paths
-from medlink.files.escapes import escape_controls
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
@@ -156,7 +155,7 @@ class Review:
         if not any(line["findings"] for line in lines):
             raise InputError("there is no decision about a mention of these notes", path=items.path, remedy=_REMEDY)
         with atomic_text_writer(path, "the gold", private=True) as file:
-            file.writelines(escape_controls(json_line(line).rstrip("\n")) + "\n" for line in lines)
+            file.writelines(map(json_line, lines))
         return len(lines)
 
     def server(self, port: int = 0) -> ReviewServer:

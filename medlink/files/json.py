@@ -11,6 +11,7 @@ from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.atomic import atomic_text_writer
+from medlink.files.escapes import escape_controls
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 
@@ -70,8 +71,8 @@ def read_json_input(lines: LineFile) -> Any:
 
 
 def json_line(data: Any) -> str:
-    """Format one line of a JSON lines file; keys keep their order."""
-    return json.dumps(data, ensure_ascii=False) + "\n"
+    """Format one line of a JSON lines file; keys keep their order, and control characters are escaped."""
+    return escape_controls(json.dumps(data, ensure_ascii=False)) + "\n"
 
 
 def read_json_lines(lines: LineFile) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Reading tables: TSV and CSV, with or without a header."""
+"""Read tables, TSV and CSV with or without a header, and write records as rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import csv
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, repeat
+from typing import Any
 
 from medlink.errors import InputError
+from medlink.files.atomic import atomic_text_writer, rows_format
+from medlink.files.escapes import escape_cell, escape_controls
 from medlink.files.folders import StrPath
+from medlink.files.json import json_line
 from medlink.files.problems import Problems, encoding_remedy, is_utf8, pluralize
 from medlink.files.resources import RESOURCES
 from medlink.files.streams import LineFile
@@ -380,3 +385,25 @@ def _report_width(lines: LineFile, span: list[int], width: int, columns: int) ->
         lines.report_truncated(f": {width} of {columns} columns and no line end")
     for line in span:
         lines.bad_row("column count", line, f"{width} columns, {columns} expected")
+
+
+@contextmanager
+def row_writer(path: StrPath | None, kind: type[Any], *, private: bool = False) -> Iterator[Callable[[Any], object]]:
+    """Yield a function that writes a record of ``kind``, a dataclass with slots, as a row of ``.tsv`` or ``.jsonl``.
+
+    The file appears when the block ends; without a path, records are dropped.
+    """
+    if path is None:
+        yield lambda record: None
+        return
+    is_json = rows_format(path) == "jsonl"
+    with atomic_text_writer(path, private=private) as file:
+        if not is_json:
+            file.write("\t".join(kind.__slots__) + "\n")
+
+        def write(record: Any) -> None:
+            row = asdict(record)
+            cells = ("" if value is None else escape_cell(escape_controls(str(value))) for value in row.values())
+            file.write(json_line(row) if is_json else "\t".join(cells) + "\n")
+
+        yield write

@@ -7,7 +7,7 @@ files nor with their differences.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -22,9 +22,8 @@ from sqlalchemy.pool import NullPool
 
 from medlink.bundles.paths import KB_FILE, MANIFEST
 from medlink.errors import ConfigError, KnowledgeBaseError
-from medlink.files.atomic import atomic_text_writer, check_output_paths, rows_format
-from medlink.files.escapes import escape_cell, escape_controls
-from medlink.files.json import json_line
+from medlink.files.atomic import check_output_paths, rows_format
+from medlink.files.tables import row_writer
 from medlink.kb import schema
 from medlink.kb.build import build_kb
 from medlink.kb.connection import REBUILD_REMEDY
@@ -102,27 +101,16 @@ def compare_kbs(
         ConfigError: the output cannot be written.
     """
     with KnowledgeBase(old) as before, KnowledgeBase(new) as after:
-        changes, counts = iter_changes(before, after), Counter[str]()
+        counts = Counter[str]()
         languages: dict[str, Counter[str]] = {kind: Counter() for kind in (NAME_ADDED, NAME_REMOVED, RENAMED)}
-
-        def count_changes() -> Iterator[Change]:
-            for change in changes:
+        if out is not None:
+            check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
+        with row_writer(out, Change) as write:
+            for change in iter_changes(before, after):
                 counts[change.change] += 1
                 if change.change in languages:
                     languages[change.change][change.language] += 1
-                yield change
-
-        if out is None:
-            deque(count_changes(), maxlen=0)
-        else:
-            check_output_paths({"the output": out}, [*kb_input_paths(old, before), *kb_input_paths(new, after)])
-            is_json = rows_format(out) == "jsonl"
-            with atomic_text_writer(out) as file:
-                if not is_json:
-                    file.write("\t".join(Change.__slots__) + "\n")
-                for values in map(asdict, count_changes()):
-                    cells = (escape_cell(escape_controls(value)) for value in values.values())
-                    file.write(json_line(values) if is_json else "\t".join(cells) + "\n")
+                write(change)
         return ChangeReport(
             tuple(source.release for source in before.sources()),
             tuple(source.release for source in after.sources()),

@@ -14,7 +14,6 @@ from typing import Any, TextIO, cast
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.atomic import check_output_paths, format_of_ending, rows_format, standard_output
-from medlink.files.escapes import escape_controls
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.files.workbooks import is_workbook, table_writer
@@ -281,7 +280,7 @@ def _change_writer(
             before.status if before is not None else "", *concepts, None if is_gone else mapping.score,
         )  # fmt: skip
         if is_json:
-            file.write(escape_controls(json_line(dict(zip(CHANGES, cells, strict=True))).rstrip("\n")) + "\n")
+            file.write(json_line(dict(zip(CHANGES, cells, strict=True))))
         else:
             table.writerow(["" if value is None else clean_text(str(value)) for value in cells])
 

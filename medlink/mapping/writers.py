@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from medlink.files.escapes import escape_cell, escape_controls
+from medlink.files.json import json_line
 from medlink.kb.export.sssom import concept_curie, curie, write_sssom_header
 from medlink.mapping import codes as usagi
 from medlink.mapping.codes import CodeMapping, Target
@@ -152,7 +152,7 @@ def _write_jsonl(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
             "mapping_status": mapping.status, "equivalence": mapping.equivalence, "evidence": mapping.evidence,
             "change": mapping.change, "comment": mapping.comment, "added": dict(source.added),
         }  # fmt: skip
-        file.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
+        file.write(json_line(line))
 
 
 def _own_concept(mapping: CodeMapping) -> str:
