@@ -35,12 +35,13 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(job)
     sys.exit(int(server.recv(16) or b"70"))
 """
-_PRELOADED = (
+MODULES = (
     "medlink.cli.cluster medlink.cli.evaluate medlink.cli.impact medlink.cli.index medlink.cli.kb "
     "medlink.cli.learn medlink.cli.lexicon medlink.cli.link medlink.cli.map medlink.cli.review medlink.cli.serve "
     "medlink.cli.train medlink.notes.link medlink.spacy_components.pipeline medlink.index.vectors.flat "
-    "medlink.linking.linker medlink.curation.review medlink.service.app faiss"
+    "medlink.linking.linker medlink.curation.review medlink.service.app"
 )
+"""Modules that the commands import, of which none needs an extra when it is imported."""
 
 
 class ForkServer:
@@ -84,7 +85,7 @@ SERVER = ForkServer()
 
 
 def _serve(address: str) -> None:
-    for module in _PRELOADED.split():
+    for module in [*MODULES.split(), "faiss"]:
         import_module(module)
     from medlink import Bundle, Note, NotePipeline
     from medlink.linking.demo import demo_notes

@@ -1,7 +1,7 @@
 """Linking, clustering and spaCy run without torch; errors name the extra that is missing.
 
-The libraries of the extras are hidden from an interpreter, which is forked for each case. ``.ci/wheel`` runs the same
-tests with the built wheel in a fresh environment, which ``MEDLINK_LIGHT_PYTHON`` names.
+The libraries of the extras are hidden from an interpreter, which imports medlink and is forked for each case.
+``.ci/wheel`` runs the same tests with the built wheel in a fresh environment, which ``MEDLINK_LIGHT_PYTHON`` names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import medlink
+from tests.fork_server import MODULES
 from tests.index.test_bundle import refer
 
 pytestmark = pytest.mark.slow
@@ -25,8 +25,6 @@ HIDDEN = [
     "accelerate", "datasets", "nmslib", "openpyxl", "psycopg", "pyarrow", "pyspark", "scispacy",
     "sentence_transformers", "sentencepiece", "sklearn", "torch", "transformers",
 ]  # fmt: skip
-BARE = ["faiss", *HIDDEN]
-"""Libraries of all extras."""
 FRESH = os.environ.get("MEDLINK_LIGHT_PYTHON")
 
 HIDE = """\
@@ -42,14 +40,20 @@ sys.meta_path.insert(0, Hidden())
 
 
 FORK = """\
-import json, os, sys
-import medlink.cli.link, medlink.cli.main
+import gc, json, os, sys
+from importlib import import_module
+
+for module in sys.argv[1:]:
+    import_module(module)
 from medlink.language.lexicon import Lexicon
 
 lexicon = Lexicon()  # seconds, shared by all forks
+assert "faiss" not in sys.modules
+gc.freeze()
 for line in sys.stdin:
-    code, arguments = json.loads(line)
+    code, arguments, hidden = json.loads(line)
     if os.fork() == 0:
+        sys.modules["sitecustomize"].HIDDEN += hidden
         for number, name in enumerate((os.devnull, "out", "err")):
             os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
         sys.argv, status = ["-c", *arguments], 0
@@ -75,9 +79,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo bundle and small inputs."""
     folder = tmp_path_factory.mktemp("light")
-    for name, hidden in (("hide", HIDDEN), ("bare", BARE)):
-        (folder / name).mkdir()
-        (folder / name / "sitecustomize.py").write_text(f"HIDDEN = {hidden!r}\n{HIDE}", encoding="utf-8")
+    (folder / "hide").mkdir()
+    hidden = [] if FRESH else HIDDEN
+    (folder / "hide" / "sitecustomize.py").write_text(f"HIDDEN = {hidden!r}\n{HIDE}", encoding="utf-8")
     for name in ("notes.parquet", "codes.xlsx", "terms.xlsx"):
         (folder / name).write_bytes(b"PK\x03\x04")
     (folder / "codes.csv").write_text("code,name\n1,fever\n", encoding="utf-8")
@@ -93,16 +97,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Iterator[Run]:
     """``medlink ARGUMENTS``, or Python code, without the libraries of the extras but ``cpu``; of all if ``bare``."""
-    with ExitStack() as opened:
-        servers: dict[bool, subprocess.Popen[str]] = {}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    paths = [str(folder / "hide"), *([] if FRESH else [str(Path(medlink.__file__).parents[1])])]
+    with subprocess.Popen(
+        [FRESH or sys.executable, "-c", FORK, *MODULES.split()],
+        cwd=folder,
+        env={**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
 
         def run(*arguments: str, code: str = COMMAND, bare: bool = False) -> subprocess.CompletedProcess[str]:
-            if bare not in servers:
-                servers[bare] = opened.enter_context(start(folder, bare))
-            server = servers[bare]
             assert server.stdin is not None
             assert server.stdout is not None
-            server.stdin.write(json.dumps([code, arguments]) + "\n")
+            server.stdin.write(json.dumps([code, arguments, ["faiss"] * bare]) + "\n")
             server.stdin.flush()
             status = int(server.stdout.readline())
             out, err = ((folder / name).read_text("utf-8") for name in ("out", "err"))
@@ -113,21 +122,6 @@ def run(folder: Path) -> Iterator[Run]:
         shutil.copytree(folder / "demo" / "bundle", folder / "transformer")
         refer(folder / "transformer", "encoder", folder / "encoder")
         yield run
-
-
-def start(folder: Path, bare: bool) -> subprocess.Popen[str]:
-    """An interpreter that forks a process for each line that it reads."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    paths = [str(folder / "bare")] * bare if FRESH else [str(folder / ("bare" if bare else "hide"))]
-    paths += [] if FRESH else [str(Path(medlink.__file__).parents[1])]
-    return subprocess.Popen(
-        [FRESH or sys.executable, "-c", FORK],
-        cwd=folder,
-        env={**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_only_the_base_is_installed(run: Run) -> None:
