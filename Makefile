@@ -51,15 +51,21 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medlink needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
+# pip compiles on one core, and what nobody imports; a few files of libraries are no valid Python
+INSTALL = $(BIN)/python -m pip install -q --no-compile -c constraints.txt -e
+COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/_?test(s|ing)?/|/transformers/models/' $(VENV)/lib || true
+
 $(VENV)/ready: $(VENV)/bin/python setup.cfg constraints.txt
 	@echo "pip installs medlink into $(VENV) without a word, which takes some minutes"
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu]"
+	$(INSTALL) ".[cpu]"
+	$(COMPILE)
 	touch $@
 
-$(VENV)/ready-dev: $(VENV)/ready
-	@echo "pip installs what the tests need into $(VENV) without a word, which takes some minutes"
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,dev]"
-	touch $@
+$(VENV)/ready-dev: $(VENV)/bin/python setup.cfg constraints.txt
+	@echo "pip installs medlink and what its tests need into $(VENV) without a word, which takes some minutes"
+	$(INSTALL) ".[cpu,dev]"
+	$(COMPILE)
+	touch $(VENV)/ready $@
 
 $(VENV)/ready-docs: $(VENV)/ready
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,docs]"
