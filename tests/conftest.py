@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ LONG = [name for names in GROUPS.values() for name in names] + [
     "test_impact.py",
 ]
 """Files that take long, some of them with few tests."""
-_ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(?:slow|faults|browser|gpu)\b", re.MULTILINE)
+_ALL_SLOW = re.compile(
+    r"^(?:pytestmark = \[?\s*pytest\.mark\.(?:slow|faults|browser|gpu)\b|import torch$)", re.MULTILINE
+)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -54,6 +57,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_trainer = collection_path.match("tests/training/*/*.py") and collection_path.parent.name != "data"
     return is_trainer or bool(_ALL_SLOW.search(collection_path.read_text("utf-8"))) or None
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """In a quick run spaCy does without torch, which it imports where it finds it, for seconds in each process."""
+    if "not slow" in collector.config.option.markexpr and "spacy" not in sys.modules:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "torch", None)
+            import_module("spacy")
 
 
 @pytest.hookimpl(tryfirst=True)

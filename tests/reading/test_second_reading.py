@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from medlink.index import Bundle
 from tests.scripts import benchmark
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_what_was_once_read_right_stays_so(hpo: Path) -> None:
     script = benchmark("second_reading")
     bundle, rows = Bundle(hpo), list(script.sentences())
@@ -28,7 +29,6 @@ def test_each_kind_has_ten_sentences_beside_the_examples() -> None:
     assert all(row.text[found.start : found.end] for row in rows for found in row.expected)
 
 
-@pytest.mark.slow
 def test_recall_and_precision_of_qualifiers(shared: Path) -> None:
     result = CliRunner().invoke(benchmark("status").main, catch_exceptions=False)
     assert result.exit_code == 0
