@@ -80,7 +80,8 @@ def test_its_commands_run_in_a_fresh_environment(demo_path: Path, tmp_path: Path
             text = text.replace(place, path)
         return text.replace("${MEDLINK_HOST:-localhost}", "links.example").replace("0.0.0.0", "127.0.0.1")
 
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PIP_NO_BUILD_ISOLATION": "1"}
+    # to pip, 0 means that it builds without isolation, with the setuptools of this environment
+    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PIP_NO_BUILD_ISOLATION": "0"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for name, given in build:
         if name == "COPY":
@@ -110,6 +111,7 @@ def test_its_commands_run_in_a_fresh_environment(demo_path: Path, tmp_path: Path
             while subprocess.run(health, env=started, capture_output=True, check=False).returncode:
                 assert service.poll() is None
                 assert time.monotonic() < end
+                time.sleep(0.5)
             headers = {"Authorization": f"Bearer {TOKEN}", "Host": "links.example"}
             answer = httpx.get(f"http://127.0.0.1:{port}/info", headers=headers, trust_env=False)
             assert answer.json()["bundles"][0]["name"] == demo_path.name
