@@ -41,7 +41,7 @@ def exit_with_parent() -> None:
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Pause the cyclic garbage collector during a block; it took a third of the time of reading notes."""
+    """Pause the cyclic garbage collector in a block; it took a third of the time of reading notes, or the lexicon."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -28,6 +28,7 @@ from medlink.language.exact import normalise_all
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
 from medlink.language.lexicon.tables import FIRST, KINDS, LAST, WHOLE, Member
 from medlink.language.text import Inflector, normalise
+from medlink.processes import gc_disabled
 
 TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`LexiconForms.save` writes."""
@@ -218,6 +219,7 @@ class LexiconForms:
         return form in self.table(FUNCTION, language)
 
     @classmethod
+    @gc_disabled()
     def compile(cls, lexicon: Lexicon) -> LexiconForms:
         """Compile a lexicon in seconds; memory grows with the number of its members."""
         return _Compiler(lexicon).compile()

@@ -25,6 +25,7 @@ from medlink.language.lexicon.tables import (
 )
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
+from medlink.processes import gc_disabled
 
 SHIPPED = RESOURCES / "lexicon"
 _Found = tuple[int, Member]
@@ -45,6 +46,7 @@ class Lexicon:
         InputError: a folder or a column is missing, or a row cannot be read.
     """
 
+    @gc_disabled()
     def __init__(self, folders: Iterable[StrPath] = ()) -> None:
         # the user's tables first: their errors precede the slow reading of the shipped tables
         own = [read_folder(Path(folder)) for folder in folders]
@@ -93,12 +95,14 @@ class Lexicon:
         return sorted({member.language for entry in self.entries for member in entry.members})
 
     @cached_property
+    @gc_disabled()
     def _by_form(self) -> dict[str, list[_Found]]:
         by_form: dict[str, list[_Found]] = defaultdict(list)
         for match, _, form in self._forms():
             by_form[form].append(match)
         return by_form
 
+    @gc_disabled()
     def _find_stems(self, language: str) -> dict[str, list[_Found]]:
         by_stem, inflector = defaultdict[str, list[_Found]](list), Inflector(language)
         for match, written, form in self._forms(language):
@@ -118,6 +122,7 @@ class Lexicon:
         return ((match, written, form) for (match, written), form in zip(spellings, exact, strict=True))
 
     @cached_property
+    @gc_disabled()
     def meanings(self) -> tuple[list[int | None], list[str]]:
         """The meaning of each entry, ``None`` for an ending without a meaning, and the names of the meanings.
 
