@@ -52,8 +52,8 @@ THRESHOLD = 0.5
 FILTER_LEAST = 0.07
 """Probability of being selected that a candidate needs to be ranked: of what is linked one in a hundred is lost."""
 _LINKED = 3.0
-_INVERSE_DECAY, _FILTER_DECAY = 0.1, 0.3
-_ENDS, _FILTER_ENDS = 0.005, 0.002  # share of the rows at either end of a column that is cut to the next one
+_INVERSE_DECAY, _FILTER_DECAY = 1.0, 0.3
+_ENDS, _FILTER_ENDS = 0.001, 0.002  # share of the rows at either end of a column that is cut to the next one
 # The weight of a span of each set: the gold is annotated in full, DisTEMIST is of diseases alone, the written texts
 # are many, the others are many and of one language, and of the case reports not every finding is there.
 WEIGHTS = {

@@ -44,6 +44,7 @@ from medlink.reading.features import (
 
 _SCORE_TOLERANCE = 0.05  # a longer span of the same concept must score higher by this much
 _MISSPELT = 0.8, 0.9  # share of the names with a typing error that are mentions: of one word, of several
+_DISTINCT_NAME = 0.6  # lowest score of a name that hardly means anything else; findings that contain it score higher
 _ONE_MEANING = 0.95  # least share of uses with this meaning, for an abbreviation to be unambiguous
 _CHUNK = 1 << 13  # rows in memory at a time
 _MAX_LOGIT = 40.0
@@ -111,18 +112,18 @@ class SpanClassifier:
     ``alone`` judges each span by :data:`medlink.reading.features.ALONE`. ``model`` gives its score by
     :data:`medlink.reading.features.COLUMNS`, which include the probabilities of overlapping spans. With
     ``trusts_names``, names are always mentions: the model was fitted on findings, and does not suit other concepts.
+    With ``trusts_things``, names of drugs, organisms and procedures are mentions.
     """
 
     alone: LogisticModel
     model: LogisticModel
     least: float
     trusts_names: bool = False
+    trusts_things: bool = False
 
     def select(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """Select the mentions of n texts from their spans, which are sorted by position."""
         remaining = [drop_redundant_spans(spans) for spans in texts]
-        if self.trusts_names:
-            remaining = [_longest_names(spans) for spans in remaining]
         return [weighted_interval_scheduling(spans, self.least) for spans in self.score(remaining)]
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
@@ -149,7 +150,7 @@ class SpanClassifier:
         candidate, score, context = span.candidate, span.best.score, span.candidate.context
         if candidate.learned is not None:
             return score if candidate.learned else self.least
-        # the model has seen few abbreviations and no values: lower bounds for these
+        # the model has seen few abbreviations, drugs and procedures, and no values: lower bounds for these
         bound = 0.0
         if candidate.value is not None:
             bound = score
@@ -162,6 +163,10 @@ class SpanClassifier:
         elif span.is_name and context[LISTED] and context[UPPER]:
             # a name in capitals is a mention, though its concept is often uncertain: MS, but not COVID-19
             bound = score * candidate.otherwise if candidate.otherwise >= _ONE_MEANING else self.least
+        elif (candidate.listed and candidate.expanded is None and context[CONTENT] > 1) or (
+            self.trusts_things and span.is_thing and (candidate.listed or candidate.family)
+        ):
+            bound = min(score, _DISTINCT_NAME)
         # a test, an organ or a drug is not the finding that is named after it
         other_kind = span.best.ranked.adds or (candidate.is_short_for_other_kind and not span.is_name)
         return min(max(probability, bound), min(MAX_SCORE_OF_OTHER_KIND, score) if other_kind else 1.0)
@@ -176,12 +181,12 @@ def default_span_classifier() -> SpanClassifier:
 
 
 def drop_redundant_spans(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Drop spans that another span with the same concept makes redundant, and abbreviations inside a name."""
+    """Drop spans that another span with the same concept makes redundant, and spans inside a name of several words."""
     dropped = bytearray(len(spans))
     for i, j in overlapping(spans):
         first, second = spans[i], spans[j]
-        dropped[i] |= first.is_short and _is_part(first, second)
-        dropped[j] |= second.is_short and _is_part(second, first)
+        dropped[i] |= _is_part(first, second)
+        dropped[j] |= _is_part(second, first)
         if first.best.ranked.concept == second.best.ranked.concept:
             if first.candidate.place == second.candidate.place and not _is_named(first, second):
                 continue  # the likelier reading is selected later
@@ -192,27 +197,17 @@ def drop_redundant_spans(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
     return [span for span, drop in zip(spans, dropped, strict=True) if not drop]
 
 
-def _longest_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Drop spans inside a longer name: *X-linked* in *X-linked recessive*."""
-    pairs = ((wide, narrow) for i, j in overlapping(spans) for wide, narrow in ((i, j), (j, i)))
-    inside = {
-        narrow for wide, narrow in pairs if spans[wide].candidate.listed and _is_inside(spans[narrow], spans[wide])
-    }
-    return [span for number, span in enumerate(spans) if number not in inside]
-
-
 def _is_named(*spans: ScoredSpan) -> bool:
     return any(span.is_name and (span.candidate.expanded is None or span.is_short) for span in spans)
 
 
-def _is_inside(narrow: ScoredSpan, wide: ScoredSpan) -> bool:
-    return wide.candidate.place != narrow.candidate.place and wide.contains(narrow)
-
-
 def _is_part(span: ScoredSpan, name: ScoredSpan) -> bool:
+    is_inside = span.candidate.place != name.candidate.place and name.contains(span)
+    if not (is_inside and name.is_name and span.candidate.learned is None):
+        return False
     as_written = name.candidate.expanded is None and bool(name.candidate.context[LISTED])
     # "inkompletter RSB" is more than RSB
-    return name.is_name and (as_written or name.candidate.family) and _is_inside(span, name)
+    return as_written or (span.is_short and name.candidate.family)
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:

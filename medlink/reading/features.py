@@ -60,10 +60,18 @@ SPAN = (*UNRANKED, *_LANGUAGE)
 CONTENT, UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
     CONTEXT.index, ("content", "upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
-RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "crossing_odds")
-"""Highest probability alone of the spans that contain, lie in or cross a span, and their log odds minus its own."""
-ALONE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES, *CONTEXT, *WORDING, *_LANGUAGE)
-"""Columns that do not depend on overlapping spans: those of the best concept, and of the words."""
+_OF_THINGS = tuple(map(UNRANKED.index, ("kind_substance", "kind_organism", "kind_procedure")))
+_OF_FINDINGS = tuple(map(UNRANKED.index, ("kind_finding", "kind_change", "kind_disease", "unknown")))
+RIVALS = (
+    "wider", "narrower", "crossing", "reading", "wider_odds", "narrower_odds", "crossing_odds", "reading_odds",
+)  # fmt: skip
+"""Highest probability alone of the spans that contain, lie in or cross a span, and of other readings of its words as
+another concept; their log odds minus its own."""
+ALONE = ("score", "log_odds", "rank", "margin", "words", "adds", "name", *FEATURES[2:], *CONTEXT, *WORDING, *_LANGUAGE)
+"""Columns that do not depend on overlapping spans: those of the best concept, and of the words.
+
+``name`` does not distinguish exact and inflected names: the texts of the fit name few findings in the plural.
+"""
 COLUMNS = (*ALONE, *RIVALS)
 _WORD = ("content", "known", "unknown", "lower", "upper", "digit", "capital", *KINDS)
 _AT = {name: at for at, name in enumerate(_WORD)}
@@ -182,6 +190,12 @@ class ScoredSpan(NamedTuple):
         return self.best.ranked.route == WORDS and features[_SAME] > 0 and features[_SPELLING] > _ALIKE
 
     @property
+    def is_thing(self) -> bool:
+        """Whether it has, as written, words of a drug, an organism or a procedure, and none of a finding."""
+        context, as_written = self.candidate.context, self.candidate.expanded is None
+        return as_written and any(context[at] for at in _OF_THINGS) and not any(context[at] for at in _OF_FINDINGS)
+
+    @property
     def is_short(self) -> bool:
         context = self.candidate.context
         return bool(context[SHORTHAND]) and not context[LACONIC_WORD]
@@ -200,22 +214,25 @@ def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
         wording = own[len(UNRANKED) - len(WORDING) : len(UNRANKED)] if as_written else (0.0,) * len(WORDING)
         yield (
             score, log(odds / (1 - odds)), ranked.rank, ranked.margin, ranked.route == WORDS, ranked.adds,
-            *(ranked.features or ()), *own[: len(CONTEXT)], *wording, *own[len(UNRANKED) :],
+            span.is_name, *(ranked.features or ())[2:], *own[: len(CONTEXT)], *wording, *own[len(UNRANKED) :],
         )  # fmt: skip
 
 
 def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
     """Return pairs of overlapping spans, each with its kind of overlap as an index into :data:`RIVALS`."""
     for i, j in overlapping(spans):
-        if spans[i].candidate.place != spans[j].candidate.place:  # else two readings of the same words
-            for span, rival in ((i, j), (j, i)):
-                kind = 0 if spans[rival].contains(spans[span]) else 1 if spans[span].contains(spans[rival]) else 2
-                yield span, rival, kind
+        if spans[i].candidate.place == spans[j].candidate.place:
+            if spans[i].best.ranked.concept != spans[j].best.ranked.concept:
+                yield from ((i, j, RIVALS.index("reading")), (j, i, RIVALS.index("reading")))
+            continue
+        for span, rival in ((i, j), (j, i)):
+            kind = 0 if spans[rival].contains(spans[span]) else 1 if spans[span].contains(spans[rival]) else 2
+            yield span, rival, kind
 
 
 def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
     """Yield the columns :data:`RIVALS` of spans, given their probabilities ``alone`` and their :func:`rival_pairs`."""
-    highest = [[0.0, 0.0, 0.0] for _ in alone]
+    highest = [[0.0] * (len(RIVALS) // 2) for _ in alone]
     for span, rival, kind in pairs:
         highest[span][kind] = max(highest[span][kind], alone[rival])
     for own, rivals in zip(alone, highest, strict=True):

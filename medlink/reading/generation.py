@@ -262,6 +262,8 @@ class CandidateGenerator:
 
     def _readings(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
+        if not (listed or short or explained) and self._names_two(text, place):
+            return
         family, match = place in sources.families, sources.names.get(place)
         apart = family or place in sources.reworded
         discontinuous = apart and not listed and short is None and not text.meanings(place)
@@ -317,6 +319,15 @@ class CandidateGenerator:
             at for at in range(*place) if words[at].function and words[at].entry.written.casefold() in self._either
         )
         return any(names_finding(words[first:at]) and names_finding(words[at:stop]) for at in joins)
+
+    def _names_two(self, text: ScannedText, place: Place) -> bool:
+        """Whether a span joins two names of findings, and so is not a single finding: *Übelkeit und Erbrechen*."""
+        words, (first, stop) = text.words, place
+        joins = (at for at in range(first + 1, stop - 1) if words[at].entry.written.casefold() in self._joins)
+        pairs = (((first, at), (at + 1, stop)) for at in joins)
+        return any(
+            all(names_finding(words[slice(*p)]) and self._is_name(text.written(p)) for p in pair) for pair in pairs
+        )
 
 
 def _meanings(word: ScannedWord) -> set[int]:

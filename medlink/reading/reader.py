@@ -43,8 +43,8 @@ from medlink.reading.qualifiers import qualifier_reader
 from medlink.records import Attribute, Qualifiers, Value
 
 _CONTEXT = 200  # characters on each side
-# least share of names with a word of a finding: among the selected concepts, and in a whole bundle
-_FEW_FINDINGS, _NO_FINDINGS = 0.5, 0.1
+# least share of names with a word of a finding: among the selected concepts, in a whole bundle, in one of findings only
+_FEW_FINDINGS, _NO_FINDINGS, _ONLY_FINDINGS = 0.5, 0.1, 0.85
 _PROCEDURE = "procedure"
 _ACTS = frozenset(("substance", _PROCEDURE))
 _CACHED_LONG_FORMS = 4096
@@ -123,8 +123,8 @@ class TextReader:
         share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
         # a user who selects drugs, procedures or modes of inheritance expects mentions of these
         are_findings = share >= (_FEW_FINDINGS if is_narrow else _NO_FINDINGS)
-        if not are_findings:
-            self._classifier = replace(self._classifier, trusts_names=True)
+        trusted = {"trusts_names": not are_findings, "trusts_things": share < _ONLY_FINDINGS}
+        self._classifier = replace(self._classifier, **trusted)
         self._links_attributes = not are_findings or include_attribute_types(types)
         self._head_first = scopes(language).head_first
         self._shorthand = AbbreviationTable(language)

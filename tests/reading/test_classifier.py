@@ -88,10 +88,12 @@ def test_two_readings_of_the_same_words() -> None:
 
 def test_rivals() -> None:
     spans = [scored(0, 2, 1, 0.7), scored(0, 4, 2, 0.4), scored(1, 3, 3, 0.9), scored(5, 6, 4, 0.9)]
-    columns = list(rival_rows([0.7, 0.4, 0.9, 0.9], rival_pairs(spans)))
-    assert [row[:3] for row in columns] == [(0.4, 0, 0.9), (0, 0.9, 0), (0.4, 0, 0.7), (0, 0, 0)]
-    assert columns[0][5] == pytest.approx(log_odds(0.9) - log_odds(0.7))
-    assert columns[3][3:] == (-6.0, -6.0, -6.0)
+    spans += [scored(5, 6, 5, 0.6), scored(5, 6, 4, 0.5)]  # other readings; one of them is of the same concept
+    columns = list(rival_rows([0.7, 0.4, 0.9, 0.9, 0.6, 0.5], rival_pairs(spans)))
+    assert [row[:4] for row in columns[:4]] == [(0.4, 0, 0.9, 0), (0, 0.9, 0, 0), (0.4, 0, 0.7, 0), (0, 0, 0, 0.6)]
+    assert [row[3] for row in columns[4:]] == [0.9, 0.6]
+    assert columns[0][6] == pytest.approx(log_odds(0.9) - log_odds(0.7))
+    assert columns[3][4:7] == (-6.0, -6.0, -6.0)
     assert len(RIVALS) == len(columns[0])
 
 
@@ -125,6 +127,17 @@ def test_a_listed_abbreviation_is_always_a_mention() -> None:
 def test_a_safe_abbreviation_has_the_share_of_its_meaning() -> None:
     safe = scored(0, 1, 1, 0.9, route=0, shorthand=1, usual=0.8, safe=1)
     assert [span.score for span in selected(classifier(-9.0), safe)] == [pytest.approx(0.72)]
+
+
+def test_a_distinct_name_is_linked() -> None:
+    def score(listed: bool = True, things: bool = True, **context: float) -> list[float | None]:
+        span = scored(0, 1, 1, 0.9, route=1, **context)
+        span = span._replace(candidate=replace(span.candidate, listed=listed))
+        return [one.score for one in selected(replace(classifier(-9.0), trusts_things=things), span)]
+
+    assert score(kind_procedure=1) == score(kind_substance=1) == score(kind_finding=1, content=2) == [0.6]
+    assert score(kind_body=1) == score(kind_procedure=1, kind_finding=1) == score(kind_substance=1, unknown=1) == []
+    assert score(listed=False, content=2) == score(things=False, kind_procedure=1) == []
 
 
 def test_another_kind_of_thing_is_not_the_finding_named_after_it() -> None:

@@ -17,6 +17,7 @@ NAMES = [
     "Low back pain", "Abdominal pain", "Chest pain", "Visual hallucinations", "Auditory hallucinations",
     "Hiatus hernia", "Fracture of fibula", "Fracture of tibia", "Knee contracture", "Nausea and vomiting",
     "Fracture of the cervical spine", "Paresis of the lower limbs", "Paresis of the upper limbs", "Fever", "Cough",
+    "Nausea", "Vomiting",
 ]  # fmt: skip
 
 
@@ -58,3 +59,8 @@ def test_all_members_are_denied(folder: Path) -> None:
 def test_alternatives_are_not_one_finding(folder: Path) -> None:
     read = mentions(folder, "He denies nausea or vomiting.", "en", threshold=0.35)
     assert "X:15" not in [m.link.concept_id for m in read]
+
+
+def test_two_names_are_not_one_finding(folder: Path) -> None:
+    read = mentions(folder, "She had vomiting and nausea.", "en", threshold=0.35)
+    assert [m.link.concept_id for m in read] == ["X:22", "X:21"]

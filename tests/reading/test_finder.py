@@ -160,3 +160,18 @@ def test_no_mention_is_in_a_placeholder(demo: Bundle) -> None:
 )
 def test_tests_by_their_names(demo_path: Path, language: str, text: str, concept: str) -> None:
     assert [m.link.concept_id for m in mentions(demo_path, text, language)] == [concept]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "concept"),
+    [
+        ("en", "Biopsies were taken.", "DEMO:0315"),
+        ("en", "Wounds were cleaned.", "DEMO:0164"),
+        ("en", "He had burns.", "DEMO:0173"),
+        ("es", "Se tomaron biopsias.", "DEMO:0315"),
+        ("es", "Heridas limpias.", "DEMO:0164"),
+        ("de", "Verlauf des grippalen Infektes.", "DEMO:0130"),
+    ],
+)
+def test_inflected_names(demo_path: Path, language: str, text: str, concept: str) -> None:
+    assert [m.link.concept_id for m in mentions(demo_path, text, language)] == [concept]
