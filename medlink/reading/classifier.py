@@ -111,7 +111,8 @@ class SpanClassifier:
 
     ``alone`` judges each span by :data:`medlink.reading.features.ALONE`. ``model`` gives its score by
     :data:`medlink.reading.features.COLUMNS`, which include the probabilities of overlapping spans. With
-    ``trusts_names``, names are always mentions: the model was fitted on findings, and does not suit other concepts.
+    ``trusts_names``, names are always mentions: the model was fitted on findings in three languages, and does not suit
+    other concepts and languages.
     With ``trusts_things``, names of drugs, organisms and procedures are mentions.
     """
 

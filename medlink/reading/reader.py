@@ -20,6 +20,7 @@ from medlink.language.lexicon.abbreviation_table import AbbreviationTable
 from medlink.language.lexicon.name_analysis import shared_analyser
 from medlink.language.scan import FINDING_KINDS, Place, ScannedText, ScannedWord, Scanner
 from medlink.language.scope_rules import scopes
+from medlink.language.tags import base
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.processes import gc_disabled
@@ -32,7 +33,7 @@ from medlink.reading.classifier import (
     default_span_classifier,
     weighted_interval_scheduling,
 )
-from medlink.reading.features import ScoredSpan
+from medlink.reading.features import LANGUAGES, ScoredSpan
 from medlink.reading.generation import CandidateGenerator
 from medlink.reading.learned import Learned
 from medlink.reading.names import NameFinder, in_placeholder
@@ -123,8 +124,8 @@ class TextReader:
         share = bundle.index.share_with_kinds(FINDING_KINDS, linker.selection)
         # a user who selects drugs, procedures or modes of inheritance expects mentions of these
         are_findings = share >= (_FEW_FINDINGS if is_narrow else _NO_FINDINGS)
-        trusted = {"trusts_names": not are_findings, "trusts_things": share < _ONLY_FINDINGS}
-        self._classifier = replace(self._classifier, **trusted)
+        knows = are_findings and base(language) in LANGUAGES
+        self._classifier = replace(self._classifier, trusts_names=not knows, trusts_things=share < _ONLY_FINDINGS)
         self._links_attributes = not are_findings or include_attribute_types(types)
         self._head_first = scopes(language).head_first
         self._shorthand = AbbreviationTable(language)
