@@ -92,6 +92,7 @@ class TermClusterer:
             rows, cosines = nearest(
                 vectors, self.options.neighbours, progress=lambda done, total: self._progress("neighbours", done, total)
             )
+            vectors = vectors.astype(np.float16)  # what follows needs them to four digits
             features = find_features()
         denied = features.guards.denied
         features.add_neighbours(cosines)

@@ -96,7 +96,7 @@ def near_pairs(
 
 
 def candidate_pairs(
-    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.float32], features: PairFeatures,
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.floating[Any]], features: PairFeatures,
     part: slice = slice(None),
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Return the pairs to compare, as :func:`near_pairs`: near terms, and abbreviations with their long forms.
@@ -109,14 +109,15 @@ def candidate_pairs(
     some = slice(*np.searchsorted(short.one, part.indices(count)[:2]))
     ends = np.stack([short.one[some], short.other[some]])
     ends = ends[:, ~np.isin(ends[0] * count + ends[1], lower * count + higher) & vectors[ends].any(axis=2).all(axis=0)]
-    more = exact_cosines(np.ascontiguousarray(vectors[ends[0]]), vectors, np.ascontiguousarray(ends[1][:, None]))
+    one, other = (vectors[side].astype(np.float32) for side in ends)
+    more = exact_cosines(one, other, np.arange(len(one))[:, None])
     lower, higher = np.concatenate([lower, ends[0]]), np.concatenate([higher, ends[1]])
     order = np.lexsort((higher, lower))
     return lower[order], higher[order], np.concatenate([cosine, more.ravel()])[order]
 
 
 def build_graph(
-    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.float32], features: PairFeatures,
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], vectors: NDArray[np.floating[Any]], features: PairFeatures,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Graph:  # fmt: skip
     """Build the edges between terms that may be one concept, or a narrower and a broader concept.

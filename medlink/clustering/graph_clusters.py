@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class GraphClusters(LazyClusters):
     """
 
     def __init__(
-        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.float32],
+        self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.floating[Any]],
         inside: Graph, crossing: Graph, language: str = "", denied: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.terms, self.forms, self._vectors = terms, forms, vectors
@@ -196,7 +197,7 @@ class GraphClusters(LazyClusters):
     def _members(self, rows: list[int]) -> Iterator[Member]:
         terms, texts, nodes = self.terms, self.terms.texts, self.forms.node[rows].tolist()
         node_row = dict(zip(reversed(nodes), reversed(rows), strict=True))  # the first of each node
-        head = self._vectors[nodes[0]]
+        head = self._vectors[nodes[0]].astype(np.float32)
         for row, node in zip(rows, nodes, strict=True):
             similarity = 1.0 if node == nodes[0] else round(float(self._vectors[node] @ head), 4)
             to, by, probability, near = "", "", None, int(self._joined_to[node])
