@@ -28,7 +28,7 @@ class ScopeRules(Rules):
     resumes: _Words = _NONE  # beginnings of cues behind a comma that end a negation: "Kein Asthma, Z. n. Pneumonie"
     passing: AnyPattern = NOTHING  # transient findings, such as an infarct
     lasts: AnyPattern = Field(NOTHING, alias="lasting")  # exceptions, which are lasting findings: "chronic sinusitis"
-    operated: AnyPattern = NOTHING  # words for a patient after an operation: "apendicectomizado"
+    operated: AnyPattern = NOTHING  # words for what is over: "apendicectomizado", "defervesced"
     since: _Words = _NONE  # words before the year in which a lasting finding began
     nothing: _Words = _NONE  # words that, in the line of a heading, mean that its section is empty
     nothing_known: _Words = _NONE  # words beside those of ``nothing``: "none known"

@@ -190,15 +190,16 @@ class ParsedNote:
         if time in _TIMES:
             values["temporality"] = _TIMES[time]
         mention = " ".join(word.low for word in self._words[place.start : place.end])
-        if time in (None, "past") and rules.tells_past.match(mention):
-            time = "historical"  # "Apendicectomizado"
+        tells_past = rules.tells_past.match(mention) is not None
+        if time in (None, "past") and tells_past:
+            time = "historical"  # "Apendicectomizado", "defervesced"
         if time in OVER:
             # an absent finding was never there, and a lasting one still is
             over = time == "historical" or rules.passes.match(mention) is not None
             over = over or (is_procedure and "temporality" in decided and rules.lasts.search(mention) is None)
             over = over or (place in drugs and self._was_taken(place, decided))
             values.pop("temporality", None)
-            if over and values.get("presence") != "absent":
+            if over and (values.get("presence") != "absent" or (tells_past and absent is not None)):
                 values["temporality"] = "historical"
         values["allergy"] = values.get("allergy") == "allergy"
         if values.get("experiencer") == "family":

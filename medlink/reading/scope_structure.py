@@ -60,6 +60,11 @@ def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
     return found
 
 
+def _ends_finding(match: Match) -> bool:
+    """Whether a cue is the predicate of a finding, and no part of its name: "aphasia has completely resolved"."""
+    return any(cue.reads == "gone" and cue.side == "after" for cue in match.cues)
+
+
 class ScopeStructure:
     """The structure of a text around its mentions and matches.
 
@@ -95,7 +100,7 @@ class ScopeStructure:
         # "120/min"
         rates = {at for at in joins if at and not self._plain[at] and self._words[at - 1].low[:1].isdecimal()}
         self._joins = sorted({*joins, *sums} - rates.difference(sums))
-        self._acting = acting = [match for match in matches if not self._is_inside(match)]
+        self._acting = acting = [match for match in matches if _ends_finding(match) or not self._is_inside(match)]
         by_reads = by_effect(acting)
         self._there = [match.start for match in by_reads.get("present", ())]
         # a denial ends behind a comma at "Z. n." and at a relative: "Kein Asthma, Mutter mit Gicht"
