@@ -13,6 +13,7 @@ from medlink.language.scope_rules import ScopeRules
 
 PARAGRAPH = 2
 """Value of :attr:`Layout.lines` for the first word of a paragraph."""
+DASHES = ("-", "–", "—")
 _VOWELS = frozenset("aeiouyäöüáéíóúàèìòùâêîôû")
 _BULLETS = frozenset("-–—•*·→>#+[]()")
 _FINAL = frozenset(".;!?")
@@ -71,14 +72,17 @@ class Layout(Text):
 
 
 def answered(text: str, words: Sequence[Token], rules: ScopeRules) -> Sequence[Token]:
-    """Read a question mark before an answer as a colon, as in "Fever? no" and "¿Fiebre? sí" in a form.
+    """Read a question mark before an answer as a colon, as in "Fever? no" and "¿Fiebre? – sí" in a form.
 
     The tab of a row with two cells is such a mark as well.
     """
     read = list(words)
     for at in [at for at, word in enumerate(words) if word.low == "?"] if "?" in text else ():
-        if _is_answer(text, words, at + 1, rules) and "\n" not in text[words[at].end : words[at + 1].start]:
+        dash = at + 1 < len(words) and words[at + 1].low in DASHES
+        if _is_answer(text, words, at + 1 + dash, rules) and "\n" not in text[words[at].end : words[at + 1].start]:
             read[at] = words[at]._replace(text=":", low=":")
+            if dash:
+                read[at + 1] = read[at]
             for opening in range(max(at - _QUESTION, 0), at):
                 if words[opening].low == "¿":
                     read[opening] = words[opening]._replace(text=";", low=";")

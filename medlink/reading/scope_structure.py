@@ -10,7 +10,7 @@ from itertools import accumulate, compress
 from typing import NamedTuple
 
 from medlink.language.cues import Cue, any_within, is_number
-from medlink.reading.clauses import Layout
+from medlink.reading.clauses import DASHES, Layout
 
 MAX_SCOPE = 80  # words and marks
 OVER = ("historical", "past")  # these include causes, and end at a word that states a present finding
@@ -18,7 +18,6 @@ _TIGHT = ("uncertain", *OVER)  # with a scope limit, these include a further ite
 _ITEM = 2  # most words before an item of a list without a joining word
 _ADVERBS = 10  # most words between a mention and the negation after it
 _SEPARATORS = (":", "(", "=", "→")
-_DASHES = ("-", "–", "—")
 _CLOSING = (".", ",", ";")
 FIELD = {
     **dict.fromkeys(("absent", "uncertain", "present", "declined"), "presence"),
@@ -113,15 +112,20 @@ class ScopeStructure:
         self._denied = [m.end for m in by_reads.get("absent", ()) if any(cue.side == "before" for cue in m.cues)]
         self._means = {at for match in by_reads.get("means", ()) for at in range(match.start, match.end + 1)}
         ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
-        clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(_DASHES), acting)
+        # "no driving should syncope recur"
+        inverted = (m.start for m in by_reads.get("hypothetical", ()) if len(m.parts) > 1 or self._is_condition(m))
+        clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(DASHES), acting)
         hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
         self._over = sorted({*hard, *self._there}.difference(sums))
-        self._until = sorted({*hard, *(start for start, _ in causes)})
+        self._until = sorted({*hard, *(start for start, _ in causes), *inverted})
         self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
         self._from = sorted({*self._sentences, *(end for _, end in causes)})
         self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
         behind = (match for match in acting if match.start and self._covered[match.start - 1])
         self._bound = {match.end for match in behind if self._words[match.start].low in self._rules.without}
+
+    def _is_condition(self, match: Match) -> bool:
+        return not self._rules.conditions.isdisjoint(word.low for word in self._words[match.start : match.end])
 
     @cached_property
     def _breaks(self) -> list[int]:
@@ -219,15 +223,22 @@ class ScopeStructure:
             return False
         at, last = match.start - 1, len(self._words)
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
-        nothing = behind == last or self._stops[behind]
+        nothing = behind == last or self._stops[behind] or self._is_dash(behind)
         mark = self._words[at].low if at >= 0 else ""
-        answers = at >= 0 and (mark == ":" or self._covered_before(match.start - (mark == ",")))
+        answers = at >= 0 and (mark == ":" or self._covered_before(self._before_dash(match.start) - (mark == ",")))
         return bool(answers and nothing) or self._answers(cue, match)
 
     def _answers(self, cue: Cue, match: Match) -> bool:
         """Whether such a cue stands between a mention and a comma ("Fieber keines, Husten")."""
-        comma = match.end < len(self._words) and self._words[match.end].low == ","
-        return cue.reads in _TURNS and comma and self._covered_before(match.start)
+        comma = self._low(match.end) == ","
+        return cue.reads in _TURNS and comma and self._covered_before(self._before_dash(match.start))
+
+    def _before_dash(self, place: int) -> int:
+        return place - (place > 1 and self._is_dash(place - 1))
+
+    def _is_dash(self, place: int) -> bool:
+        """Whether a dash behind a blank stands at a place: "vertigo – denies", not "non-tender"."""
+        return self._words[place].low in DASHES and self._words[place - 1].end < self._words[place].start
 
     def _covered_before(self, place: int) -> bool:
         """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
@@ -366,6 +377,8 @@ class ScopeStructure:
     def _is_list(self, cue: Cue, begin: int, anchor: int, end: int) -> bool:
         """Whether all words from ``begin`` to a mention before a cue are members of its list: "fever, cough denied"."""
         if self._free[anchor] != self._free[begin] or cue.reads == "allergy":  # "Metformin, latex allergy"
+            return False
+        if self._low(end) == "?":  # "anemia, bleeding?"
             return False
         if any_within(self._joins, begin, anchor):
             return False  # "fever and cough, dyspnea denied"
