@@ -329,7 +329,8 @@ class ScopeStructure:
             until = min(until, self._denials[denial] + 1)
         until = min(until, start + MAX_SCOPE)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
-        nothing = nothing and FIELD[cue.reads] != "experiencer"  # its object is not a mention
+        # its object is not a mention
+        nothing = nothing and FIELD[cue.reads] != "experiencer" and cue.side != "around"
         if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, end, until):
             return False
         if nothing and cue.reads in ("historical", "allergy"):
