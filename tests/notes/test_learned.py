@@ -26,7 +26,7 @@ FEVER, COUGH = "DEMO:0209", "DEMO:0226"
 SECRET = "Quartermainitis"
 NOTES = {
     "a": "Seit gestern Rumpfkrise. RK, Husten.",
-    "b": "Rumpfkrise und RK 😀, Husten. rk?",
+    "b": "Rumpfkrise und RK 😀, Husten. Auch rk?",
     "c": "Keine Rumpfkrise. RK bei schwerer Rumpfkrise.",
 }
 CONCEPTS = {"Rumpfkrise": FEVER, "RK": COUGH}
