@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from medlink.clustering.clusters import AMBIGUOUS, CONCEPT_COLUMNS, KNOWN, NEW, Clustering, Summary
 from medlink.clustering.concepts import Parents, TermLinker, group_by_concept, resolve_term, unify_ids
@@ -23,7 +22,7 @@ from medlink.language.tags import base, language_tag
 from medlink.models import Encoder
 from medlink.processes import MIN_FORKED, forked, gc_disabled
 from medlink.records import Link
-from medlink.settings import Settings
+from medlink.settings import Settings, option
 
 _MAX_CHARACTERS = 256  # that the built-in encoder reads: two longer terms may differ in the rest
 _BATCH = 4096
@@ -35,14 +34,12 @@ Progress = Callable[[str, int, int], object]
 class ClusterOptions(Settings):
     """Options of :class:`TermClusterer`."""
 
-    threshold: Annotated[
-        float, Field(gt=0, lt=1, description="Lowest mean probability of the pairs between two groups that are joined.")
-    ] = 0.5
-    neighbours: Annotated[int, Field(ge=1, description="Nearest terms that each term is compared with.")] = 30
-    known_at: Annotated[float, Field(ge=0, le=1, description="Lowest score of a known concept.")] = 0.5
-    prefer_language: Annotated[
-        str, Field(description="Language of the representatives  [default: the main language of the list]")
-    ] = ""
+    threshold: float = option(
+        0.5, "Lowest mean probability of the pairs between two groups that are joined.", gt=0, lt=1
+    )
+    neighbours: int = option(30, "Nearest terms that each term is compared with.", ge=1)
+    known_at: float = option(0.5, "Lowest score of a known concept.", ge=0, le=1)
+    prefer_language: str = option("", "Language of the representatives  [default: the main language of the list]")
 
 
 class TermClusterer:

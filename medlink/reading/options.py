@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from medlink.linking.options import check_path, parse_language
-from medlink.settings import Settings
+from medlink.linking.options import LanguageOption, PathOption
+from medlink.settings import Settings, option
 
 Detector = Annotated[
     Literal["builtin", "scispacy", "none"],
@@ -29,35 +29,25 @@ Qualify = Annotated[
 class FinderOptions(Settings):
     """Options of :class:`medlink.reading.reader.TextReader`."""
 
-    language: Annotated[str | None, AfterValidator(parse_language), Field(description="Language of the notes.")] = None
-    other_languages: Annotated[
-        bool,
-        Field(description="Also find names of the bundle's other languages, such as Latin terms in a German note."),
-    ] = True
-    semantic_types: Annotated[
-        tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
-    ] = ()
-    verbatim: Annotated[
-        bool,
-        Field(description="Find names only as the bundle writes them, in any inflection; quicker, and finds less."),
-    ] = False
-    values: Annotated[
-        bool, Field(description="Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'.")
-    ] = False
+    language: LanguageOption = option(None, "Language of the notes.")
+    other_languages: bool = option(
+        True, "Also find names of the bundle's other languages, such as Latin terms in a German note."
+    )
+    semantic_types: tuple[str, ...] = option((), "Only concepts of this semantic type; may be repeated.", strict=False)
+    verbatim: bool = option(
+        False, "Find names only as the bundle writes them, in any inflection; quicker, and finds less."
+    )
+    values: bool = option(False, "Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'.")
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True
-    present_only: Annotated[
-        bool,
-        Field(
-            description="Leave out mentions that are absent, uncertain or hypothetical, or not of the patient; "
-            "what was present before stays."
-        ),
-    ] = False
-    learned: Annotated[
-        str | None,
-        AfterValidator(lambda value: check_path("learned", value)),
-        Field(description="File of mentions from 'medlink learn', to be linked here as in the annotated notes."),
-    ] = None
+    present_only: bool = option(
+        False,
+        "Leave out mentions that are absent, uncertain or hypothetical, or not of the patient; "
+        "what was present before stays.",
+    )
+    learned: PathOption = option(
+        None, "File of mentions from 'medlink learn', to be linked here as in the annotated notes."
+    )
 
     @model_validator(mode="after")
     def _need_qualifiers(self) -> Self:
