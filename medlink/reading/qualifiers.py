@@ -98,7 +98,8 @@ class ParsedNote:
         _mark_open_cues(layout, cues, firsts)
         stops = clauses.stops(layout)
         for row in rows:
-            stops[row.end : row.end + 1] = b"\1" * (row.end < len(stops))
+            if row.end < len(stops):
+                stops[row.end] = 1
         self._sections = clauses.Sections(layout, stops, reader.headings)
         for heading in self._sections.headings:
             stops[heading.first] = 1

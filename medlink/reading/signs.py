@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from medlink.language.cues import Cue, Phrases, Reads, is_number
-from medlink.reading.clauses import PARAGRAPH, Layout
+from medlink.reading.clauses import DASHES, PARAGRAPH, Layout
 from medlink.reading.scope_structure import Match, WordSpan
 
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
@@ -15,7 +15,7 @@ _AFTER_SIGN = frozenset(",;.)/")
 _TICKS = frozenset(("x", "+", "✓", "✔", "✗", "✘", "×", "☑", "☒"))
 _LABEL = 5  # most words between the finding of a row and its tick
 _HEADER = Cue("pseudo", "", None, "column")
-_NOTHING = frozenset("-–—0")
+_NOTHING = frozenset((*DASHES, "0"))
 _HEAD = 4  # most words of the head of a column
 
 
