@@ -18,11 +18,12 @@ from medlink.clustering.terms import TermForms, Terms
 from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base
 from medlink.language.text import is_short
+from medlink.processes import MIN_FORKED, forked
 from medlink.records import Link
 
 _MIN_PROBABILITY = 0.05  # of a neighbour
 _MAX_NEIGHBOURS = 5  # of each cluster
-_PART = 1 << 16  # clusters whose neighbours are found at a time
+_PART = 1 << 14  # clusters whose neighbours are found at a time
 _MAX_CLASSIFIED = 10  # members whose links classify their cluster
 
 
@@ -63,9 +64,10 @@ class GraphClusters(LazyClusters):
         offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
         self._inside, self._crossing = inside, crossing
-        self._joined_to, self._joined_by = self._find_tree()
-        self.broader = self._find_broader()
-        self._near = self._find_near()
+        with forked(self._find_near, wanted=len(forms) >= MIN_FORKED) as near:
+            self._joined_to, self._joined_by = self._find_tree()
+            self.broader = self._find_broader()
+            self._near = near()
         self.verdicts: list[Cluster] = []
         self._scores = np.full(len(forms), np.nan)
 

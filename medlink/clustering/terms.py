@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,7 @@ from medlink.language.exact import normalise_all
 from medlink.language.languages import languages
 from medlink.language.tags import base, language_tag
 from medlink.language.text import Inflector, is_inflection, same_letters
+from medlink.processes import MIN_FORKED, map_in_two
 
 LONGEST = 2_000
 """Characters of the longest term."""
@@ -236,13 +237,12 @@ def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray
 def _inflections(
     terms: Terms, rows: NDArray[np.int64], norms: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    ends: list[tuple[int, int]] = []
-    for tag in languages():
+    def find(tag: str) -> list[tuple[int, int]]:
         usable = np.array([base(own) in ("", tag) for own in terms.languages], dtype=bool)
-        last: dict[str, int] = {}  # place of the last form with this inflected form
         places = np.flatnonzero(usable[terms.language[rows]]).tolist()
         some = rows[places].tolist()
         forms = Inflector(tag).forms([terms.texts[row] for row in some], [norms[row] for row in some])
+        last, ends = dict[str, int](), list[tuple[int, int]]()  # place of the last form with this inflected form
         for second, form in zip(places, forms, strict=True):
             # terms without a word are not inflections of each other
             first = last.get(form) if form else None
@@ -251,5 +251,8 @@ def _inflections(
                 texts = terms.texts[int(rows[first])], terms.texts[int(rows[second])]
                 if is_inflection(*texts, tag) and same_letters(*texts, tag):
                     ends.append((first, second))
+        return ends
+
+    ends = list(chain(*map_in_two(find, list(languages()), wanted=len(rows) >= MIN_FORKED)))
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
