@@ -30,6 +30,10 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
 @pytest.mark.parametrize(("language", "text", "wanted"), [
     ("de", "Bekannte Hypertonien.", [("Hypertonien", "arterielle Hypertonie")]),
     ("en", "He was afebrile and icteric.", [("afebrile", "fever"), ("icteric", "jaundice")]),
+    ("en", "Keeled over, dropping sats, sleeps propped up, pulling at ears.", [
+        ("Keeled over", "syncope"), ("dropping sats", "hypoxemia"), ("sleeps propped up", "orthopnea"),
+        ("pulling at ears", "ear pain"),
+    ]),
     ("es", "Paciente afebril.", [("afebril", "fiebre")]), ("fr", "Hypertonie", []),
     # names and nouns have their capital, German adjectives no ending
     ("de", "wegen Fieber", []), ("de", "M. Wegener", [("Wegener", "Granulomatose mit Polyangiitis")]),
