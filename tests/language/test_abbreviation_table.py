@@ -35,6 +35,9 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
         ("pulling at ears", "ear pain"),
     ]),
     ("es", "Paciente afebril.", [("afebril", "fiebre")]), ("fr", "Hypertonie", []),
+    # each tense of a verb has its row, and so has the end of an expression of four words
+    ("es", "Pierde peso, nubla la vista.", [("Pierde peso", "pérdida de peso"), ("nubla la vista", "visión borrosa")]),
+    ("es", "Hiporexia, duermen las manos.", [("Hiporexia", "falta de apetito"), ("duermen las manos", "parestesias")]),
     # names and nouns have their capital, German adjectives no ending
     ("de", "wegen Fieber", []), ("de", "M. Wegener", [("Wegener", "Granulomatose mit Polyangiitis")]),
     ("en", "lying down", []),
