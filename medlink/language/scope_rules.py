@@ -25,6 +25,7 @@ class ScopeRules(Rules):
     aged: _Words = _NONE  # words before an age, after which a dot always ends a sentence: "Schlaganfall mit 60."
     dated: _Words = _NONE  # words that may occur in the date of a heading
     without: _Words = _NONE  # words that negate only the next word in a list: "nausea without emesis, vertigo"
+    curt: _Words = _NONE  # denials behind "but" that keep the person: "his father has gout but no asthma"
     resumes: _Words = _NONE  # beginnings of cues behind a comma that end a negation: "Kein Asthma, Z. n. Pneumonie"
     passing: AnyPattern = NOTHING  # transient findings, such as an infarct
     lasts: AnyPattern = Field(NOTHING, alias="lasting")  # exceptions, which are lasting findings: "chronic sinusitis"

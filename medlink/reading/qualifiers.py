@@ -275,7 +275,7 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     taken, chosen = bytearray(len(stops)), list[Match]()
     for match in sorted(matches, key=preference):
         stop = stops.find(1, match.start + 1, match.end)
-        if match.cues[0].reads == "other" and stop == match.parts[-1].start:
+        if match.cues[0].reads in ("other", "family") and stop == match.parts[-1].start:
             stop = stops.find(1, stop + 1, match.end)  # "Brought in by his wife. She also has"
         inside = stop < 0
         means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"

@@ -118,6 +118,11 @@ class ScopeStructure:
         hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
         self._over = sorted({*hard, *self._there}.difference(sums))
         self._until = sorted({*hard, *(start for start, _ in causes), *inverted})
+        # "his father has gout but no asthma"
+        single = {m.start for m in by_reads.get("absent", ()) if m.end == m.start + 1}
+        curt = single.intersection(layout.places_of(self._rules.curt))
+        self._elliptic = {start for start, end in ends if end in curt}
+        self._of_person = [at for at in self._until if at not in self._elliptic]
         self._sentences = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends)})
         self._from = sorted({*self._sentences, *(end for _, end in causes)})
         self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)

@@ -93,7 +93,8 @@ class Scopes(ScopeStructure):
     def _act(self, cue: Cue, match: Match) -> None:
         ahead, end = False, match.end
         if cue.side != "after" and not self._answers(cue, match):
-            until = self._until[bisect_left(self._until, end)]
+            ends = self._of_person if FIELD.get(cue.reads) == "experiencer" else self._until
+            until = ends[bisect_left(ends, end)]
             further = self._over[bisect_left(self._over, end)] if cue.reads in OVER else until
             for number in self._ahead(cue, end, match.start, min(further, self._closed.get(end, further))):
                 first = self._mentions[number].start
@@ -208,7 +209,8 @@ class Scopes(ScopeStructure):
             if comma < len(commas) and commas[comma] < first:
                 if distance > _GAP or (denies and any_within(self._resumes, start, first)):
                     return  # a present finding is in between: "no erythema, +flatus, engorgement"
-                if not self._continues_list(cue, start, number, until):
+                elliptic = commas[comma] + 1 in self._elliptic
+                if not elliptic and not self._continues_list(cue, start, number, until):
                     return
             reason = denies and self._mentions[number] not in self._acts and self._is_reason(number, start)
             if not (reason or (cue.reads in _OF_OBSERVED and self._is_attribute(number, start, anchor))):
