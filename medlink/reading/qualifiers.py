@@ -275,8 +275,10 @@ def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     taken, chosen = bytearray(len(stops)), list[Match]()
     for match in sorted(matches, key=preference):
         stop = stops.find(1, match.start + 1, match.end)
-        if match.cues[0].reads in ("other", "family") and stop == match.parts[-1].start:
-            stop = stops.find(1, stop + 1, match.end)  # "Brought in by his wife. She also has"
+        crosses = {"other": match.parts[-1].start, "family": match.parts[-1].start, "gone": match.start + 1}
+        if stop == crosses.get(match.cues[0].reads):
+            # "Brought in by his wife. She also has", "cough and rash; both have gone"
+            stop = stops.find(1, stop + 1, match.end)
         inside = stop < 0
         means = match.cues[0].reads == "means"  # it may share words with a cue: "ruled out by CT"
         # "risks of surgery, such as bleeding": the second half alone acts on what follows

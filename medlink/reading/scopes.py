@@ -235,12 +235,10 @@ class Scopes(ScopeStructure):
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
         begin = self._from[bisect_right(self._from, end) - 1]
-        anchor, joined = end, False
+        anchor, joined, limit = end, False, MAX_SCOPE if cue.scope_limit is None else cue.scope_limit
         for number in range(bisect_left(self._starts, end) - 1, -1, -1):
             first, behind = self._mentions[number]
-            if first < begin or end - behind > MAX_SCOPE:
-                return
-            if cue.scope_limit is not None and self._between(behind, anchor) > cue.scope_limit:
+            if first < begin or end - behind > MAX_SCOPE or self._between(behind, anchor) > limit:
                 return
             joined = joined or any_within(self._joins, behind, anchor)
             if any_within(self._commas, behind, anchor):
@@ -250,9 +248,16 @@ class Scopes(ScopeStructure):
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
                 if not (crossing and not self._has_subject(behind, end) if anchor == end else listed):
                     return
+            if anchor < end and cue.reads == "gone" and self._is_present(number):
+                return  # "the cough persists and the effusion has resolved"
             if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, begin, begin + 1)):
                 self._decide(cue, number, self._between(behind, end))
+                limit = min(limit, _SHORT) if cue.reads == "gone" else limit
             anchor = min(anchor, first)
+
+    def _is_present(self, number: int) -> bool:
+        presence = self.decided[number].get("presence")
+        return presence is not None and presence.reads == "present"
 
     def _has_subject(self, start: int, end: int) -> bool:
         """Whether a subject that is no mention follows the last comma: "Anämie renal, ein Infekt ausgeschlossen"."""
