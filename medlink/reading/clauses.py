@@ -213,7 +213,8 @@ def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
     if behind.text[:1].islower():
         return not short and len(before.low) > rules.cut_to
     closes = behind.text[:1].isupper() and rules.closing.fullmatch(f"{words[max(dot - 2, 0)].text} {before.text}")
-    return bool(closes) or (not short and (before.text.isupper() or not _VOWELS.isdisjoint(before.low)))
+    counts = any(map(str.isdecimal, before.low))  # "nocturia x3. Skin intact"
+    return bool(closes) or (not short and (counts or before.text.isupper() or not _VOWELS.isdisjoint(before.low)))
 
 
 def _has_no_dot(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:

@@ -313,6 +313,12 @@ class ScopeStructure:
             return False
         return all(self._plain[begin : match.start]) and self._stops.find(1, begin, match.end) < 0
 
+    def _is_of_adjective(self, start: int, first: int) -> bool:
+        """Whether a bare denial between two mentions denies the adjective of the former: "no infectada y celulitis"."""
+        if start < 2 or not self._covered[start - 2] or self._words[start - 1].low not in self._rules.curt:
+            return False
+        return any(self._words[at].low in self._ands for at in range(start + 1, first))
+
     def _begins_head(self, start: int, end: int) -> bool:
         """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
         if end + 1 >= len(self._words) or self._words[end].low not in self._ands:

@@ -105,6 +105,7 @@ class Scopes(ScopeStructure):
         if cue.side != "before" or (not ahead and self._turns(cue, match)):
             after = cue.side == "after"
             crosses = (after or not ahead) and (cue.scope_limit is None or cue.scope_limit > _SHORT)
+            crosses = crosses and (after or cue.reads != "uncertain" or not self._has_object(match.end))
             self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
 
     def _act_on_object(self, cue: Cue, match: Match) -> None:
@@ -231,6 +232,7 @@ class Scopes(ScopeStructure):
             return False
         # it denies something that is not a mention: "sits not yet (delay)"
         another = self._low(start) == "(" or any_within(self._separators, start + 1, first)
+        another = another or self._is_of_adjective(start, first)
         return (anchor == start and another) or self._begins_head(start, anchor)
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
@@ -254,6 +256,12 @@ class Scopes(ScopeStructure):
                 self._decide(cue, number, self._between(behind, end))
                 limit = min(limit, _SHORT) if cue.reads == "gone" else limit
             anchor = min(anchor, first)
+
+    def _has_object(self, end: int) -> bool:
+        """Whether a cue has an object that is no mention: "nodes smaller, no se puede descartar linfangitis"."""
+        low, rules = self._low(end), self._rules
+        others = (rules.prepositions, rules.joins, rules.circumstances, rules.grounds, rules.either)
+        return low[:1].isalpha() and not self._stops[end] and not any(low in words for words in others)
 
     def _is_present(self, number: int) -> bool:
         presence = self.decided[number].get("presence")

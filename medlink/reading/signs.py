@@ -11,6 +11,7 @@ from medlink.reading.clauses import DASHES, PARAGRAPH, Layout
 from medlink.reading.scope_structure import Match, WordSpan
 
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
+_QUESTION = Cue("uncertain", "before", 4, "?")
 _AFTER_SIGN = frozenset(",;.)/")
 _TICKS = frozenset(("x", "+", "✓", "✔", "✗", "✘", "×", "☑", "☒"))
 _LABEL = 5  # most words between the finding of a row and its tick
@@ -22,14 +23,24 @@ _HEAD = 4  # most words of the head of a column
 def signs(text: str, layout: Layout) -> Iterator[Match]:
     """The signs of a line that has both: "+ cough, - fever", "Fieber +, Husten -", "+nausea -diarrhea".
 
-    A sign acts on what follows it, or on what precedes it if a comma, a full stop or the end of the line follows. Lists
-    with dashes alone have no signs, except one that answers a colon or fills a cell: "Fever: -".
+    A sign acts on what follows it, or on what precedes it if a comma, a full stop or the end of the line follows, or if
+    no blank is before it: "nausea+ vomiting-". Lists with dashes alone have no signs, except one that answers a colon
+    or fills a cell: "Fever: -".
     """
-    words = layout.words
+    words, joins = layout.words, layout.rules.joins - _AFTER_SIGN
     for start, end in pairwise([*layout.breaks, len(words)]):
         found = {at: words[at].low for at in range(start, end) if words[at].low in _SIGNS}
         answers = {at for at in found if at > start and (words[at - 1].low == ":" or "\t" in _gap(text, layout, at))}
         glued = {at for at in found if at > start and words[at - 1].end == words[at].start} - answers
+        ends = {
+            at
+            for at in glued
+            if at + 1 == end or words[at].end < words[at + 1].start or words[at + 1].low in _AFTER_SIGN
+        }
+        # "head- and backache" has no signs
+        joined = any(found[at] == "-" and at + 1 < end and words[at + 1].low in joins for at in ends)
+        ends = ends if {found[at] for at in ends} == _SIGNS.keys() and not joined else set()
+        glued -= ends
         found = {at: low for at, low in found.items() if at not in glued or words[at - 1].low in ("(", low)}
         both, last = len(set(found.values())) == len(_SIGNS), -1
         for at, sign in found.items():
@@ -38,10 +49,19 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
             last = at
             while last + 1 < end and words[last + 1].low == sign:
                 last += 1
-            follows = last + 1 == end or words[last + 1].low in _AFTER_SIGN
+            follows = last + 1 == end or words[last + 1].low in _AFTER_SIGN or at in ends
             if both or (follows and at in answers):
                 cue = _SIGNS[sign]._replace(side="after") if follows else _SIGNS[sign]
                 yield Match(at, last + 1, (WordSpan(at, last + 1),), [cue])
+
+
+def questions(layout: Layout) -> Iterator[Match]:
+    """Question marks before what is asked, at the start of a line or behind a mark: "PVCs, ? short run of VT"."""
+    words = layout.words
+    for at in layout.places.get("?", ()):
+        opens = at == 0 or layout.lines[at] or (words[at - 1].is_mark and words[at - 1].end < words[at].start)
+        if opens and at + 1 < len(words) and layout.plain[at + 1]:
+            yield Match(at, at + 1, (WordSpan(at, at + 1),), [_QUESTION])
 
 
 def columns(text: str, layout: Layout) -> Iterator[Match]:
