@@ -52,7 +52,8 @@ Side = Literal["before", "after", "both", "around", "beside", ""]
 Check boxes are ``beside`` their mentions: before them in a line that begins with a box, otherwise after them.
 """
 _INERT = ("pseudo", "end", "cause", "means")
-_BETWEEN = " … "
+BETWEEN = " … "
+"""Between the two halves of a cue."""
 SYSTEM = "system"
 """Kind of a heading that names a part of the body: it belongs to an open review of systems, else to the findings."""
 
@@ -316,7 +317,7 @@ def cues(data: Language) -> Cues:
         _check_cue(row)
         limit = int(row["reach"]) if row["reach"] else None
         cue = Cue(cast(Reads, row["reads"]), cast(Side, row["side"]), limit, row["cue"])
-        first, _, second = row["cue"].partition(_BETWEEN)
+        first, _, second = row["cue"].partition(BETWEEN)
         if second:
             table.firsts.add(first, Frame(row.line, cue))
             table.seconds.add(second, row.line)
@@ -326,7 +327,7 @@ def cues(data: Language) -> Cues:
 
 
 def _check_cue(row: Row) -> None:
-    halves = row["cue"].count(_BETWEEN)
+    halves = row["cue"].count(BETWEEN)
     inert = row["reads"] in _INERT
     _one_of(row, "reads", get_args(Reads))
     _one_of(row, "side", ("",) if inert else [side for side in get_args(Side) if side])

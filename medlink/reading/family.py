@@ -42,12 +42,18 @@ class FamilyReader:
                 before = self._relatives[-1][2] if linked and self._relatives else ""
                 code = OF.get((before, values[0]), "FAMMEMB") if before else values[0]
                 self._relatives.append((start, end, code))
-            elif (age := self._age(start, end)) is not None:
+            elif (age := self._age(start, end)) is not None and not self._is_bare(start, end):
                 self._ages.append((start, end, age))
 
-    def read(self, place: WordSpan) -> tuple[str, int | None]:
-        """Return the code of the relative, empty if unknown, and the age in years, if known."""
+    def read(self, place: WordSpan, *, speaks: bool = False) -> tuple[str, int | None]:
+        """Return the code of the relative, empty if unknown, and the age in years, if known.
+
+        If the relative ``speaks`` of a finding, the clause before may name the relative: "Mother says he vomits; she
+        too has a cough".
+        """
         number = bisect_right(self._bounds, place.start)
+        if speaks and number > 1 and not any(_within(self._relatives, self._bounds[number - 1], place.end)):
+            return self.read(WordSpan(self._bounds[number - 1] - 1, self._bounds[number - 1]))[0], None
         first, last = self._bounds[number - 1], self._bounds[min(number, len(self._bounds) - 1)]
         first, last = max(first, place.start - _NEAR), min(max(last, place.end), place.end + _NEAR)
         # "diabetes (mother), asthma": a relative in brackets has what is before it
@@ -70,6 +76,11 @@ class FamilyReader:
         """Commas between a mention and a phrase."""
         low, high = (own[1], place.start) if own[0] < place.start else (place.end, own[0])
         return max(0, bisect_left(self._commas, high) - bisect_left(self._commas, low))
+
+    def _is_bare(self, start: int, end: int) -> bool:
+        """Whether an age is that of a relative now: "sister (52) with gout", but not "sister gout (52)"."""
+        is_last = bool(self._relatives) and self._relatives[-1][1] == start
+        return is_last and self._words[start].low == "(" and end == start + len("(#)")
 
     def _age(self, start: int, end: int) -> int | None:
         numbers = [word.low for word in self._words[start:end] if is_number(word.low)]

@@ -204,7 +204,8 @@ class ParsedNote:
                 values["temporality"] = "historical"
         values["allergy"] = values.get("allergy") == "allergy"
         if values.get("experiencer") == "family":
-            values["relative"], values["onset_age"] = self._family.read(place)
+            speaks = "experiencer" in decided and tables.BETWEEN in decided["experiencer"].cue
+            values["relative"], values["onset_age"] = self._family.read(place, speaks=speaks)
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)
