@@ -18,10 +18,11 @@ from typing import NamedTuple
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
-from medlink.language.cues import cues, has_cues
+from medlink.language.cues import Phrases, cues, has_cues
 from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue, body_sites
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.no_mentions import no_mentions
+from medlink.language.relatives import relatives
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.language.scope_rules import scopes
 from medlink.reading.abbreviations import LongForms, SlashReader
@@ -102,6 +103,7 @@ class CandidateGenerator:
         self._paraphrases = ParaphraseReader(scanner, index, selection, self._shorthand)
         self._truncation = TruncationReader(scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
+        self._relatives = relatives(language)
         self._any_site = {meaning for meaning, name in enumerate(index.forms.names) if name in _ANY_SITE}
         self._sites_in = lru_cache(_CACHE_SIZE)(self._find_sites)
         self._is_name = self._paraphrases.is_name
@@ -191,6 +193,7 @@ class CandidateGenerator:
         found_arrows = arrow_findings(text.text, self._language)
         arrows = {text.place(start, end): ((start, end), names) for start, end, names in found_arrows}
         learned, in_fixed_phrase = self._learned_in(text), self._no_mentions.inside(text.indexed)
+        kin = _relatives_like_organs(text, self._relatives)
         found = list[CandidateSpan]()
         for place in sorted({*names, *families, *sources.windows, *short, *reworded, *learned, *values, *arrows}):
             start, end = text.span(place)
@@ -208,7 +211,7 @@ class CandidateGenerator:
             elif place in arrows:
                 span, terms = arrows[place]
                 found += [CandidateSpan(place, term, span=span) for term in terms]
-            elif not in_fixed_phrase(start, end):
+            elif not in_fixed_phrase(start, end) and kin.isdisjoint(range(*place)):
                 found += self._readings(text, place, sources)
         return found
 
@@ -350,6 +353,12 @@ def _beside(text: ScannedText, place: Place, joins: Collection[str]) -> Iterator
 
 def _as_finding(usual: Abbreviation) -> Abbreviation:
     return replace(usual, safe=True) if usual.kind in ("disease", "finding") and usual.weight >= _USUAL else usual
+
+
+def _relatives_like_organs(text: ScannedText, relatives: Phrases[str]) -> set[int]:
+    """The words for relatives that are read like a body part: *mamá*, not *mama*."""
+    starts = {text.indexed.words[match.start].start for match in relatives.found(text.indexed)}
+    return {at for at, word in enumerate(text.words) if word.start in starts and "body" in word.kinds}
 
 
 def _is_heading(text: ScannedText, at: int) -> bool:
