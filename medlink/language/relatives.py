@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from medlink.language.cues import Phrases
 from medlink.language.languages import Language, alternatives, per_language, rows
 
-AGE = "age"
-"""Replaces the code of phrases with an age."""
+AGES = {"age": 1, "months": 12, "weeks": 52, "days": 365}
+"""Codes of phrases with an age, each with how many of its units make a year."""
 WHOSE = "whose"
 """Replaces the code of words between a relative and a relative of that relative: *Mutter …, deren Schwester*."""
 _OF = """MTH SIS MAUNT, MTH BRO MUNCLE, MTH MTH MGRMTH, MTH FTH MGRFTH, FTH SIS PAUNT, FTH BRO PUNCLE, FTH MTH PGRMTH,
@@ -34,9 +34,10 @@ def relatives(data: Language) -> Phrases[str]:
     """Return the phrases of a language with their codes; raises InputError if a row cannot be read."""
     found = Phrases[str]()
     for row in rows(data.table("relatives"), "phrase", "code", "source"):
-        if row["code"] not in _CODES and row["code"] not in (AGE, WHOSE):
+        if row["code"] not in _CODES and row["code"] not in (*AGES, WHOSE):
             raise row.error(
-                f"{row['code']!r} is not a code of a relative", "take one of HL7 v3 FamilyMember, 'age' or 'whose'"
+                f"{row['code']!r} is not a code of a relative",
+                "take one of HL7 v3 FamilyMember, 'whose', or a unit of ages",
             )
         for phrase in alternatives(row["phrase"]):
             found.add(phrase, row["code"])

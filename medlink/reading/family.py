@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from medlink.language.cues import Phrases, is_number
-from medlink.language.relatives import AGE, OF, WHOSE
+from medlink.language.relatives import AGES, OF, WHOSE
 from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
 
@@ -38,11 +38,11 @@ class FamilyReader:
             whose = values[0] == WHOSE
             if whose:
                 continue
-            if values[0] != AGE:
+            if values[0] not in AGES:
                 before = self._relatives[-1][2] if linked and self._relatives else ""
                 code = OF.get((before, values[0]), "FAMMEMB") if before else values[0]
                 self._relatives.append((start, end, code))
-            elif (age := self._age(start, end)) is not None and not self._is_bare(start, end):
+            elif (age := self._age(start, end, AGES[values[0]])) is not None and not self._is_bare(start, end):
                 self._ages.append((start, end, age))
 
     def read(self, place: WordSpan, *, speaks: bool = False) -> tuple[str, int | None]:
@@ -82,9 +82,10 @@ class FamilyReader:
         is_last = bool(self._relatives) and self._relatives[-1][1] == start
         return is_last and self._words[start].low == "(" and end == start + len("(#)")
 
-    def _age(self, start: int, end: int) -> int | None:
+    def _age(self, start: int, end: int, of_year: int) -> int | None:
         numbers = [word.low for word in self._words[start:end] if is_number(word.low)]
-        return int(numbers[0]) if numbers and numbers[0].isdecimal() and int(numbers[0]) <= _MAX_AGE else None
+        age = int(numbers[0]) // of_year if numbers and numbers[0].isdecimal() and len(numbers[0]) < 4 else _MAX_AGE + 1
+        return age if age <= _MAX_AGE else None
 
 
 def _within(found: Sequence[_Phrase[_V]], first: int, last: int) -> Iterator[_Phrase[_V]]:

@@ -22,7 +22,7 @@ from medlink.language.cues import Phrases, cues, has_cues
 from medlink.language.lexicon.abbreviation_table import LACONIC, AbbreviationTable, BodySiteCue, body_sites
 from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.no_mentions import no_mentions
-from medlink.language.relatives import AGE, WHOSE, relatives
+from medlink.language.relatives import AGES, WHOSE, relatives
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.language.scope_rules import scopes
 from medlink.reading.abbreviations import LongForms, SlashReader
@@ -357,7 +357,7 @@ def _as_finding(usual: Abbreviation) -> Abbreviation:
 
 def _relatives_like_organs(text: ScannedText, relatives: Phrases[str]) -> set[int]:
     """The words for relatives that are read like a body part: *mamá*, not *mama*."""
-    found = (match for match in relatives.found(text.indexed) if match.values[0] not in (AGE, WHOSE))
+    found = (match for match in relatives.found(text.indexed) if match.values[0] not in (*AGES, WHOSE))
     starts = {text.indexed.words[match.start].start for match in found}
     return {at for at, word in enumerate(text.words) if word.start in starts and "body" in word.kinds}
 
