@@ -22,7 +22,7 @@ from medlink.mapping.descriptions import ParsedDescription, parse_description, s
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
-from medlink.mapping.qualifiers import describe_finding, without_suspicion
+from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
@@ -59,7 +59,7 @@ class _ParsedCode:
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
     ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
     strength or salt of a drug, and ``finding`` if it suspects one. ``is_test`` tells whether unit or specimen are those
-    of a laboratory test.
+    of a laboratory test, ``may_be_qualified`` whether the description has a cue.
     """
 
     source: SourceCode
@@ -72,6 +72,7 @@ class _ParsedCode:
     drugs: tuple[_Key, ...] = ()
     is_test: bool = False
     finding: str = ""
+    may_be_qualified: bool = True
 
 
 class Mapper:
@@ -151,7 +152,8 @@ class Mapper:
             mappings.append(CodeMapping(
                 source, tuple(filter(None, targets)), first.score if first else 0.0, decision.status,
                 decision.equivalence, link=decision.link, candidates=decision.candidates, evidence=decision.evidence,
-                qualifiers=describe_finding(code.description.text, first.name if first else "", tag),
+                qualifiers=describe_finding(code.description.text, first.name if first else "", tag)
+                if code.may_be_qualified else None,
             ))  # fmt: skip
         return mappings
 
@@ -178,22 +180,27 @@ class Mapper:
         drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
         is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
-        finding = "" if names or longs else without_suspicion(description.text, language or "")
+        may_be_qualified = has_any_cue(description.text, language or "")
+        is_plain = bool(names or longs) or not may_be_qualified
+        finding = "" if is_plain else without_suspicion(description.text, language or "")
         above, value = class_above(text, language), value if base else None
-        return _ParsedCode(code, description, base, value, names, longs, above, drugs, is_test, finding)
+        return _ParsedCode(
+            code, description, base, value, names, longs, above, drugs, is_test, finding, may_be_qualified
+        )
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
         return *((text, code.source.language) for text in texts if text), *code.full_names, *code.longs, *code.drugs
 
     def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
-        keys = list(keys)
-        mentions = [Mention(text, language or None) for text, language in keys]
-        linked = self.linker.link(mentions)
-        # all concepts that share the name, or are tests, are compared; their ranking is cached
-        more = [at for at, link in enumerate(linked) if _shares_name(link) or is_full_name(keys[at][0])]
-        links = self.linker.link([mentions[at] for at in more], k=max(self.options.k, _SHARING))
-        return dict(zip(keys, linked, strict=True)) | {keys[at]: link for at, link in zip(more, links, strict=True)}
+        mentions = {key: Mention(key[0], key[1] or None) for key in keys}
+        # all concepts that share the name, or are tests, are compared
+        more = [key for key in mentions if is_full_name(key[0])]
+        few = [key for key in mentions if not is_full_name(key[0])]
+        links = dict(zip(few, self.linker.link([mentions[key] for key in few]), strict=True))
+        more += [key for key, link in links.items() if _shares_name(link)]
+        wide = self.linker.link([mentions[key] for key in more], k=max(self.options.k, _SHARING))
+        return links | dict(zip(more, wide, strict=True))
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
