@@ -25,6 +25,7 @@ from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
+from medlink.processes import MIN_FORKED, map_in_two
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
@@ -33,6 +34,7 @@ _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept to which only the code leads
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
+_PARSED = 1_000  # descriptions parsed at a time
 _MILLISECONDS = 86_400_000
 _EPOCH = 719_163  # ordinal of 1970-01-01
 _Key = tuple[str, str]  # a text, and its language
@@ -114,11 +116,14 @@ class Mapper:
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
-        descriptions, same = set[_Key](), dict[_Written, _ParsedCode]()
+        codes, descriptions = list(codes), set[_Key]()
+        distinct = list({(code.name, code.unit, code.language): code for code in codes}.values())
+        parts = [distinct[start : start + _PARSED] for start in range(0, len(distinct), _PARSED)]
+        parsed_parts = map_in_two(lambda part: list(map(self._parse, part)), parts, wanted=len(distinct) >= MIN_FORKED)
+        same = {_written(parsed.source): parsed for part in parsed_parts for parsed in part}
         for code in codes:
-            known = same.get(written := (code.name, code.unit, code.language))
-            parsed = self._parsed[code] = self._parse(code) if known is None else replace(known, source=code)
-            same[written] = parsed
+            known = same[_written(code)]
+            parsed = self._parsed[code] = known if known.source is code else replace(known, source=code)
             self._remaining.update(self._keys(parsed))
             descriptions.update(self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), finding="")))
         if self.options.infer_domain and not self.options.domain:
@@ -256,7 +261,7 @@ class Mapper:
     def _decide(
         self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, _Likeliest]
     ) -> tuple[_Decision, Target | None, tuple[str, ...]]:
-        language, written = code.source.language, (code.source.name, code.source.unit, code.source.language)
+        language, written = code.source.language, _written(code.source)
         link, value, is_broader = same[written] = same.get(written) or self._likeliest(code, links)
         assigned = map(self.targets.parse_id, code.source.assigned)
         evidence = self.code_evidence.find(code.source.code, code.description.codes, assigned)
@@ -333,6 +338,10 @@ class Mapper:
         matches = {(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")}
         kinds = {id_: {kind.semantic_type.casefold() for kind in kb.semantic_types(id_)} for _, id_ in matches}
         return [concept_id for _, concept_id in sorted(matches) if types & kinds[concept_id]]
+
+
+def _written(code: SourceCode) -> _Written:
+    return code.name, code.unit, code.language
 
 
 def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold: float) -> _Decision:

@@ -28,8 +28,9 @@ from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
-from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
+from medlink.mapping.routes import first_member
 
 KINDS = {
     "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),
@@ -136,8 +137,13 @@ def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
 @cache
 def default_description_ranker() -> FittedRanker:
     """Return the weights that ship with medlink (``benchmarks/fit_descriptions.py``)."""
-    raw = read_json(RESOURCES / "mapping" / "descriptions.json")
-    return FittedRanker.from_dict(raw, FEATURES)
+    return FittedRanker.from_dict(_shipped(), FEATURES)
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    raw: dict[str, Any] = read_json(RESOURCES / "mapping" / "descriptions.json")
+    return raw
 
 
 class DescriptionRanker:
@@ -203,6 +209,48 @@ class DescriptionRanker:
             differ[doubtful] = np.einsum("pd,pd->p", left, right) < _SAME_COMPONENT
         other[pairs] = differ[of_pair] | (ratio[row] & ~of_ratio[mention])
         return other
+
+
+class MainPartRanker:
+    """Raises the best name of a description, as another ranker ranks it, if it equals the main part.
+
+    The rest of such a description is a route, a form or a combination, so that the name is right more often than others
+    with the same rank and margin.
+    """
+
+    def __init__(self, first: Ranker) -> None:
+        self._first, self.uses_context = first, first.uses_context
+        self._raise = float(_shipped()["main_part"])
+
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Return rank scores ``(p,)``; the order of the names is that of the other ranker."""
+        ranks = np.array(self._first.rank(mentions, contexts, candidates))
+        best = best_names(candidates.mention, ranks, candidates.is_equal)
+        ranks[best[equals_main_part(candidates, best)]] += self._raise
+        return ranks
+
+
+def equals_main_part(candidates: CandidateFeatures, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the ``pairs (m,)`` whose name equals the main part of the description, and not all of it.
+
+    The main part of a combination is its first member. That of a laboratory test, with its property in square brackets,
+    is only its component.
+    """
+    batch = candidates.batch
+    texts = ["" if "[" in text[1:] else first_member(main_part(text)) for text in batch.texts]
+    parts = normalise_all(texts)
+    equal = [
+        parts[at] == norm
+        for at, norm in zip(candidates.mention[pairs].tolist(), candidates.norms_of(pairs), strict=True)
+    ]
+    return np.array(equal, dtype=bool) & ~candidates.is_equal[pairs]
+
+
+def best_names(mention: NDArray[np.int64], ranks: Floats, first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the best pair of each mention, among pairs ``(p,)`` of which some go ``first``."""
+    order = np.lexsort((-ranks, ~first, mention))
+    best: NDArray[np.int64] = order[np.diff(mention[order], prepend=-1) != 0]
+    return best
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
