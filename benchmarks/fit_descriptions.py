@@ -6,7 +6,8 @@ One dictionary holds MeSH, the English names of LOINC, and the operations of ICD
 Training descriptions: names of CHEBI for chemicals of MeSH, most with a route, a form or a combination as lists of
 drugs have them; the train parts of NCBI-disease and BC5CDR; German names of LOINC codes, and component and system of
 English ones; entries of the index of ICD-10-PCS that refer to parts of the body. Where a concept has one of these names
-in the dictionary, the dictionary lacks it. Needs the data folder.
+in the dictionary, the dictionary lacks it, unless it is the preferred name. The curves are fitted first; then a best
+name that equals the main part is raised as far as the same descriptions say. Needs the data folder.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ from open_data import TERMINOLOGIES, Query, bc5cdr, in_dictionary, mesh_dictiona
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.text import normalise
+from medlink.linking.arrays import Bools, Floats
+from medlink.linking.calibration import Curves
 from medlink.linking.candidates import QueryBatch
 from medlink.linking.features import compute_features
-from medlink.linking.fit import Table, fit_curves, ranking_weights
-from medlink.linking.ranking import FittedRanker, LinearRanker, default_ranker
-from medlink.mapping.ranking import FEATURES, POOL, columns
+from medlink.linking.fit import NIL_SHARE, Table, fit_curves, ranking_weights
+from medlink.linking.ranking import FittedRanker, LinearRanker, compute_margins, default_ranker
+from medlink.mapping.ranking import FEATURES, POOL, best_names, columns, equals_main_part
 
 _BATCH = 128
+_RAISES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)  # of the rank of a name that equals the main part; margins end at 5
 _SIZE = 3_000  # most descriptions of a kind
 _ROUTES = (
     "oral", "parenteral", "systemic", "topical", "local oral", "ophthalmic", "nasal", "rectal", "vaginal", "inhalant",
@@ -121,9 +125,31 @@ def tabulate(bundle: Bundle, queries: Sequence[Query], weight: float) -> Table:
             gold[position] |= right
         language = np.array(languages)[found.mention]
         table = columns(found, first)
-        named = np.column_stack([table, found.route == 0, found.route <= 1]).astype(np.float32)
+        is_part = equals_main_part(found, np.arange(len(found.name)))
+        named = np.column_stack([table, found.route == 0, found.route <= 1, is_part]).astype(np.float32)
         parts.append(Table(found.mention, concept, named, gold, np.full(len(gold), weight / len(queries)), language))
     return join_tables(parts)
+
+
+def loss(table: Table, rank: Floats, equal: Bools, is_part: Bools, curves: Curves, amount: float) -> float:
+    """The mean loss of the scores if the best name of a description is raised where it equals the main part.
+
+    As in the fit of the curves, descriptions also count without their right names.
+    """
+    starts = np.flatnonzero(np.diff(table.example, prepend=-1))
+    has_gold = np.logical_or.reduceat(table.gold, starts)[table.example - table.example[0]]
+    total = np.zeros(2)
+    for used, share in ((np.ones(len(rank), dtype=bool), 1.0), (~table.gold & has_gold, NIL_SHARE)):
+        at, moved = np.flatnonzero(used), rank[used]
+        best = best_names(table.example[at], moved, equal[at])
+        moved[best] += amount * is_part[at[best]]
+        margin = compute_margins(table.example[at], moved, table.concept[at])[best]
+        best_at = at[best]
+        score = curves.score(moved[best], margin, equal[best_at], table.language[best_at].tolist())
+        right = np.where(table.gold[best_at], score, 1 - score)
+        weight = share * table.weight[best_at]
+        total += -weight @ np.log(np.maximum(right, 1e-9)), weight.sum()
+    return float(total[0] / total[1])
 
 
 @click.command()
@@ -165,16 +191,21 @@ def main(work: Path, out: Path, seed: int, decay: float) -> None:
         click.echo(f"{name}: {len(chosen)} descriptions, {found.mean():.3f} among the candidates", err=True)
     table = join_tables(tables)
     np.savez(work / "table.npz", **{name: getattr(table, name) for name in Table.__dataclass_fields__})
-    exact, named = (table.features[:, at] > 0 for at in (-2, -1))
-    table = Table(table.example, table.concept, table.features[:, :-2], table.gold, table.weight, table.language)
+    exact, named, is_part = (table.features[:, at] > 0 for at in (-3, -2, -1))
+    table = Table(table.example, table.concept, table.features[:, :-3], table.gold, table.weight, table.language)
     # lists differ, so what the training descriptions do not decide stays as the ranker of mentions has it
     center = np.array([float(name == "rank") for name in FEATURES])
     weights = ranking_weights(table, decay, center=center)
-    curves = fit_curves(table, table.features.astype(np.float64) @ weights, exact, named)
+    rank = table.features.astype(np.float64) @ weights
+    curves = fit_curves(table, rank, exact, named)
+    losses = {amount: loss(table, rank, named, is_part, curves, amount) for amount in _RAISES}
+    amount = min(losses, key=lambda one: losses[one])
+    click.echo(f"losses of a name that equals the main part, raised: {losses}", err=True)
     fitted = FittedRanker(LinearRanker(tuple(round(float(value), 4) for value in weights)), curves)
+    content = {**fitted.to_dict(FEATURES), "main_part": amount}
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(fitted.to_dict(FEATURES), indent=2) + "\n", encoding="utf-8")
-    click.echo(json.dumps(fitted.to_dict(FEATURES)))
+    out.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    click.echo(json.dumps(content))
 
 
 if __name__ == "__main__":

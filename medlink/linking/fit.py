@@ -21,7 +21,8 @@ from medlink.linking.rankers.common import CandidateText, candidate_texts
 from medlink.linking.rankers.cross_encoder import mention_text
 from medlink.linking.ranking import default_ranker
 
-_NIL_SHARE = 1 / 3  # mentions of concepts not in the dictionary, per mention of a concept in it: a cautious guess
+NIL_SHARE = 1 / 3
+"""Mentions of concepts not in the dictionary, per mention of a concept in it: a cautious guess."""
 _REFERENCE_LANGUAGE = "en"  # the language without an offset
 _BATCH = 1024
 _MIN_NAMED = 20  # fewest mentions equal to a name to fit the curve of names
@@ -146,7 +147,7 @@ def _curve(has: CurveData, lacks: CurveData) -> list[float]:
     so that a score is the share of right links. Without data, the curve is nearly flat.
     """
     (x, right, weight), (x_, right_, weight_) = has, lacks
-    both = np.concatenate([x, x_]), np.concatenate([right, right_]), np.concatenate([weight, weight_ * _NIL_SHARE])
+    both = np.concatenate([x, x_]), np.concatenate([right, right_]), np.concatenate([weight, weight_ * NIL_SHARE])
     slopes = _logistic(*both, np.zeros(len(both[0])), [(1e-3, None), (0.0, None), *[(None, None)] * (x.shape[1] - 2)])
     rest = _logistic(x[:, 2:], right, weight, x[:, :2] @ slopes[:2], [(None, None)] * (x.shape[1] - 2))
     return [round(float(v), 4) for v in (*slopes[:2], *rest)]

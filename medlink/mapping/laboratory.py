@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from medlink.language.languages import any_of
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.mapping.abbreviations import ORGANISM, TEST, expand
@@ -103,6 +104,7 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
     return _property_numbers()[1][match[1]], number, time, method, -1 if classes is None else "gma".index(classes[1])
 
 
+@lru_cache(1 << 14)
 def analyte(norm: str) -> str:
     """Return the component of a full name, or any other exact form, without words that many components share.
 
@@ -115,6 +117,7 @@ def analyte(norm: str) -> str:
     return bare or whole
 
 
+@lru_cache(1 << 14)
 def is_ratio(norm: str) -> bool:
     """Return whether the property in the exact form of a full name is a ratio.
 
@@ -145,12 +148,17 @@ def _split_second(unit: str, language: str) -> tuple[str, str]:
 
 def _split_time(description: str, language: str) -> tuple[str, Time | None, str]:
     """Return a description without the time of its specimen, that time, and its number of hours."""
-    for time in laboratory_words().times:
+    for time in laboratory_words().times if _any_time(language).search(description) else ():
         match = time.cues[language].search(description)
         left = "" if match is None else f"{description[: match.start()]} {description[match.end() :]}".strip(_EDGES)
         if match is not None and any(map(str.isalpha, left)):
             return left, time, (match[1] if match.re.groups else "")
     return description, None, ""
+
+
+@cache
+def _any_time(language: str) -> re.Pattern[str]:
+    return any_of(time.cues[language] for time in laboratory_words().times)
 
 
 def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
@@ -162,6 +170,7 @@ def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
     return (left if is_ratio else component), is_ratio, is_ratio and count > 0
 
 
+@lru_cache(1 << 14)
 def is_full_name(text: str) -> bool:
     """Return whether a text has a property and a specimen, as names of LOINC do."""
     return _full_name().search(text) is not None

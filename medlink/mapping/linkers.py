@@ -30,7 +30,7 @@ from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.laboratory import is_full_name, traits
 from medlink.mapping.options import MapOptions
-from medlink.mapping.ranking import POOL, DescriptionRanker, default_description_ranker
+from medlink.mapping.ranking import POOL, DescriptionRanker, MainPartRanker, default_description_ranker
 from medlink.mapping.targets import allowed_targets
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Link
 
@@ -155,12 +155,15 @@ class DescriptionLinker:
         stored = self._bundle.manifest["calibration"]
         fitted = FittedRanker.from_dict(stored) if stored else default_ranker()
         ranker: Ranker = fitted.ranker
-        if fitted == default_ranker():  # else fitted to mentions of a site
+        is_shipped = fitted == default_ranker()
+        if is_shipped:  # else fitted to mentions of a site
             fitted, ranker = default_description_ranker(), DescriptionRanker(fitted.ranker)
         if priors:
             ranker = DomainRanker(ranker, priors)
         if self._policy.profiles.has_several_sources:
             ranker = PriorRanker(ranker, self._policy.profiles)
+        if is_shipped:
+            ranker = MainPartRanker(ranker)
         options = {name: value for name, value in self._options.linking.items() if not name.startswith("ranker")}
         return Linker(
             self._bundle, ranker=ranker, reranker=self.reranker, calibration=fitted.calibration, decision=self._policy,

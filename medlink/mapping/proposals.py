@@ -22,9 +22,10 @@ from medlink.mapping.descriptions import ParsedDescription, parse_description, s
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
-from medlink.mapping.qualifiers import describe_finding, without_suspicion
+from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
+from medlink.processes import MIN_FORKED, map_in_two
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
@@ -33,6 +34,7 @@ _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept to which only the code leads
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _SHARING = 24  # candidates of a description that are compared
+_PARSED = 1_000  # descriptions parsed at a time
 _MILLISECONDS = 86_400_000
 _EPOCH = 719_163  # ordinal of 1970-01-01
 _Key = tuple[str, str]  # a text, and its language
@@ -59,7 +61,7 @@ class _ParsedCode:
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
     ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
     strength or salt of a drug, and ``finding`` if it suspects one. ``is_test`` tells whether unit or specimen are those
-    of a laboratory test.
+    of a laboratory test, ``may_be_qualified`` whether the description has a cue.
     """
 
     source: SourceCode
@@ -72,6 +74,7 @@ class _ParsedCode:
     drugs: tuple[_Key, ...] = ()
     is_test: bool = False
     finding: str = ""
+    may_be_qualified: bool = True
 
 
 class Mapper:
@@ -113,11 +116,14 @@ class Mapper:
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
-        descriptions, same = set[_Key](), dict[_Written, _ParsedCode]()
+        codes, descriptions = list(codes), set[_Key]()
+        distinct = list({(code.name, code.unit, code.language): code for code in codes}.values())
+        parts = [distinct[start : start + _PARSED] for start in range(0, len(distinct), _PARSED)]
+        parsed_parts = map_in_two(lambda part: list(map(self._parse, part)), parts, wanted=len(distinct) >= MIN_FORKED)
+        same = {_written(parsed.source): parsed for part in parsed_parts for parsed in part}
         for code in codes:
-            known = same.get(written := (code.name, code.unit, code.language))
-            parsed = self._parsed[code] = self._parse(code) if known is None else replace(known, source=code)
-            same[written] = parsed
+            known = same[_written(code)]
+            parsed = self._parsed[code] = known if known.source is code else replace(known, source=code)
             self._remaining.update(self._keys(parsed))
             descriptions.update(self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), finding="")))
         if self.options.infer_domain and not self.options.domain:
@@ -151,7 +157,8 @@ class Mapper:
             mappings.append(CodeMapping(
                 source, tuple(filter(None, targets)), first.score if first else 0.0, decision.status,
                 decision.equivalence, link=decision.link, candidates=decision.candidates, evidence=decision.evidence,
-                qualifiers=describe_finding(code.description.text, first.name if first else "", tag),
+                qualifiers=describe_finding(code.description.text, first.name if first else "", tag)
+                if code.may_be_qualified else None,
             ))  # fmt: skip
         return mappings
 
@@ -178,22 +185,27 @@ class Mapper:
         drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
         is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
-        finding = "" if names or longs else without_suspicion(description.text, language or "")
+        may_be_qualified = has_any_cue(description.text, language or "")
+        is_plain = bool(names or longs) or not may_be_qualified
+        finding = "" if is_plain else without_suspicion(description.text, language or "")
         above, value = class_above(text, language), value if base else None
-        return _ParsedCode(code, description, base, value, names, longs, above, drugs, is_test, finding)
+        return _ParsedCode(
+            code, description, base, value, names, longs, above, drugs, is_test, finding, may_be_qualified
+        )
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
         return *((text, code.source.language) for text in texts if text), *code.full_names, *code.longs, *code.drugs
 
     def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
-        keys = list(keys)
-        mentions = [Mention(text, language or None) for text, language in keys]
-        linked = self.linker.link(mentions)
-        # all concepts that share the name, or are tests, are compared; their ranking is cached
-        more = [at for at, link in enumerate(linked) if _shares_name(link) or is_full_name(keys[at][0])]
-        links = self.linker.link([mentions[at] for at in more], k=max(self.options.k, _SHARING))
-        return dict(zip(keys, linked, strict=True)) | {keys[at]: link for at, link in zip(more, links, strict=True)}
+        mentions = {key: Mention(key[0], key[1] or None) for key in keys}
+        # all concepts that share the name, or are tests, are compared
+        more = [key for key in mentions if is_full_name(key[0])]
+        few = [key for key in mentions if not is_full_name(key[0])]
+        links = dict(zip(few, self.linker.link([mentions[key] for key in few]), strict=True))
+        more += [key for key, link in links.items() if _shares_name(link)]
+        wide = self.linker.link([mentions[key] for key in more], k=max(self.options.k, _SHARING))
+        return links | dict(zip(more, wide, strict=True))
 
     def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
         keys = [key for code in codes for key in self._keys(code)]
@@ -249,7 +261,7 @@ class Mapper:
     def _decide(
         self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, _Likeliest]
     ) -> tuple[_Decision, Target | None, tuple[str, ...]]:
-        language, written = code.source.language, (code.source.name, code.source.unit, code.source.language)
+        language, written = code.source.language, _written(code.source)
         link, value, is_broader = same[written] = same.get(written) or self._likeliest(code, links)
         assigned = map(self.targets.parse_id, code.source.assigned)
         evidence = self.code_evidence.find(code.source.code, code.description.codes, assigned)
@@ -326,6 +338,10 @@ class Mapper:
         matches = {(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")}
         kinds = {id_: {kind.semantic_type.casefold() for kind in kb.semantic_types(id_)} for _, id_ in matches}
         return [concept_id for _, concept_id in sorted(matches) if types & kinds[concept_id]]
+
+
+def _written(code: SourceCode) -> _Written:
+    return code.name, code.unit, code.language
 
 
 def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold: float) -> _Decision:

@@ -53,6 +53,11 @@ def _readers_for(language: str, text: Text) -> list[QualifierReader]:
     ]
 
 
+def has_any_cue(text: str, language: str) -> bool:
+    """Return whether a description has words that may qualify its finding; an empty language has the cues of all."""
+    return bool(_readers_for(language, Text(words(text))))
+
+
 def without_suspicion(text: str, language: str) -> str:
     """Return a description behind the cue of a suspicion that it begins with; ``""`` without a cue or further words."""
     found = words(text)

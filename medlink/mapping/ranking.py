@@ -27,8 +27,10 @@ from medlink.language.text import normalise
 from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
 from medlink.linking.features import CandidateFeatures
-from medlink.linking.ranking import FittedRanker, LinearRanker
+from medlink.linking.lru import BatchCache
+from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
+from medlink.mapping.routes import first_member
 
 KINDS = {
     "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),
@@ -60,6 +62,7 @@ _LEAST_CUT = 4  # letters of a component that may be cut short without a full st
 _SUBSTANCE = "substance"
 _ANALYTES = frozenset({_SUBSTANCE, "body", "organism"})
 _BLOOD_GROUP = 3  # letters of the name of a blood group
+_CACHED = 8192  # components
 _SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
 _END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
@@ -134,8 +137,13 @@ def _columns(side: TextCoverage) -> Sequence[NDArray[np.float32]]:
 @cache
 def default_description_ranker() -> FittedRanker:
     """Return the weights that ship with medlink (``benchmarks/fit_descriptions.py``)."""
-    raw = read_json(RESOURCES / "mapping" / "descriptions.json")
-    return FittedRanker.from_dict(raw, FEATURES)
+    return FittedRanker.from_dict(_shipped(), FEATURES)
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    raw: dict[str, Any] = read_json(RESOURCES / "mapping" / "descriptions.json")
+    return raw
 
 
 class DescriptionRanker:
@@ -146,6 +154,8 @@ class DescriptionRanker:
 
     def __init__(self, first: LinearRanker) -> None:
         self._first, self._weights = first, default_description_ranker().ranker
+        # of the components of names and descriptions
+        self._components, self._vectors = BatchCache[str, _Component](_CACHED), BatchCache[str, Floats](_CACHED)
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
         """Return rank scores ``(p,)``, independent of the context."""
@@ -153,7 +163,94 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates) - _other_tests(candidates, table)
-        return np.asarray(ranks - _OTHER_COMPONENT * have_other_component(candidates))
+        return np.asarray(ranks - _OTHER_COMPONENT * self._other_components(candidates))
+
+    def _other_components(self, candidates: CandidateFeatures) -> NDArray[np.bool_]:
+        """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another component.
+
+        If the lexicon has all words of the component of the description, a name has another component if they share no
+        meaning and their embeddings differ, or if the name has a further substance beside the only word: *Harnstoff* is
+        not *Harnstoff-Stickstoff*. The name of a ratio has another component than any name of no ratio.
+        """
+        batch, index = candidates.batch, candidates.batch.index
+        is_full = np.array([is_full_name(text) for text in batch.texts], dtype=bool)
+        pairs, other = np.flatnonzero(is_full[candidates.mention]), np.zeros(len(candidates.name), dtype=bool)
+        if not len(pairs):
+            return other
+        mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
+        rows, row = np.unique(candidates.name_index[pairs], return_inverse=True)
+        own_norms, norms = [batch.norms[at] for at in mentions.tolist()], index.norms(candidates.distinct_names[rows])
+        wanted, languages = list(map(analyte, own_norms)), [batch.languages[at] for at in mentions.tolist()]
+        # many names are tests of one component
+        numbers = dict[str, int]()
+        number = np.array([numbers.setdefault(analyte(norm), len(numbers)) for norm in norms])[row]
+        named = list(numbers)
+        ratio, of_ratio = (np.array(list(map(is_ratio, texts))) for texts in (norms, own_norms))
+        components = self._components.get(named, lambda new: _read(index, new, [None] * len(new)))
+        of_wanted, of_named = _read(index, wanted, languages), [components[text] for text in named]
+        distinct, of_pair = np.unique(mention * len(named) + number, return_inverse=True)
+        differ, doubtful = np.zeros(len(distinct), dtype=bool), list[int]()
+        kinds, (ms, ns) = index.forms.kinds, np.divmod(distinct, len(named))
+        for at, (m, n) in enumerate(zip(ms.tolist(), ns.tolist(), strict=True)):
+            own, its = of_wanted[m], of_named[n]
+            if len(named[n]) < _BLOOD_GROUP and named[n] != wanted[m]:
+                differ[at] = True
+            elif own.is_known and own.meanings.isdisjoint(its.meanings):
+                doubtful.append(at)
+            elif own.is_known and len(own.words) == 1:
+                differ[at] = any(
+                    own.meanings.isdisjoint(word) and all(kinds[meaning] == _SUBSTANCE for meaning in word)
+                    for word in its.words
+                )
+        if doubtful:
+            texts = [[wanted[m] for m in ms[doubtful].tolist()], [named[n] for n in ns[doubtful].tolist()]]
+            vectors = self._vectors.get(dict.fromkeys([*texts[0], *texts[1]]), batch.encoder.encode)
+            left, right = (np.array([vectors[text] for text in column]) for column in texts)
+            differ[doubtful] = np.einsum("pd,pd->p", left, right) < _SAME_COMPONENT
+        other[pairs] = differ[of_pair] | (ratio[row] & ~of_ratio[mention])
+        return other
+
+
+class MainPartRanker:
+    """Raises the best name of a description, as another ranker ranks it, if it equals the main part.
+
+    The rest of such a description is a route, a form or a combination, so that the name is right more often than others
+    with the same rank and margin.
+    """
+
+    def __init__(self, first: Ranker) -> None:
+        self._first, self.uses_context = first, first.uses_context
+        self._raise = float(_shipped()["main_part"])
+
+    def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
+        """Return rank scores ``(p,)``; the order of the names is that of the other ranker."""
+        ranks = np.array(self._first.rank(mentions, contexts, candidates))
+        best = best_names(candidates.mention, ranks, candidates.is_equal)
+        ranks[best[equals_main_part(candidates, best)]] += self._raise
+        return ranks
+
+
+def equals_main_part(candidates: CandidateFeatures, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the ``pairs (m,)`` whose name equals the main part of the description, and not all of it.
+
+    The main part of a combination is its first member. That of a laboratory test, with its property in square brackets,
+    is only its component.
+    """
+    batch = candidates.batch
+    texts = ["" if "[" in text[1:] else first_member(main_part(text)) for text in batch.texts]
+    parts = normalise_all(texts)
+    equal = [
+        parts[at] == norm
+        for at, norm in zip(candidates.mention[pairs].tolist(), candidates.norms_of(pairs), strict=True)
+    ]
+    return np.array(equal, dtype=bool) & ~candidates.is_equal[pairs]
+
+
+def best_names(mention: NDArray[np.int64], ranks: Floats, first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the best pair of each mention, among pairs ``(p,)`` of which some go ``first``."""
+    order = np.lexsort((-ranks, ~first, mention))
+    best: NDArray[np.int64] = order[np.diff(mention[order], prepend=-1) != 0]
+    return best
 
 
 def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -162,13 +259,15 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     words = [_words_cut_short(text) for text in batch.texts]
     cut = np.zeros(len(candidates.name), dtype=bool)
     some = np.flatnonzero(np.array([bool(own) for own in words])[candidates.mention])
+    lengths = np.array([len(own) for own in words])[candidates.mention[some]]
+    is_test = np.array(list(map(is_full_name, batch.texts)), dtype=bool)[candidates.mention[some]]
+    count = candidates.sizes[1, some, 1] + 1
+    some = some[(count == lengths) | (is_test & (count > lengths))]  # only the component of the name of a test
     for pair, norm in zip(some.tolist(), candidates.norms_of(some), strict=True):
-        own, name = words[candidates.mention[pair]], norm.split()
-        if is_full_name(batch.texts[candidates.mention[pair]]):
-            name = name[: len(own)]  # only the component of the name of a laboratory test
-        cut[pair] = len(own) == len(name) and all(
+        own = words[candidates.mention[pair]]
+        cut[pair] = all(
             full.startswith(word) and (may_be_cut or full == word)
-            for (word, may_be_cut), full in zip(own, name, strict=True)
+            for (word, may_be_cut), full in zip(own, norm.split(), strict=False)
         )
     return cut
 
@@ -193,8 +292,10 @@ def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> F
     if not len(pairs):
         return odds
     covered, cosine = (table[pairs, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
-    own = np.array([traits(batch.norms[at]) for at in candidates.mention[pairs].tolist()])
-    named = np.array([traits(norm) for norm in candidates.norms_of(pairs)])
+    mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
+    names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
+    own = np.array([traits(batch.norms[at]) for at in mentions.tolist()])[mention]
+    named = np.array([traits(norm) for norm in batch.index.norms(candidates.distinct_names[names])])[name]
     differ = (own != named) & (_MAY_LACK | ((own >= 0) & (named >= 0))) & (named[:, :1] >= 0)
     odds[pairs] = differ @ _OTHER_TRAIT + _OTHER_TEST * ((covered < _NOTHING) & (cosine < _ALIKE))
     return odds
@@ -207,47 +308,6 @@ class _Component(NamedTuple):
     meanings: set[int]
     words: list[set[int]]
     is_known: bool
-
-
-def have_other_component(candidates: CandidateFeatures) -> NDArray[np.bool_]:
-    """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another component.
-
-    If the lexicon has all words of the component of the description, a name has another component if they share no
-    meaning and their embeddings differ, or if the name has a further substance beside the only word: *Harnstoff* is not
-    *Harnstoff-Stickstoff*. The name of a ratio has another component than any name of no ratio.
-    """
-    batch, index = candidates.batch, candidates.batch.index
-    is_full = np.array([is_full_name(text) for text in batch.texts], dtype=bool)
-    pairs, other = np.flatnonzero(is_full[candidates.mention]), np.zeros(len(candidates.name), dtype=bool)
-    if not len(pairs):
-        return other
-    mentions, mention = np.unique(candidates.mention[pairs], return_inverse=True)
-    names, name = np.unique(candidates.name_index[pairs], return_inverse=True)
-    wanted = [analyte(batch.norms[at]) for at in mentions.tolist()]
-    norms = index.norms(candidates.distinct_names[names])
-    named = list(map(analyte, norms))
-    ratios = [is_ratio(batch.norms[at]) for at in mentions.tolist()], list(map(is_ratio, norms))
-    languages = [batch.languages[at] for at in mentions.tolist()]
-    of_wanted, of_named = _read(index, wanted, languages), _read(index, named, [None] * len(named))
-    kinds, doubtful = index.forms.kinds, list[int]()
-    for at, (pair, m, n) in enumerate(zip(pairs.tolist(), mention.tolist(), name.tolist(), strict=True)):
-        own, its = of_wanted[m], of_named[n]
-        if (ratios[1][n] and not ratios[0][m]) or (len(named[n]) < _BLOOD_GROUP and named[n] != wanted[m]):
-            other[pair] = True
-        elif own.is_known and own.meanings.isdisjoint(its.meanings):
-            doubtful.append(at)
-        elif own.is_known and len(own.words) == 1:
-            other[pair] = any(
-                own.meanings.isdisjoint(word) and all(kinds[meaning] == _SUBSTANCE for meaning in word)
-                for word in its.words
-            )
-    if doubtful:
-        vectors = []
-        for numbers, texts in ((mention[doubtful], wanted), (name[doubtful], named)):
-            distinct, inverse = np.unique(numbers, return_inverse=True)
-            vectors.append(batch.encoder.encode([texts[number] for number in distinct.tolist()])[inverse])
-        other[pairs[doubtful]] = np.einsum("pd,pd->p", *vectors) < _SAME_COMPONENT
-    return other
 
 
 def _read(index: ConceptIndex, texts: list[str], languages: list[str | None]) -> list[_Component]:

@@ -58,6 +58,15 @@ def base_name(name: str, language: str) -> str:
     return left if left != name else ""
 
 
+def first_member(name: str) -> str:
+    """Return the first member of a combination; a name of one drug stays unchanged.
+
+    >>> first_member("prednisolone and antibiotics"), first_member("prednisolone")
+    ('prednisolone', 'prednisolone')
+    """
+    return re.split(rf"\s(?:{_joins()})\s", name, maxsplit=1)[0]
+
+
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
@@ -83,6 +92,11 @@ def _raw() -> dict[str, Any]:
 
 
 @cache
+def _joins() -> str:
+    return "|".join(map(re.escape, _raw()["joins"]))
+
+
+@cache
 def _forms() -> re.Pattern[str]:
     """A pattern of the forms of drugs and of all routes."""
     forms = "|".join(re.escape(form) for form in sorted(_raw()["forms"], key=len, reverse=True))
@@ -95,7 +109,7 @@ def _classes() -> list[tuple[re.Pattern[str], dict[str, str]]]:
     classes = []
     for entry in _raw()["classes"].values():
         members = "|".join(re.escape(name) for name in sorted(entry["members"], key=len, reverse=True))
-        classes.append((re.compile(rf"(?i:\s*(?:[/+-]|\bund\b|\band\b|\by\b)\s*(?:{members})(?!\w))"), entry["text"]))
+        classes.append((re.compile(rf"(?i:\s*(?:[/+-]|\b(?:{_joins()})\b)\s*(?:{members})(?!\w))"), entry["text"]))
     return classes
 
 

@@ -20,7 +20,7 @@ from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.abbreviations import DRUG, TEST, expand
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.linkers import estimate_priors, priors_of
-from medlink.mapping.ranking import FEATURES, KINDS, columns, main_part
+from medlink.mapping.ranking import FEATURES, KINDS, DescriptionRanker, MainPartRanker, columns, main_part
 from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
 from tests.tables import cases
@@ -236,6 +236,15 @@ def test_a_domain_counts_with_weights_of_a_site(lists: Bundle, monkeypatch: pyte
 def test_main_part() -> None:
     parts = {"x; oral": "x", "[U] x": "x", "(a) x, y": "x", "adenoma /cerv": "adenoma", "a/b": "a/b", "; x": "; x"}
     assert {text: main_part(text) for text in parts} == parts
+
+
+def test_a_best_name_that_equals_the_main_part_is_raised(lists: Bundle) -> None:
+    texts = ["becaplermin; local oral", "becaplermin and other drugs", "becaplermin [Presence] in Urine", "becaplermin"]
+    found = compute_features(QueryBatch(lists.index, lists.encoder, texts, ["en"] * len(texts)))
+    ranker = DescriptionRanker(default_ranker().ranker)
+    before, after = (one.rank([], None, found) for one in (ranker, MainPartRanker(ranker)))
+    assert found.mention[after > before].tolist() == [0, 1]
+    assert (after >= before).all()
 
 
 def test_columns_by_hand(lists: Bundle) -> None:
