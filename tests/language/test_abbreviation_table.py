@@ -41,6 +41,11 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
     # names and nouns have their capital, German adjectives no ending
     ("de", "wegen Fieber", []), ("de", "M. Wegener", [("Wegener", "Granulomatose mit Polyangiitis")]),
     ("en", "lying down", []),
+    ("de", "Wirkt bedrückt, O2-Bedarf.", [("bedrückt", "gedrückte Stimmung"), ("O2-Bedarf", "Hypoxämie")]),
+    ("de", "Kardiale Dekompensation, nachts Erstickungsanfälle.", [
+        ("Kardiale Dekompensation", "Herzinsuffizienz"), ("Dekompensation", "kardiale Dekompensation"),
+        ("Erstickungsanfälle", "Episoden von Verschlucken"),
+    ]),
 ])  # fmt: skip
 def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) -> None:
     scanned = scan(text, language)
