@@ -41,7 +41,7 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
     # names and nouns have their capital, German adjectives no ending
     ("de", "wegen Fieber", []), ("de", "M. Wegener", [("Wegener", "Granulomatose mit Polyangiitis")]),
     ("en", "lying down", []),
-    ("de", "Wirkt bedrückt, O2-Bedarf.", [("bedrückt", "gedrückte Stimmung"), ("O2-Bedarf", "Hypoxämie")]),
+    ("de", "Wirkt bedrückt, PS-Heilung.", [("bedrückt", "gedrückte Stimmung"), ("PS-Heilung", "Wundheilungsstörung")]),
     ("de", "Kardiale Dekompensation, nachts Erstickungsanfälle.", [
         ("Kardiale Dekompensation", "Herzinsuffizienz"), ("Dekompensation", "kardiale Dekompensation"),
         ("Erstickungsanfälle", "Episoden von Verschlucken"),
