@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ NAMES = {
         "Renal failure", "Hemolytic anemia", "Anemia", "Febrile seizures", "Seizures", "Fever", "Myocardial infarction",
         "Pulmonary opacity", "Mitral stenosis", "Atrial fibrillation", "Computed tomography", "Electrocardiogram",
         "Symptom", "Gastroesophageal reflux", "Skin rash", "Complication", "Chest X-ray", "Colonoscopy", "Gastroscopy",
-        "Echocardiography", "Spirometry",
+        "Echocardiography", "Spirometry", "Reduced tendon reflexes", "Impairment of activities of daily living",
+        "Right ventricular failure",
     ),
     "de": ("Hinterwandinfarkt",),
+    "es": ("Paro cardíaco",),
 }  # fmt: skip
-IDS = {name: f"X:{number}" for number, name in enumerate([*NAMES["en"], *NAMES["de"]])}
+IDS = {name: f"X:{number}" for number, name in enumerate(chain(*NAMES.values()))}
 
 
 @pytest.fixture(scope="module")
