@@ -32,12 +32,13 @@ _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 _V = TypeVar("_V")
 _Value = Literal[
-    "absent", "uncertain", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided",
+    "absent", "uncertain", "sought", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided",
     "declined", "family", "other", "patient", "allergy", "taken",
 ]  # fmt: skip
 Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.
 
+``sought`` is *uncertain*, except for a finding that was seen (:attr:`ScopeRules.observed`), as in *investigate anemia*.
 ``past`` is *historical* for a transient finding (:attr:`ScopeRules.passing`), and has no effect on a lasting finding.
 ``stopped`` and ``planned`` are *historical* and *hypothetical* only for their object, a drug or an act. ``avoided`` is
 *hypothetical* for its object, and also *absent* if the object is a drug or an act, as in *avoid NSAIDs*. ``declined``

@@ -80,6 +80,9 @@ class ScopeRules(Rules):
     # word and abbreviation, with their capitals, that end a sentence before a capital: "Ödeme bds. Husten"
     closing: re.Pattern[str] = Field(NOTHING)
     grounds: _Words = _NONE  # words right after what a plan is for that begin its reason: "to exclude PE given"
+    given: _Words = _NONE  # words beside the reason of a drug that was given: "bei Fieber wurde Paracetamol gegeben"
+    # symptoms and signs, which are there if their cause is sought: "investigate anemia"
+    observed: AnyPattern = NOTHING
     continued: _Words = _NONE  # words in a plan which tell that a procedure goes on: "continue"
 
     @cached_property

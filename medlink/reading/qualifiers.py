@@ -260,8 +260,12 @@ def _frames(
         for frame in frames:
             halves = behind[frame.number]
             at = bisect_left(halves, (end, end))
-            if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
-                found[halves[at]].append(frame.cue)
+            # "as needed: morphine for pain, ondansetron for nausea"
+            several = frame.cue.side == "before" and frame.cue.reads == "hypothetical"
+            for half in halves[at:] if several else halves[at : at + 1]:
+                if layout.counted[half.start] - layout.counted[end] > _GAP:
+                    break
+                found[half].append(frame.cue)
         for half, own in found.items():
             yield Match(start, half.end, (WordSpan(start, end), half), own)
 

@@ -20,7 +20,7 @@ _ADVERBS = 10  # most words between a mention and the negation after it
 _SEPARATORS = (":", "(", "=", "→")
 _CLOSING = (".", ",", ";")
 FIELD = {
-    **dict.fromkeys(("absent", "uncertain", "present", "declined"), "presence"),
+    **dict.fromkeys(("absent", "uncertain", "sought", "present", "declined"), "presence"),
     **dict.fromkeys(("historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided"), "temporality"),
     **dict.fromkeys(("family", "other", "patient"), "experiencer"),
     **dict.fromkeys(("allergy", "taken"), "allergy"),

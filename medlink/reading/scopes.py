@@ -83,7 +83,11 @@ class Scopes(ScopeStructure):
         return removes and self._rules.removes.search(self._phrase(number - 1)) is not None
 
     def _act_around(self, cue: Cue, match: Match) -> None:
-        (_, start), (end, _) = match.parts
+        (first, start), (end, last) = match.parts
+        if cue.reads == "hypothetical" and self._low(first) in self._rules.grounds:
+            close = self._until[bisect_left(self._until, last)]
+            if any(self._low(at) in self._rules.given for at in range(start, close)):
+                return  # "bei Fieber wurde Paracetamol gegeben"
         for number in self._ahead(cue, start, start - 1, end):
             first, behind = self._mentions[number]
             self._decide(cue, number, min(self._between(start, first), self._between(behind, end)))
@@ -287,6 +291,10 @@ class Scopes(ScopeStructure):
             return  # "repeat ultrasound no longer shows"
         if reads in _OF_ACTS and self._knows_acts and not is_act:
             return  # "we recommend evaluation of the anemia", "swelling: amlodipine was replaced"
+        if reads == "sought":
+            if is_act or self._rules.observed.search(self._phrase(number)):
+                return  # "investigate the anemia": it is there
+            cue, reads = cue._replace(reads="uncertain"), "uncertain"
         if reads == "uncertain" and self._mentions[number] in self._procedures:
             if distance > _EXPECTS:
                 return

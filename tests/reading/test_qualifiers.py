@@ -25,7 +25,7 @@ LANGUAGES = ("de", "en", "es")
 READERS = {language: QualifierReader(language) for language in LANGUAGES}
 HERE = Path(__file__).parent
 FIELD = {
-    **dict.fromkeys(("absent", "uncertain", "present", "declined"), "presence"),
+    **dict.fromkeys(("absent", "uncertain", "sought", "present", "declined"), "presence"),
     **dict.fromkeys(
         ("historical", "hypothetical", "current", "past", "gone", "stopped", "planned", "avoided"), "temporality"
     ),
@@ -36,6 +36,7 @@ MEANING: dict[str, Any] = {
     **dict.fromkeys(("past", "gone", "stopped"), "historical"),
     **dict.fromkeys(("planned", "avoided"), "hypothetical"),
     "declined": "absent",
+    "sought": "uncertain",
     "allergy": True,
     "taken": False,
 }
