@@ -32,8 +32,8 @@ _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 _V = TypeVar("_V")
 _Value = Literal[
-    "absent", "uncertain", "sought", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned", "avoided",
-    "declined", "family", "other", "patient", "allergy", "taken",
+    "absent", "uncertain", "sought", "present", "historical", "past", "gone", "stopped", "hypothetical", "planned",
+    "avoided", "declined", "family", "other", "patient", "allergy", "taken",
 ]  # fmt: skip
 Reads = Literal[_Value, "pseudo", "end", "cause", "means"]
 """Effect of a cue on the mentions in its scope.

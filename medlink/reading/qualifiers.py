@@ -37,6 +37,7 @@ _YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
 _UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
 _DATE = 6  # words before a year that are searched for a word such as *since*
 _PAST_YEAR = Cue("past", "both", 2, "year")
+_REMOVED = Cue("historical", "before", 3, "year")
 _PLAN = "plan"
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
@@ -106,7 +107,7 @@ class ParsedNote:
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         frames = _frames(layout, firsts, seconds, cues)
-        marks = (*rows, *signs(text, layout), *questions(layout), *columns(text, layout))
+        marks = (*rows, *signs(text, layout), *questions(layout), *columns(text, layout), *_removed(layout, cues))
         chosen = _chosen([*marks, *_beside(cues, stops, layout), *frames], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # the longest of spans with the same start comes last; the full stop of "eupn." is not part of a mention
@@ -320,6 +321,18 @@ def _years(layout: clauses.Layout, day: date | None) -> Iterator[PhraseMatch[Cue
             before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))
             if next((low for low in before if low == "," or low in layout.rules.since), ",") == ",":
                 yield PhraseMatch(begins[at], at + 1, [_PAST_YEAR])
+
+
+def _removed(layout: clauses.Layout, cues: Sequence[PhraseMatch[Cue]]) -> Iterator[Match]:
+    """Words before the reason of an operation that removed it in a past year: "hysterectomy 2011 for fibroids"."""
+    words, rules = layout.words, layout.rules
+    for start, end, values in cues:
+        first, behind = start - 1, end + (end < len(words) and words[end].low == ")")
+        if values[0] is not _PAST_YEAR or first < 0 or behind >= len(words):
+            continue
+        first -= words[first].low == "(" or words[first].low in rules.prepositions
+        if words[behind].low in rules.reasons and rules.removes.search(words[first].low):
+            yield Match(behind, behind + 1, (WordSpan(behind, behind + 1),), [_REMOVED])
 
 
 def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
