@@ -26,6 +26,7 @@ class ScopeRules(Rules):
     dated: _Words = _NONE  # words that may occur in the date of a heading
     without: _Words = _NONE  # words that negate only the next word in a list: "nausea without emesis, vertigo"
     curt: _Words = _NONE  # denials behind "but" that keep the person: "his father has gout but no asthma"
+    lone: _Words = _NONE  # denials of the finding before them alone, not of its list: "cough, haemoptysis never"
     resumes: _Words = _NONE  # beginnings of cues behind a comma that end a negation: "Kein Asthma, Z. n. Pneumonie"
     passing: AnyPattern = NOTHING  # transient findings, such as an infarct
     lasts: AnyPattern = Field(NOTHING, alias="lasting")  # exceptions, which are lasting findings: "chronic sinusitis"

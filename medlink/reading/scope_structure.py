@@ -390,7 +390,7 @@ class ScopeStructure:
         """Whether all words from ``begin`` to a mention before a cue are members of its list: "fever, cough denied"."""
         if self._free[anchor] != self._free[begin] or cue.reads == "allergy":  # "Metformin, latex allergy"
             return False
-        if self._low(end) == "?":  # "anemia, bleeding?"
+        if self._low(end) == "?" or self._low(end) in self._rules.lone:  # "anemia, bleeding?"
             return False
         if any_within(self._joins, begin, anchor):
             return False  # "fever and cough, dyspnea denied"

@@ -256,6 +256,8 @@ class Scopes(ScopeStructure):
                     return
             if anchor < end and cue.reads == "gone" and self._is_present(number):
                 return  # "the cough persists and the effusion has resolved"
+            if cue.reads == "gone" and self._has_cause(behind, end):
+                return  # "cirrhosis due to HCV (cured)"
             if not (cue.reads in _OF_OBSERVED and self._is_attribute(number, begin, begin + 1)):
                 self._decide(cue, number, self._between(behind, end))
                 limit = min(limit, _SHORT) if cue.reads == "gone" else limit
@@ -266,6 +268,11 @@ class Scopes(ScopeStructure):
         low, rules = self._low(end), self._rules
         others = (rules.prepositions, rules.joins, rules.circumstances, rules.grounds, rules.either)
         return low[:1].isalpha() and not self._stops[end] and not any(low in words for words in others)
+
+    def _has_cause(self, start: int, end: int) -> bool:
+        """Whether a bracket before ``end`` belongs to the cause of what is before ``start``."""
+        lows = [self._low(at) for at in range(start, end)]
+        return "(" in lows and not self._rules.reasons.isdisjoint(lows[: lows.index("(")])
 
     def _is_present(self, number: int) -> bool:
         presence = self.decided[number].get("presence")

@@ -13,6 +13,7 @@ from medlink.reading.scope_structure import Match, WordSpan
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _QUESTION = Cue("uncertain", "before", 4, "?")
 _AFTER_SIGN = frozenset(",;.)/")
+_CLOSING = frozenset(",;.")
 _TICKS = frozenset(("x", "+", "✓", "✔", "✗", "✘", "×", "☑", "☒"))
 _LABEL = 5  # most words between the finding of a row and its tick
 _HEADER = Cue("pseudo", "", None, "column")
@@ -42,6 +43,10 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
         ends = ends if {found[at] for at in ends} == _SIGNS.keys() and not joined else set()
         glued -= ends
         found = {at: low for at, low in found.items() if at not in glued or words[at - 1].low in ("(", low)}
+        # "clubbing -, weight loss -.": a minus before a comma in a row of such signs
+        spaced = {at for at in found if at > start and words[at - 1].end < words[at].start and layout.plain[at - 1]}
+        spaced = {at for at in spaced if at + 1 == end or words[at + 1].low in _CLOSING}
+        answers |= spaced if any(at + 1 < end and words[at + 1].low == "," for at in spaced) else set()
         both, last = len(set(found.values())) == len(_SIGNS), -1
         for at, sign in found.items():
             if at <= last:
