@@ -10,7 +10,9 @@ from typing import Literal, get_args
 from medlink.language.cues import Phrases
 from medlink.language.languages import Language, alternatives, per_language, rows
 
-AGES = {"age": 1, "months": 12, "weeks": 52, "days": 365}
+DEATH = "death"
+"""Code of phrases with an age of death, which is the onset of a transient finding alone."""
+AGES = {"age": 1, DEATH: 1, "months": 12, "weeks": 52, "days": 365}
 """Codes of phrases with an age, each with how many of its units make a year."""
 WHOSE = "whose"
 """Replaces the code of words between a relative and a relative of that relative: *Mutter …, deren Schwester*."""

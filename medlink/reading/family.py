@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from medlink.language.cues import Phrases, is_number
-from medlink.language.relatives import AGES, OF, WHOSE
+from medlink.language.relatives import AGES, DEATH, OF, WHOSE
 from medlink.reading.clauses import Layout
 from medlink.reading.scope_structure import WordSpan
 
@@ -30,6 +30,7 @@ class FamilyReader:
         ends = [at for at, stop in enumerate(stops) if stop]
         self._bounds = [0, *ends, len(layout.words)]
         self._relatives, self._ages, last, whose = list[_Phrase[str]](), list[_Phrase[int]](), 0, False
+        self._deaths = set[int]()
         # the longest of the phrases with the same first word, and none inside another
         for start, end, values in sorted(phrases.found(layout), key=lambda match: (match.start, -match.end)):
             if end <= last:
@@ -44,12 +45,13 @@ class FamilyReader:
                 self._relatives.append((start, end, code))
             elif (age := self._age(start, end, AGES[values[0]])) is not None and not self._is_bare(start, end):
                 self._ages.append((start, end, age))
+                self._deaths |= {start} if values[0] == DEATH else set()
 
-    def read(self, place: WordSpan, *, speaks: bool = False) -> tuple[str, int | None]:
+    def read(self, place: WordSpan, *, speaks: bool = False, passes: bool = True) -> tuple[str, int | None]:
         """Return the code of the relative, empty if unknown, and the age in years, if known.
 
         If the relative ``speaks`` of a finding, the clause before may name the relative: "Mother says he vomits; she
-        too has a cough".
+        too has a cough". Unless the finding ``passes``, an age of death is not its onset.
         """
         number = bisect_right(self._bounds, place.start)
         if speaks and number > 1 and not any(_within(self._relatives, self._bounds[number - 1], place.end)):
@@ -67,6 +69,7 @@ class FamilyReader:
             (abs(start - place.start), age)
             for start, end, age in _within(self._ages, first, last)
             if not self._between(place, (start, end, age))
+            and (passes or start not in self._deaths)
             and not start < chosen[0] < place.start
             and not any(min(start, place.start) < other < max(start, place.start) for other in others)
         ]

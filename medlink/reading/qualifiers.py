@@ -205,8 +205,9 @@ class ParsedNote:
                 values["temporality"] = "historical"
         values["allergy"] = values.get("allergy") == "allergy"
         if values.get("experiencer") == "family":
+            passes = rules.passes.match(mention) is not None
             speaks = "experiencer" in decided and tables.BETWEEN in decided["experiencer"].cue
-            values["relative"], values["onset_age"] = self._family.read(place, speaks=speaks)
+            values["relative"], values["onset_age"] = self._family.read(place, speaks=speaks, passes=passes)
             if time == "past" and values["onset_age"] is not None:
                 values.pop("temporality", None)  # "a los 30 años" is the age of the relative
         return Qualifiers(**values, section=section)

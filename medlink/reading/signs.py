@@ -108,8 +108,10 @@ def person_columns(text: str, layout: Layout, relatives: Phrases[str]) -> Iterat
         line = bisect_right(breaks, place) - 1
         if line <= last:
             continue
-        last, rows = line, [_cells(text, layout, *breaks[line : line + 2])]
-        column = _column(layout, relatives, rows[0])
+        last, header = line, _cells(text, layout, *breaks[line : line + 2])
+        if line + 2 < len(breaks) and len(_cells(text, layout, *breaks[line + 1 : line + 3])) == len(header) + 1:
+            header = [[], *header]  # the first head is empty
+        rows, column = [header], _column(layout, relatives, header)
         while column and last + 2 < len(breaks) and layout.lines[breaks[last + 1]] != PARAGRAPH:
             row = _cells(text, layout, *breaks[last + 1 : last + 3])
             if len(row) != len(rows[0]):
