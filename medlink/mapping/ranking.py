@@ -247,7 +247,7 @@ def equals_main_part(candidates: CandidateFeatures, pairs: NDArray[np.int64]) ->
 
 
 def best_names(mention: NDArray[np.int64], ranks: Floats, first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the best pair of each mention, among pairs ``(p,)`` of which some go ``first``."""
+    """Return the highest ranked pair of each mention; pairs that are marked in ``first (p,)`` precede all others."""
     order = np.lexsort((-ranks, ~first, mention))
     best: NDArray[np.int64] = order[np.diff(mention[order], prepend=-1) != 0]
     return best
