@@ -51,6 +51,15 @@ def test_the_order_of_the_list_does_not_matter() -> None:
     assert one.summary.narrower == sum(found.broader is not None for found in one.clusters) > 0
 
 
+def test_two_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TERMS, "Niere", "Nieren", "kidney stones", "kidney stone", "riñón", "riñones"]
+    one = list(cluster(texts).lines())
+    for module in ("terms", "clusterer", "graph", "graph_clusters", "clusters"):
+        monkeypatch.setattr(f"medlink.clustering.{module}.MIN_FORKED", 1)
+    monkeypatch.setattr("medlink.processes._processors", lambda: 2)
+    assert list(cluster(texts).lines()) == one
+
+
 def test_records() -> None:
     found = cluster()
     assert [c.number for c in found.clusters] == list(range(1, len(found.clusters) + 1))

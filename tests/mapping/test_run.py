@@ -156,7 +156,9 @@ def test_batches_are_one_list(omop: Bundle, tmp_path: Path, monkeypatch: pytest.
     assert [one["frequency"] for one in found] == list(range(49, -1, -1))
     assert (report.codes, report.descriptions) == (50, 3)
     # in two processes as in one
-    monkeypatch.setattr("medlink.mapping.run.MIN_FORKED", 1)
+    for module in ("run", "proposals"):
+        monkeypatch.setattr(f"medlink.mapping.{module}.MIN_FORKED", 1)
+    monkeypatch.setattr("medlink.mapping.proposals._PARSED", 2)
     monkeypatch.setattr("medlink.processes._processors", lambda: 2)
     map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "two.jsonl", language="de")
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
