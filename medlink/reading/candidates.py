@@ -31,11 +31,14 @@ NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 
 
 class Shortened(NamedTuple):
-    """The long form of a span, the organ if the span omits it, and whether the sentence makes the meaning certain."""
+    """The long form of a span, the organ if the span omits it, whether the sentence makes the meaning certain, and
+    whether words inside do not belong to it.
+    """
 
     usual: Abbreviation
     cue: BodySiteCue | None = None
     certain: bool = False
+    apart: bool = False
 
 
 @dataclass(slots=True)

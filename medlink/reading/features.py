@@ -93,7 +93,7 @@ def _word_columns(entry: WordEntry) -> tuple[bool, ...]:
 
 
 def _candidate_columns(text: ScannedText, span: CandidateSpan) -> tuple[float, ...]:
-    usual, cue, _ = (None, None, False) if span.short is None else span.short
+    usual, cue = (None, None) if span.short is None else span.short[:2]
     start, end = text.span(span.place)
     return (
         end - start, span.listed, span.explained, usual is not None, usual is not None and usual.kind == LACONIC,

@@ -181,7 +181,14 @@ class CandidateGenerator:
             # the text is a name already: a shorter wording would only lose words
             if place not in families or len(wording) >= len(text.written(place)):
                 reworded[place].append(wording)
-        names, short = self._names.find(text, explained), self._short(text)
+        names = self._names.find(text, explained)
+        # a longer name goes before an expression with other words inside: "knee jerks are very brisk"
+        named = [*families, *reworded]
+        short = {
+            place: own
+            for place, own in self._short(text).items()
+            if not (own.apart and any(a <= place[0] and place[1] <= b and (a, b) != place for a, b in named))
+        }
         windows, kinds = open_windows(text, families) - families, self._index.forms.kinds
         parts = (place for place, meanings in text.phrases.items() if all(kinds[one] == "body" for one in meanings))
         bodies = {at: first for first, stop in parts for at in range(first + 1, stop)}
@@ -218,11 +225,11 @@ class CandidateGenerator:
     def _short(self, text: ScannedText) -> dict[Place, Shortened]:
         found = dict[Place, Shortened]()
         if self._shorthand is not None:
-            for place, usual, cue in self._shorthand.laconic(text):
+            for place, usual, cue, apart in self._shorthand.laconic(text):
                 if place[0] == place[1]:
                     continue
                 if _refers_to_cue(text, place, cue) if cue else not self._is_elsewhere(text, place, usual.long):
-                    found.setdefault(place, Shortened(usual, cue))
+                    found.setdefault(place, Shortened(usual, cue, apart=apart))
             abbreviations = [
                 own for own in self._shorthand.abbreviations(text) if own[2] or not _is_heading(text, own[0])
             ]
@@ -268,8 +275,11 @@ class CandidateGenerator:
         if not (listed or short or explained) and self._names_two(text, place):
             return
         family, match = place in sources.families, sources.names.get(place)
-        apart = family or place in sources.reworded
-        discontinuous = apart and not listed and short is None and not text.meanings(place)
+        if short is not None:
+            discontinuous = short.apart
+        else:
+            apart = family or place in sources.reworded
+            discontinuous = apart and not listed and not text.meanings(place)
         reading = partial(CandidateSpan, place, match=match, listed=listed, explained=explained, family=family)
         for wording in sources.reworded.get(place, ()):
             yield reading(expanded=wording, discontinuous=discontinuous)
@@ -277,7 +287,7 @@ class CandidateGenerator:
             if short.usual.kind in _NO_MENTION:
                 return
             if not explained:
-                yield from self._in_full(short, reading)
+                yield from self._in_full(short, partial(reading, discontinuous=discontinuous))
             if short.certain and short.usual.kind not in SHORT_FOR_FINDING and not explained:
                 return
         usual = short.usual if short else self._with_numbers(text, place) if listed else None

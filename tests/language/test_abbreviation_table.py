@@ -50,7 +50,26 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
 def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) -> None:
     scanned = scan(text, language)
     found = AbbreviationTable(language).laconic(scanned)
-    assert [(scanned.written(place), one.long) for place, one, _ in found] == wanted
+    assert [(scanned.written(place), one.long) for place, one, _, _ in found] == wanted
+
+
+@pytest.mark.parametrize(("language", "text", "wanted"), [
+    ("de", "Bauchdecke beidseits deutlich hart.", [("Bauchdecke beidseits deutlich hart", "Abwehrspannung", True)]),
+    ("de", "Harte Bauchdecke.", [("Harte Bauchdecke", "Abwehrspannung", True)]),
+    ("en", "He lost 5 kg of weight.", [("lost 5 kg of weight", "weight loss", True)]),
+    ("es", "Vientre no duro.", [("Vientre no duro", "rigidez abdominal", True)]),
+    # its own negation denies nothing
+    ("en", "Absent right ankle reflex.", [("Absent right ankle reflex", "absent ankle reflexes", False)]),
+    # other words may not stand inside, nor may a clause end, and in Spanish the adjective follows its noun
+    ("de", "Bauchdecke und Leber hart.", []), ("de", "Bauchdecke links, hart.", []),
+    ("es", "Reflujo con alta presión.", []),
+])  # fmt: skip
+def test_other_words_may_stand_inside_an_expression(
+    language: str, text: str, wanted: list[tuple[str, str, bool]]
+) -> None:
+    scanned = scan(text, language)
+    found = AbbreviationTable(language).laconic(scanned)
+    assert [(scanned.written(place), one.long, apart) for place, one, _, apart in found if place[1] > 1] == wanted
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])

@@ -13,12 +13,14 @@ from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, TypeVar, cast
 
-from medlink.language.cues import absences
+from medlink.language.cues import Text, absences, cues, has_cues, is_number
+from medlink.language.cues import words as split_words
 from medlink.language.languages import ROW_REMEDY, Language, language_data, per_language, rows
 from medlink.language.lexicon.forms import AMBIGUOUS, SHORT, STEM, WORD, LexiconForms
 from medlink.language.lexicon.lexicon import SHIPPED
 from medlink.language.lexicon.tables import ABBREVIATIONS, Abbreviation, read_abbreviations, share, shortened
 from medlink.language.scan import Place, ScannedText, WordEntry
+from medlink.language.scope_rules import ScopeRules, scopes
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_inflection, is_short
 
@@ -29,6 +31,7 @@ ORGANS = frozenset((
 ))  # fmt: skip
 """Organs and systems that the tables may name."""
 _LONGEST = 3  # words of the longest expression
+_MOST_BETWEEN = 4  # words inside an expression that do not belong to it
 # end of a sentence: a mark with a blank behind it, or an empty line
 _ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
 _CLAUSE = re.compile(r"[,;:.!?\n]")
@@ -138,10 +141,60 @@ class Expressions(dict[str, list[_V]]):
                     yield (at, at + count), values
 
 
+class LaconicExpressions(Expressions[tuple[str, Abbreviation]]):
+    """Elliptical words and expressions with their organs and long forms."""
+
+    @cached_property
+    def _beginnings(self) -> dict[tuple[str, ...], str | None]:
+        """The beginnings of expressions of several words, and the whole with its key; those of two in both orders."""
+        found: dict[tuple[str, ...], str | None] = {}
+        for key in self:
+            words = tuple(key.split(" "))
+            orders = {1: (), 2: (words, words[::-1])}.get(len(words), (words,))
+            for order in orders:
+                found.update((order[:stop], None) for stop in range(1, len(order)) if order[:stop] not in found)
+                found[order] = key if order == words else found.get(order) or key
+        return found
+
+    def find_apart(self, text: ScannedText, rules: ScopeRules) -> Iterator[tuple[list[int], str]]:
+        """Yield positions and key of the expressions that other words interrupt, or that are reversed."""
+        inflector, beginnings = text.table.inflector, self._beginnings
+        first = text.table.column("laconic apart", lambda entry: (_form(entry, inflector),) in beginnings, bool)
+        for at in text.where(first):
+            yield from self._continued(text, rules, [at])
+
+    def _continued(self, text: ScannedText, rules: ScopeRules, taken: list[int]) -> Iterator[tuple[list[int], str]]:
+        words, inflector = text.words, text.table.inflector
+        begun = tuple(_form(words[at].entry, inflector) for at in taken)
+        key = self._beginnings.get(begun)
+        is_interrupted = taken[-1] - taken[0] >= len(taken)
+        # "weint es" is no "es weint", and "alta presión" no "presión alta"
+        if key is not None and key != " ".join(begun):
+            fits = is_interrupted or not rules.head_first
+            yield from [(taken, key)] if fits and not any(words[at].function for at in taken) else []
+        elif key is not None and is_interrupted:
+            yield taken, key
+        for at in range(taken[-1] + 1, min(taken[0] + len(taken) + _MOST_BETWEEN + 1, len(words))):
+            word = words[at]
+            if word.clause != words[taken[0]].clause:
+                return
+            if (*begun, _form(word.entry, inflector)) in self._beginnings:
+                yield from self._continued(text, rules, [*taken, at])
+            if not (word.entry.written.casefold() in rules.between or is_number(word.entry.written)):
+                return
+
+
 def _form(entry: WordEntry, inflector: Inflector) -> str:
     if "form" not in entry.memo:
         entry.memo["form"] = inflector.form(entry.written)
     return cast(str, entry.memo["form"])
+
+
+@lru_cache(maxsize=_CACHED)
+def _denies(expression: str, language: str) -> bool:
+    """Whether an expression has a negation of its own: *isst nicht*."""
+    found = cues(language).whole.found(Text(split_words(expression))) if has_cues(language) else ()
+    return any(cue.reads == "absent" for _, _, own in found for cue in own)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -242,10 +295,11 @@ class AbbreviationTable:
         known = self._laconic.get(self._inflector.form(written), ())
         return any(organ and short.long == short.forms[0] for organ, short in known)
 
-    def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None]]:
+    def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, BodySiteCue | None, bool]]:
         """Yield the elliptical words and expressions of a text with their long forms; the same words may have several.
 
-        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue is the word that names it.
+        If the omitted word is a body site (*Abdomen: kein Druckschmerz*), the cue is the word that names it. The last
+        value tells whether words inside, such as a negation, are no part of it: *Bauchdecke nicht hart*.
         """
         denying = absences(self._language)
         for start, end, term in denying.find(text.indexed):
@@ -253,20 +307,30 @@ class AbbreviationTable:
             finds = any("finding" in word.kinds for word in text.words[slice(*place)])
             if not finds and denying.is_derived(text.text[start:end]):
                 continue
-            yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
+            yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None, False)
         context: BodySiteContext | None = None
-        for place, known in self._laconic.find(text, "laconic"):
+        for place, written, known, apart in self._expressions(text):
             if all(word.function for word in text.words[slice(*place)]):
                 continue  # "para" is not a plural of "paro"
-            written = text.written(place)
             by_organ = {organ: short for organ, short in known if _matches(written, short.forms[0], self._language)}
             if by_organ.keys() - {""}:
                 context = context or BodySiteContext(self._language, text)
                 cue = context.cue_for(*text.span(place))
                 if cue is not None and cue.organ in by_organ:
-                    yield place, by_organ[cue.organ], cue
+                    yield place, by_organ[cue.organ], cue, apart
             if "" in by_organ:
-                yield place, by_organ[""], None
+                yield place, by_organ[""], None, apart
+
+    def _expressions(self, text: ScannedText) -> Iterator[tuple[Place, str, list[tuple[str, Abbreviation]], bool]]:
+        """Yield place, words, values, and whether they stand apart, of all elliptical expressions of a text."""
+        whole = dict(self._laconic.find(text, "laconic"))
+        yield from ((place, text.written(place), known, False) for place, known in whole.items())
+        for positions, key in self._laconic.find_apart(text, scopes(self._language)):
+            place, forms = (positions[0], positions[-1] + 1), key.split(" ")
+            if place not in whole:
+                ordered = sorted(positions, key=lambda at: forms.index(_form(text.words[at].entry, self._inflector)))
+                written = " ".join(text.words[at].entry.written for at in ordered)
+                yield place, written, self._laconic[key], not _denies(written, self._language)
 
 
 @cache
@@ -287,8 +351,8 @@ def _meanings(language: str) -> Iterable[Abbreviation]:
 
 
 @per_language
-def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
-    inflector, expressions = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()
+def _laconic(data: Language) -> LaconicExpressions:
+    inflector, expressions = Inflector(data.tag), LaconicExpressions()
     for row in rows(data.table(LACONIC), *_COLUMNS):
         weight = share(row["weight"])
         filled = weight and all(row[column] for column in _COLUMNS if column != "organ")
