@@ -19,10 +19,12 @@ from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
+from medlink.mapping.drug_names import is_combination, other_names
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
+from medlink.mapping.ranking import main_name
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.processes import MIN_FORKED, map_in_two
@@ -60,8 +62,9 @@ class _ParsedCode:
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
     ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
-    strength or salt of a drug, and ``finding`` if it suspects one. ``is_test`` tells whether unit or specimen are those
-    of a laboratory test, ``may_be_qualified`` whether the description has a cue.
+    strength or salt of a drug, ``others`` if its drug has other names, and ``finding`` if it suspects one. ``is_test``
+    tells whether unit or specimen are those of a laboratory test, ``may_be_qualified`` whether the description has a
+    cue.
     """
 
     source: SourceCode
@@ -72,6 +75,7 @@ class _ParsedCode:
     longs: tuple[_Key, ...] = ()
     above: str = ""
     drugs: tuple[_Key, ...] = ()
+    others: tuple[_Key, ...] = ()
     is_test: bool = False
     finding: str = ""
     may_be_qualified: bool = True
@@ -125,7 +129,9 @@ class Mapper:
             known = same[_written(code)]
             parsed = self._parsed[code] = known if known.source is code else replace(known, source=code)
             self._remaining.update(self._keys(parsed))
-            descriptions.update(self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), finding="")))
+            descriptions.update(
+                self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), others=(), finding=""))
+            )
         if self.options.infer_domain and not self.options.domain:
             sample = list(islice({self._keys(parsed): parsed for parsed in self._parsed.values()}.values(), SAMPLE))
             links = self._link_keys(dict.fromkeys(key for code in sample for key in self._keys(code)))
@@ -175,9 +181,14 @@ class Mapper:
         value = stated and self._value(stated[1])
         base = stated[0] if stated and value else ""
         text = base or description.text
-        names, longs = tuple(full_names(text, code.unit or description.unit, language)), tuple[_Key, ...]()
-        if language and not any(is_full_name(name) for name, _ in names):
-            longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
+        names = tuple(full_names(text, code.unit or description.unit, language))
+        longs, others = tuple[_Key, ...](), tuple[_Key, ...]()
+        if not any(is_full_name(name) for name, _ in names):
+            # ATC has codes of combinations, other terminologies often only their first drug
+            alone = not (self._has_atc and is_combination(text))
+            others = tuple((name, "en") for name in other_names(text)) if alone else ()
+            if language:
+                longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
         wholes = ((text, language or ""), *names, *longs) if self._has_atc else ()
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
         named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
@@ -190,12 +201,18 @@ class Mapper:
         finding = "" if is_plain else without_suspicion(description.text, language or "")
         above, value = class_above(text, language), value if base else None
         return _ParsedCode(
-            code, description, base, value, names, longs, above, drugs, is_test, finding, may_be_qualified
+            code, description, base, value, names, longs, above, drugs, others, is_test, finding, may_be_qualified
         )
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)
-        return *((text, code.source.language) for text in texts if text), *code.full_names, *code.longs, *code.drugs
+        return (
+            *((text, code.source.language) for text in texts if text),
+            *code.full_names,
+            *code.longs,
+            *code.drugs,
+            *code.others,
+        )
 
     def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
         mentions = {key: Mention(key[0], key[1] or None) for key in keys}
@@ -246,6 +263,11 @@ class Mapper:
             always = is_exact and not is_whole and name != (code.finding, language)
             if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
                 link = full
+        if code.others and not _has_name(link, main_name(code.base or code.description.text)):
+            named = [links[other] for other in code.others if _has_name(links[other], other[0])]
+            link = max(
+                [*([link] if link.candidates else []), *named], key=lambda one: one.candidates[0].score, default=link
+            )
         if code.is_test:
             written = links.get((code.base or code.description.text, language), Link(""))
             link = link_of_test(written, [links[name] for name in code.full_names]) or link
@@ -373,6 +395,10 @@ def _shares_name(link: Link) -> bool:
 
 def _describe(candidate: Candidate) -> str:
     return f"{candidate.route}: {candidate.name}"
+
+
+def _has_name(link: Link, name: str) -> bool:
+    return bool(link.candidates) and normalise(link.candidates[0].name) == normalise(name)
 
 
 def _is_weaker(whole: Candidate, base: Candidate, *, always: bool = False) -> bool:

@@ -65,7 +65,7 @@ _BLOOD_GROUP = 3  # letters of the name of a blood group
 _CACHED = 8192  # components
 _SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
-_END = re.compile(r"\s*[;,(\[:]|\s[-–]\s|\s/")
+_END = re.compile(r"\s*[;,\[:]|\s*\((?![^()]*\)\s\w)|\s[-–]\s|\s/")  # "iodine (131I) omburtamab" goes on
 
 
 def main_part(description: str) -> str:
@@ -73,6 +73,17 @@ def main_part(description: str) -> str:
     text = _MARK.sub("", description)
     part = _END.split(text, maxsplit=1)[0].strip()
     return part if any(map(str.isalpha, part)) else description
+
+
+def main_name(description: str) -> str:
+    """Return the main part of a description, of a combination its first member.
+
+    That of a laboratory test, with its property in square brackets, is empty: it is only a component.
+
+    >>> main_name("prednisolone and antibiotics; otic"), main_name("Iron [Mass/volume] in Serum")
+    ('prednisolone', '')
+    """
+    return "" if "[" in description[1:] else first_member(main_part(description))
 
 
 def columns(candidates: CandidateFeatures, first: LinearRanker) -> NDArray[np.float32]:
@@ -231,14 +242,8 @@ class MainPartRanker:
 
 
 def equals_main_part(candidates: CandidateFeatures, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the ``pairs (m,)`` whose name equals the main part of the description, and not all of it.
-
-    The main part of a combination is its first member. That of a laboratory test, with its property in square brackets,
-    is only its component.
-    """
-    batch = candidates.batch
-    texts = ["" if "[" in text[1:] else first_member(main_part(text)) for text in batch.texts]
-    parts = normalise_all(texts)
+    """Mark the ``pairs (m,)`` whose name equals the main name of the description, and not all of it."""
+    parts = normalise_all(list(map(main_name, candidates.batch.texts)))
     equal = [
         parts[at] == norm
         for at, norm in zip(candidates.mention[pairs].tolist(), candidates.norms_of(pairs), strict=True)

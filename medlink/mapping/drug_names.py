@@ -1,0 +1,55 @@
+"""Other names of the drug in a description: national names, acid and salt, molecule of a radiopharmaceutical."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from medlink.files.resources import RESOURCES
+from medlink.language.languages import rows
+from medlink.language.text import normalise
+from medlink.mapping.ranking import main_name
+from medlink.mapping.routes import first_member
+
+_ACID, _ANION = re.compile(r"(?i)(\w{3,})ic acid"), re.compile(r"(?i)(\w{4,})ate")
+_CATION = re.compile(r"(?i)(?:(?:di|tri)?(?:sodium|potassium)|calcium|magnesium|zinc|ammonium|lithium)\s(?=\S+$)")
+_LABELLED = re.compile(r"\w+ \(\d{2,3}m?[A-Z][a-z]?\) (?=\S)")  # technetium (99mTc) succimer
+_COMBINED = re.compile(r"(?i)[ck]ombin")
+
+
+def is_combination(description: str) -> bool:
+    """Return whether a description names several drugs, or combinations of one.
+
+    >>> is_combination("betamethasone and antibiotics"), is_combination("Oxedrin, Kombinationen")
+    (True, True)
+    """
+    return first_member(description) != description or _COMBINED.search(description) is not None
+
+
+def other_names(description: str) -> Iterator[str]:
+    """Yield other English names of the first drug of a description.
+
+    >>> list(other_names("oxedrine, combinations; ophthalmic")), list(other_names("technetium (99mTc) succimer"))
+    (['synephrine'], ['succimer', 'dimercaptosuccinic acid'])
+    >>> list(other_names("calcium dobesilate; oral"))
+    ['dobesilate', 'dobesilic acid']
+    """
+    given = main_name(description)
+    plain = _CATION.sub("", _LABELLED.sub("", given))
+    names = [plain] if plain != given else []
+    names += [other for name in dict.fromkeys((given, plain)) for other in _names().get(normalise(name), ())]
+    if acid := _ACID.fullmatch(plain):
+        names.append(f"{acid[1]}ate")
+    elif anion := _ANION.fullmatch(plain):
+        names.append(f"{anion[1]}ic acid")
+    yield from names
+
+
+@cache
+def _names() -> dict[str, tuple[str, ...]]:
+    found = dict[str, tuple[str, ...]]()
+    for row in rows(RESOURCES / "mapping" / "drug_names.tsv", "names", "source"):
+        names = row["names"].split(" | ")
+        found.update((normalise(name), tuple(other for other in names if other != name)) for name in names)
+    return found

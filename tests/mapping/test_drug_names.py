@@ -1,0 +1,45 @@
+"""Other names of drugs: the table, and combinations in a bundle of ATC."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medlink.files.resources import RESOURCES
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
+from medlink.language.languages import rows
+from medlink.language.text import normalise
+from medlink.mapping import Mapper, SourceCode
+from medlink.mapping.drug_names import other_names
+
+
+def test_no_name_is_that_of_two_drugs() -> None:
+    table = list(rows(RESOURCES / "mapping" / "drug_names.tsv", "names", "source"))
+    names = Counter(normalise(name) for row in table for name in row["names"].split(" | "))
+    assert len(table) > 200
+    assert set(names.values()) == {1}
+    assert all(row["source"] and " | " in row["names"] for row in table)
+
+
+@pytest.mark.parametrize(("description", "names"), [
+    ("Sulfafurazole; systemic", ["sulfisoxazole"]), ("sulfisoxazole", ["sulfafurazole"]),
+    ("thioctic acid; oral", ["alpha-lipoic acid", "thioctate", "thioctate"]),
+    ("magnesium pidolate and drugs", ["pidolate", "pidolic acid"]), ("Iron [Mass/volume] in Serum", []),
+    ("iodine (131I) omburtamab", ["omburtamab"]), ("iodine (topical)", []), ("Appendicitis, acute", []),
+])  # fmt: skip
+def test_other_names(description: str, names: list[str]) -> None:
+    assert list(other_names(description)) == names
+
+
+def test_a_combination_of_atc_is_not_its_first_drug(tmp_path: Path) -> None:
+    names = tmp_path / "names.tsv"
+    names.write_text("concept_id\tname\tlanguage\nATC:S01GA06\tsynephrine\ten\nATC:S01GA01\tnaphazoline\ten\n", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", names, {"source": "ATC"})])
+    bundle = Bundle(build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder="builtin").folder)
+    codes = [SourceCode("1", name, language="en") for name in ("oxedrine; ophthalmic", "oxedrine, combinations")]
+    alone, combined = Mapper(bundle).propose(codes)
+    assert (alone.link, alone.candidates[0].concept_id) == ("linked", "ATC:S01GA06")
+    assert combined.link == "nil"
