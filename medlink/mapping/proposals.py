@@ -21,6 +21,7 @@ from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
 from medlink.mapping.drug_names import is_combination, other_names
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
+from medlink.mapping.latin import in_english
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
@@ -189,6 +190,8 @@ class Mapper:
             others = tuple((name, "en") for name in other_names(text)) if alone else ()
             if language:
                 longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
+            if latin := in_english(text):
+                longs += ((latin, "en"),)
         wholes = ((text, language or ""), *names, *longs) if self._has_atc else ()
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
         named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
