@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from medlink.mapping.drug_names import is_combination, other_names
 from medlink.mapping.laboratory import full_names, is_full_name, is_presence
 from medlink.mapping.latin import in_english
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
+from medlink.mapping.operations import in_other_words
 from medlink.mapping.options import MapOptions
 from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
-from medlink.mapping.ranking import main_name
+from medlink.mapping.ranking import main_name, main_part
 from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.processes import MIN_FORKED, map_in_two
@@ -187,7 +188,8 @@ class Mapper:
         if not any(is_full_name(name) for name, _ in names):
             # ATC has codes of combinations, other terminologies often only their first drug
             alone = not (self._has_atc and is_combination(text))
-            others = tuple((name, "en") for name in other_names(text)) if alone else ()
+            operations = in_other_words(main_part(text))
+            others = tuple((name, "en") for name in chain(operations, other_names(text) if alone else ()))
             if language:
                 longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
             if latin := in_english(text):

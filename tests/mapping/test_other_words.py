@@ -1,4 +1,4 @@
-"""Other names of drugs: the table, and combinations in a bundle of ATC."""
+"""Descriptions in other words: names of drugs, Latin words, Greek compounds of operations."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from medlink.language.languages import rows
 from medlink.language.text import normalise
 from medlink.mapping import Mapper, SourceCode
 from medlink.mapping.drug_names import other_names
+from medlink.mapping.latin import in_english
+from medlink.mapping.operations import in_other_words
 
 
 def test_no_name_is_that_of_two_drugs() -> None:
@@ -32,6 +34,25 @@ def test_no_name_is_that_of_two_drugs() -> None:
 ])  # fmt: skip
 def test_other_names(description: str, names: list[str]) -> None:
     assert list(other_names(description)) == names
+
+
+@pytest.mark.parametrize(("description", "others"), [
+    ("Gastropexy", ["fixation of stomach"]), ("Reconstruction of the nose", ["rhinoplasty"]),
+    ("removal of breast, left", ["mastectomy, left"]), ("Total colectomy", [
+        "Total excision of colon", "Total resection of colon", "Total removal of colon"
+    ]),
+    ("Anatomy of lung", []), ("Colonoscopy", []), ("Excision of lesion", []),
+])  # fmt: skip
+def test_operations_in_other_words(description: str, others: list[str]) -> None:
+    assert list(in_other_words(description)) == others
+
+
+@pytest.mark.parametrize(("description", "english"), [
+    ("carcinoma mucinosum", "carcinoma mucinous"), ("Hyperplasia glandularis", "Hyperplasia glandular"),
+    ("papilloma invertum", "papilloma inverted"), ("anorexia nerviosa", ""), ("rosa", ""),
+])  # fmt: skip
+def test_latin_words(description: str, english: str) -> None:
+    assert in_english(description) == english
 
 
 def test_a_combination_of_atc_is_not_its_first_drug(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Operations in other words: *tracheotomy* as *incision of trachea*, and *excision of mandible* as *mandibulectomy*."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from medlink.files.resources import RESOURCES
+from medlink.language.languages import rows
+
+
+class _Words(NamedTuple):
+    compound: re.Pattern[str]  # root and ending
+    phrase: re.Pattern[str]  # act and site
+    sites: dict[str, str]  # by root
+    acts: dict[str, tuple[str, ...]]  # by ending
+    roots: dict[str, str]  # by site
+    endings: dict[str, str]  # by act
+
+
+def in_other_words(description: str) -> Iterator[str]:
+    """Yield an English description with one operation as a phrase instead of a Greek compound, or the other way.
+
+    >>> list(in_other_words("Partial tracheotomy")), list(in_other_words("Incision of lacrimal sac"))
+    (['Partial incision of trachea'], ['dacryocystotomy'])
+    """
+    words = _words()
+    if match := words.compound.search(description):
+        site, acts = words.sites[match[1].lower()], words.acts[match[2].lower()]
+        phrases = [f"{act} {site}" for act in acts]
+    elif match := words.phrase.search(description):
+        phrases = [words.roots[match[2].lower()] + words.endings[match[1].lower()]]
+    else:
+        return
+    yield from (description[: match.start()] + phrase + description[match.end() :] for phrase in phrases)
+
+
+@cache
+def _words() -> _Words:
+    table = list(rows(RESOURCES / "mapping" / "operations.tsv", "kind", "parts", "english", "source"))
+    pairs = {
+        kind: [(row["parts"].split("|"), tuple(row["english"].split("|"))) for row in table if row["kind"] == kind]
+        for kind in ("site", "act")
+    }
+    sites = {root: english for roots, (english,) in pairs["site"] for root in roots}
+    acts = {ending: english for endings, english in pairs["act"] for ending in endings}
+    first_root = {english: roots[0] for roots, (english,) in pairs["site"]}
+    first_ending = {act: endings[0] for endings, english in pairs["act"] for act in english}
+
+    def either(words: dict[str, object]) -> str:
+        return "|".join(sorted(words, key=len, reverse=True))
+
+    compound = re.compile(rf"(?i)\b({either({**sites})})({either({**acts})})\b")
+    phrase = re.compile(rf"(?i)\b({either({**first_ending})}) (?:the )?({either({**first_root})})\b")
+    return _Words(compound, phrase, sites, acts, first_root, first_ending)
