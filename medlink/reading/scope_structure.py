@@ -26,7 +26,7 @@ FIELD = {
     **dict.fromkeys(("allergy", "taken"), "allergy"),
 }
 DENIES = ("absent", "gone")
-_TURNS = (*DENIES, "uncertain")  # these act on what precedes them if nothing follows
+TURNS = (*DENIES, "uncertain")  # these act on what precedes them if nothing follows
 _OPEN = 4  # most words between a denial and the suspicion that it denies ("no lesions suspicious for")
 _RESULT = 3  # most words from a procedure to the verb of its result
 _CLAUSE = 8  # most words from the subject of a new clause to its verb
@@ -224,7 +224,7 @@ class ScopeStructure:
 
     def _turns(self, cue: Cue, match: Match) -> bool:
         """Whether nothing follows a cue that normally precedes its mentions ("Fever: no", "Pneumonia suspected")."""
-        if cue.reads not in _TURNS:
+        if cue.reads not in TURNS:
             return False
         at, last = match.start - 1, len(self._words)
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
@@ -236,7 +236,7 @@ class ScopeStructure:
     def _answers(self, cue: Cue, match: Match) -> bool:
         """Whether such a cue stands between a mention and a comma ("Fieber keines, Husten")."""
         comma = self._low(match.end) == ","
-        return cue.reads in _TURNS and comma and self._covered_before(self._before_dash(match.start))
+        return cue.reads in TURNS and comma and self._covered_before(self._before_dash(match.start))
 
     def _before_dash(self, place: int) -> int:
         return place - (place > 1 and self._is_dash(place - 1))
@@ -394,6 +394,8 @@ class ScopeStructure:
             return False
         if any_within(self._joins, begin, anchor):
             return False  # "fever and cough, dyspnea denied"
+        if not any_within(self._sentences, begin, begin + 1):
+            return False  # "ARDS due to pneumonia, shock resolved"
         # a result is that of one test: "chest pain, troponin negative", but "HIV, HCV negative"
         if self._low(end) not in self._rules.results:
             return True

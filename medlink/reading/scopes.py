@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from medlink.language.cues import Cue, any_within
-from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, Match, ScopeStructure
+from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, TURNS, Match, ScopeStructure
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _ATTACHED = 6  # most words and marks before a procedure that belongs to what is before
@@ -254,6 +254,8 @@ class Scopes(ScopeStructure):
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
                 if not (crossing and not self._has_subject(behind, end) if anchor == end else listed):
                     return
+            if anchor < end and cue.reads in TURNS and any_within(self._colons, behind, anchor):
+                return  # "after myocarditis in 2023: the effusion is no longer seen"
             if anchor < end and cue.reads == "gone" and self._is_present(number):
                 return  # "the cough persists and the effusion has resolved"
             if cue.reads == "gone" and self._has_cause(behind, end):
@@ -315,6 +317,10 @@ class Scopes(ScopeStructure):
             # an explicit cue takes precedence: "Z. n. Apoplex 2002 (Hemiparese)"
             distance += MAX_SCOPE
         known = decided.get(FIELD[value])
+        if known is not None and known.reads == "gone" and value in OVER:
+            return  # "the ulcer of 2019 has healed"
+        if known is not None and value == "gone" and known.reads in OVER and decided["presence"].reads == "absent":
+            known = None
         if known is None or distance <= known.distance:
             new = CueEffect(distance, _RANK.get(value, 2), value, cue.name)
             decided[FIELD[value]] = new if known is None else min(known, new)
