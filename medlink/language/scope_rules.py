@@ -35,6 +35,7 @@ class ScopeRules(Rules):
     nothing: _Words = _NONE  # words that, in the line of a heading, mean that its section is empty
     nothing_known: _Words = _NONE  # words beside those of ``nothing``: "none known"
     answers: _Words = _NONE  # words after a question mark that answer the question: "Fever? no"
+    affirmed: _Words = _NONE  # answers that affirm; those that deny are also in ``nothing``
     # whole words that may stand between a mention and the negation after it: "fever currently none"
     adverb: AnyPattern = Field(NOTHING, alias="adverbs")
     # words of a change that follow their subject: "thickened", "vermindert"

@@ -29,7 +29,7 @@ from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
 from medlink.reading.scope_structure import OVER, Match, WordSpan, by_effect
 from medlink.reading.scopes import CueEffect, Scopes
-from medlink.reading.signs import columns, person_columns, questions, signs
+from medlink.reading.signs import answers, columns, person_columns, questions, signs
 from medlink.records import Qualifiers
 
 _GAP = 25  # most words between the two parts of a frame
@@ -107,8 +107,8 @@ class ParsedNote:
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         frames = _frames(layout, firsts, seconds, cues)
-        marks = (*rows, *signs(text, layout), *questions(layout), *columns(text, layout), *_removed(layout, cues))
-        chosen = _chosen([*marks, *_beside(cues, stops, layout), *frames], stops)
+        marks = (*rows, *signs(text, layout), *answers(layout), *questions(layout), *columns(text, layout))
+        chosen = _chosen([*marks, *_removed(layout, cues), *_beside(cues, stops, layout), *frames], stops)
         self._stops, self._cues, self._relatives = stops, chosen, reader.relatives
         # the longest of spans with the same start comes last; the full stop of "eupn." is not part of a mention
         self._absent = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -248,10 +249,14 @@ class ScopeStructure:
     def _covered_before(self, place: int) -> bool:
         """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
         at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._rules.adverb
-        while at > least and adverb.fullmatch(self._words[at].low):
+        while at > least and (adverb.fullmatch(self._words[at].low) or self._is_cut(at, place, adverb)):
             at -= 1
         mention = at >= 0 and self._covered[at] and self._plain[at]
         return bool(mention) and self._stops.find(1, at + 1, place) < 0
+
+    def _is_cut(self, at: int, place: int, adverb: re.Pattern[str]) -> bool:
+        """Whether the dot of an adverb stands at a place ("Retinopathie lt. Augenarzt keine")."""
+        return self._words[at].low == "." and at + 1 < place and adverb.fullmatch(self._words[at - 1].low) is not None
 
     def _begins_clause(self, start: int, number: int) -> bool:
         """Whether a mention is in a new clause with its verb: "no fever, and the cough was dry", "und es besteht"."""

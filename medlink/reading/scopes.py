@@ -317,10 +317,9 @@ class Scopes(ScopeStructure):
             # an explicit cue takes precedence: "Z. n. Apoplex 2002 (Hemiparese)"
             distance += MAX_SCOPE
         known = decided.get(FIELD[value])
-        if known is not None and known.reads == "gone" and value in OVER:
-            return  # "the ulcer of 2019 has healed"
         if known is not None and value == "gone" and known.reads in OVER and decided["presence"].reads == "absent":
-            known = None
-        if known is None or distance <= known.distance:
+            known = None  # "the ulcer of 2019 has healed"
+        stays = known is not None and known.reads == "gone" and value in OVER
+        if not stays and (known is None or distance <= known.distance):
             new = CueEffect(distance, _RANK.get(value, 2), value, cue.name)
             decided[FIELD[value]] = new if known is None else min(known, new)

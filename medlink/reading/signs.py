@@ -1,4 +1,4 @@
-"""Signs and columns that answer for a finding: "+ cough, - fever", "Fever: -", and tables of answers or persons."""
+"""Signs, words and columns that answer for a finding: "+ cough, - fever", "Fever - N", tables of answers or persons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from medlink.language.cues import Cue, Phrases, Reads, is_number
-from medlink.reading.clauses import DASHES, PARAGRAPH, Layout
+from medlink.reading.clauses import DASHES, PARAGRAPH, Layout, begins_item
 from medlink.reading.scope_structure import Match, WordSpan
 
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
@@ -15,6 +15,9 @@ _QUESTION = Cue("uncertain", "before", 4, "?")
 _AFTER_SIGN = frozenset(",;.)/")
 _CLOSING = frozenset(",;.")
 _TICKS = frozenset(("x", "+", "✓", "✔", "✗", "✘", "×", "☑", "☒"))
+_MARKS = frozenset((":", "=", *DASHES))  # between a question of a form and its answer
+_CLOSED = frozenset(",;/()")
+_ANSWERED = 4  # most words between a finding and the answer behind it
 _LABEL = 5  # most words between the finding of a row and its tick
 _HEADER = Cue("pseudo", "", None, "column")
 _NOTHING = frozenset((*DASHES, "0"))
@@ -58,6 +61,29 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
             if both or (follows and at in answers):
                 cue = _SIGNS[sign]._replace(side="after") if follows else _SIGNS[sign]
                 yield Match(at, last + 1, (WordSpan(at, last + 1),), [cue])
+
+
+def answers(layout: Layout) -> Iterator[Match]:
+    """The answers of a form: "chest pain - N", "Diabetes: NO". A single letter is a capital.
+
+    A mark, the end of the line or the next question follows.
+    """
+    words, rules = layout.words, layout.rules
+    for at in layout.places_of(rules.affirmed | (rules.answers & rules.nothing)):
+        word, behind = words[at], at + 1
+        ends = behind == len(words) or layout.lines[behind] > 0
+        if at < 2 or any(layout.lines[at - 1 : behind]) or words[at - 1].low not in _MARKS:
+            continue
+        is_joined = words[at - 1].low in DASHES and words[at - 2].end == words[at - 1].start  # "Nicht-Raucher"
+        if is_joined or (len(word.low) == 1 and not word.text.isupper()):
+            continue
+        if not ends and words[behind].low == ".":
+            ends = (
+                len(word.low) > 1 or layout.begins_line(at + 2) or at + 2 == len(words) or begins_item(layout, at + 2)
+            )
+        if ends or words[behind].low in _CLOSED:
+            reads: Reads = "present" if word.low in rules.affirmed else "absent"
+            yield Match(at - 1, behind, (WordSpan(at - 1, behind),), [Cue(reads, "after", _ANSWERED, word.low)])
 
 
 def questions(layout: Layout) -> Iterator[Match]:
