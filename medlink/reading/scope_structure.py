@@ -228,11 +228,18 @@ class ScopeStructure:
         if cue.reads not in TURNS:
             return False
         at, last = match.start - 1, len(self._words)
+        if self._is_question(match):
+            return True
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
         nothing = behind == last or self._stops[behind] or self._is_dash(behind)
         mark = self._words[at].low if at >= 0 else ""
         answers = at >= 0 and (mark == ":" or self._covered_before(self._before_dash(match.start) - (mark == ",")))
         return bool(answers and nothing) or self._answers(cue, match)
+
+    def _is_question(self, match: Match) -> bool:
+        """Whether a question mark is attached to a mention: "Barrett's oesophagus? biopsies taken"."""
+        before, mark = self._words[max(match.start - 1, 0)], self._words[match.start]
+        return mark.low == "?" and before.end == mark.start and self._covered[match.start - 1] > 0
 
     def _answers(self, cue: Cue, match: Match) -> bool:
         """Whether such a cue stands between a mention and a comma ("Fieber keines, Husten")."""
