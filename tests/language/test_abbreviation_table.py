@@ -62,6 +62,7 @@ def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) 
     ("en", "Absent right ankle reflex.", [("Absent right ankle reflex", "absent ankle reflexes", False)]),
     # other words may not stand inside, nor may a clause end, and in Spanish the adjective follows its noun
     ("de", "Bauchdecke und Leber hart.", []), ("de", "Bauchdecke links, hart.", []),
+    ("de", "Harte\nBauchdecke", []),
     ("es", "Reflujo con alta presión.", []),
 ])  # fmt: skip
 def test_other_words_may_stand_inside_an_expression(

@@ -170,7 +170,8 @@ class LaconicExpressions(Expressions[tuple[str, Abbreviation]]):
         is_interrupted = taken[-1] - taken[0] >= len(taken)
         # "weint es" is no "es weint", and "alta presión" no "presión alta"
         if key is not None and key != " ".join(begun):
-            fits = is_interrupted or not rules.head_first
+            is_line = "\n" not in text.text[words[taken[0]].end : words[taken[-1]].start]
+            fits = is_line and (is_interrupted or not rules.head_first)
             yield from [(taken, key)] if fits and not any(words[at].function for at in taken) else []
         elif key is not None and is_interrupted:
             yield taken, key
