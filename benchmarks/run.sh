@@ -52,7 +52,7 @@ fi
 report notes notes.py --work "$work/notes" --baseline "$work/2b7f56a" --runs 1
 report learned learned.py --work "$work/learned"
 report codiesp codiesp.py --work "$work/codiesp"
-report faults faults.py --points "${POINTS:-full}"
+report faults faults.py --points "${POINTS:-full}" --done "$work/faults.jsonl"
 
 if wanted lexicon scale && [ ! -e "$names" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"

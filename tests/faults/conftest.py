@@ -1,9 +1,9 @@
-"""Start folders, the size of the run, and its table."""
+"""Start folders, the size of the run, and its table, which a later run completes."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 from .fault_runner import FaultRunner, Tally
 from .faults import FULL
 
-_TABLE = "MEDLINK_FAULTS_TABLE"
+_DONE = os.environ.get("MEDLINK_FAULTS_DONE")
+COLUMNS = ("old", "new", "refused", "unnoticed", "other")
 
 
 @pytest.fixture(scope="session")
@@ -29,30 +30,33 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> FaultRunner:
 class Table:
     """Rows of the table: fault, writer, and how the runs ended."""
 
-    COLUMNS = ("old", "new", "refused", "unnoticed", "other")
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, str, Tally]] = []
+    def __init__(self, node: pytest.Item) -> None:
+        self._node = node
 
     def add(self, fault: str, writer: str, tally: Tally) -> None:
         """Add a row; fail if a run had a problem."""
-        self.rows.append((fault, writer, tally))
+        counts = [tally.runs, *(tally.found[column] for column in COLUMNS)]
+        self._node.user_properties.append(("row", [fault, writer, *counts]))
         assert tally.runs
         assert not tally.problems, f"{len(tally.problems)} of {tally.runs}:\n" + "\n".join(tally.problems[:5])
 
-    def text(self) -> str:
-        """The table as Markdown."""
-        lines = [f"| fault | of | runs | {' | '.join(self.COLUMNS)} |", "|---|---|" + "---:|" * 6]
-        for fault, writer, tally in self.rows:
-            counts = " | ".join(str(tally.found[column]) for column in self.COLUMNS)
-            lines.append(f"| {fault} | {writer} | {tally.runs} | {counts} |")
-        return "\n".join(lines) + "\n"
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    return Table(request.node)
 
 
-@pytest.fixture(scope="session")
-def table() -> Iterator[Table]:
-    """The table, written at the end into the file that the environment names."""
-    table = Table()
-    yield table
-    if _TABLE in os.environ:
-        Path(os.environ[_TABLE]).write_text(table.text(), encoding="utf-8")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what an earlier run has done."""
+    if _DONE and Path(_DONE).exists():
+        done = {json.loads(line)["test"] for line in Path(_DONE).read_text("utf-8").splitlines()}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+        items[:] = [item for item in items if item.nodeid not in done]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down a test that passed, with its rows, at once."""
+    if _DONE and report.when == "call" and report.passed:
+        rows = [row for name, row in report.user_properties if name == "row"]
+        with open(_DONE, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"test": report.nodeid, "rows": rows}) + "\n")
