@@ -30,10 +30,10 @@ def is_combination(description: str) -> bool:
 def other_names(description: str) -> Iterator[str]:
     """Yield other English names of the first drug of a description.
 
-    >>> list(other_names("oxedrine, combinations; ophthalmic")), list(other_names("technetium (99mTc) succimer"))
-    (['synephrine'], ['succimer', 'dimercaptosuccinic acid'])
-    >>> list(other_names("calcium dobesilate; oral"))
-    ['dobesilate', 'dobesilic acid']
+    >>> list(other_names("oxedrine, combinations; ophthalmic")), list(other_names("iodine (131I) omburtamab"))
+    (['synephrine'], ['omburtamab'])
+    >>> list(other_names("calcium citrate; oral"))
+    ['citrate', 'citric acid']
     """
     given = main_name(description)
     plain = _CATION.sub("", _LABELLED.sub("", given))
