@@ -190,7 +190,8 @@ class TextWriter(ABC):
                 raise ConfigError("not an unfinished output of medlink", path=part, remedy=_OTHER_REMEDY)
             return
         state = self._read_state()
-        self._is_finished = state["bytes"] > 0 and not begun
+        # a kill may also come while a resumed run copies finished lines, before it has saved them
+        self._is_finished = state["notes"] == 0 or (state["bytes"] > 0 and not begun)
         if not self._job.resume:
             return
         self._job.check_key(state["job"], part)

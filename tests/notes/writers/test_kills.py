@@ -142,5 +142,8 @@ def test_killed_after_the_failures_are_complete(
         patched.setattr(writer, "close", killed)
         assert forked(lambda: linked(name, out), 0) == signal.SIGKILL
     assert len((out / "failures.jsonl").read_text().splitlines()) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr(Failures, "rewind", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        assert forked(lambda: linked(name, out, resume=True), 0) == signal.SIGKILL
     linked(name, out, resume=True)
     assert content(out) == content(whole)
