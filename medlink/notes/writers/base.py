@@ -223,7 +223,10 @@ class TextWriter(ABC):
 
 
 def describe_finished(out: Path | None, job: Job) -> str:
-    """Return a sentence if the output to resume is complete and newer than all inputs of the job, else ``""``."""
+    """Return a sentence if the output to resume is complete and newer than all inputs of the job, else ``""``.
+
+    Removes the state that a kill after the last note may have left.
+    """
     target = Path(os.path.realpath(out or ""))
     own = target / _STATE if target.is_dir() else target
     if not job.resume or out is None or not own.is_file() or target.with_name(f"{target.name}.part").exists():
@@ -232,6 +235,7 @@ def describe_finished(out: Path | None, job: Job) -> str:
     newest = max((path.stat().st_mtime_ns for path in reads if path.exists()), default=0)
     if own.stat().st_mtime_ns <= newest or not own.stat().st_size:
         return ""
+    target.with_name(f"{target.name}.part.json").unlink(missing_ok=True)
     return f"{out} is finished: nothing to resume; run without resume=... to write it again"
 
 

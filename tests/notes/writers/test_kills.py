@@ -147,3 +147,23 @@ def test_killed_after_the_failures_are_complete(
         assert forked(lambda: linked(name, out, resume=True), 0) == signal.SIGKILL
     linked(name, out, resume=True)
     assert content(out) == content(whole)
+
+
+def test_killed_before_the_state_is_gone(
+    linked: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    linked("jsonl", whole)
+
+    def killed(self: Any, part: Path) -> None:
+        part.unlink(missing_ok=True)
+        if not isinstance(self, Failures):
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._state.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TextWriter, "_drop", killed)
+        assert forked(lambda: linked("jsonl", out), 0) == signal.SIGKILL
+    assert (out / "o.jsonl.part.json").exists()
+    linked("jsonl", out, resume=True)
+    assert content(out) == content(whole)
