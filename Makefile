@@ -36,8 +36,8 @@ docs: $(VENV)/ready-docs
 faults: $(VENV)/ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m faults --ignore tests/faults
 	mkdir -p out/bench
-	$(BIN)/python benchmarks/faults.py --points full --done out/bench/faults.jsonl > out/bench/faults.out; code=$$?; cat out/bench/faults.out; exit $$code
-	$(BIN)/python benchmarks/reports.py write faults --command "python benchmarks/faults.py --points full --done out/bench/faults.jsonl" \
+	$(BIN)/python benchmarks/faults.py --points full > out/bench/faults.out; code=$$?; cat out/bench/faults.out; exit $$code
+	$(BIN)/python benchmarks/reports.py write faults --command "python benchmarks/faults.py --points full" \
 	  < out/bench/faults.out
 	$(BIN)/python benchmarks/reports.py fill
 
