@@ -10,10 +10,9 @@ from medlink.files.resources import RESOURCES
 from medlink.language.languages import rows
 from medlink.language.text import normalise
 from medlink.mapping.ranking import main_name
-from medlink.mapping.routes import first_member
+from medlink.mapping.routes import first_member, without_cation
 
 _ACID, _ANION = re.compile(r"(?i)(\w{3,})ic acid"), re.compile(r"(?i)(\w{4,})ate")
-_CATION = re.compile(r"(?i)(?:(?:di|tri)?(?:sodium|potassium)|calcium|magnesium|zinc|ammonium|lithium)\s(?=\S+$)")
 _LABELLED = re.compile(r"\w+ \(\d{2,3}m?[A-Z][a-z]?\) (?=\S)")  # technetium (99mTc) succimer
 _COMBINED = re.compile(r"(?i)[ck]ombin")
 
@@ -36,7 +35,7 @@ def other_names(description: str) -> Iterator[str]:
     ['citrate', 'citric acid']
     """
     given = main_name(description)
-    plain = _CATION.sub("", _LABELLED.sub("", given))
+    plain = without_cation(_LABELLED.sub("", given))
     names = [plain] if plain != given else []
     names += [other for name in dict.fromkeys((given, plain)) for other in _names().get(normalise(name), ())]
     if acid := _ACID.fullmatch(plain):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from medlink.files.resources import RESOURCES
@@ -11,14 +12,15 @@ from medlink.language.languages import rows
 _WORD = re.compile(r"[^\W\d_]{7,}")
 
 
-def in_english(description: str) -> str:
-    """Return a description whose Latin words have English endings; ``""`` if it has no such words.
+def in_english(description: str) -> Iterator[str]:
+    """Yield a description whose Latin words have English endings; nothing if it has no such words.
 
-    >>> in_english("adenoma tubulovillosum"), in_english("adenoma")
-    ('adenoma tubulovillous', '')
+    >>> list(in_english("adenoma tubulovillosum")), list(in_english("adenoma"))
+    (['adenoma tubulovillous'], [])
     """
     changed = _WORD.sub(lambda word: _endings().sub(lambda ending: _english()[ending[0]], word[0]), description)
-    return changed if changed != description else ""
+    if changed != description:
+        yield changed
 
 
 @cache

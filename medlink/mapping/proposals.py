@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -184,16 +184,12 @@ class Mapper:
         base = stated[0] if stated and value else ""
         text = base or description.text
         names = tuple(full_names(text, code.unit or description.unit, language))
-        longs, others = tuple[_Key, ...](), tuple[_Key, ...]()
-        if not any(is_full_name(name) for name, _ in names):
-            # ATC has codes of combinations, other terminologies often only their first drug
-            alone = not (self._has_atc and is_combination(text))
-            operations = in_other_words(main_part(text))
-            others = tuple((name, "en") for name in chain(operations, other_names(text) if alone else ()))
-            if language:
-                longs = tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE))
-            if latin := in_english(text):
-                longs += ((latin, "en"),)
+        is_full = any(is_full_name(name) for name, _ in names)
+        in_full = (
+            tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE)) if language and not is_full else ()
+        )
+        longs = () if is_full else (*in_full, *((latin, "en") for latin in in_english(text)))
+        others = () if is_full else self._others(text)
         wholes = ((text, language or ""), *names, *longs) if self._has_atc else ()
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
         named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
@@ -202,12 +198,17 @@ class Mapper:
         is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
         is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
         may_be_qualified = has_any_cue(description.text, language or "")
-        is_plain = bool(names or longs) or not may_be_qualified
+        is_plain = bool(names or in_full) or not may_be_qualified
         finding = "" if is_plain else without_suspicion(description.text, language or "")
         above, value = class_above(text, language), value if base else None
         return _ParsedCode(
             code, description, base, value, names, longs, above, drugs, others, is_test, finding, may_be_qualified
         )
+
+    def _others(self, text: str) -> tuple[_Key, ...]:
+        # ATC has codes of combinations, other terminologies often only their first drug
+        drugs = () if self._has_atc and is_combination(text) else other_names(text)
+        return tuple((name, "en") for name in (*in_other_words(main_part(text)), *drugs))
 
     def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
         texts = (code.description.text, code.base, code.above, code.finding)

@@ -58,6 +58,15 @@ def base_name(name: str, language: str) -> str:
     return left if left != name else ""
 
 
+def without_cation(name: str) -> str:
+    """Return the English name of a salt without its cation.
+
+    >>> without_cation("calcium dobesilate"), without_cation("calcium")
+    ('dobesilate', 'calcium')
+    """
+    return re.sub(rf"{_raw()['cations']}\s(?=\S+$)", "", name)
+
+
 def first_member(name: str) -> str:
     """Return the first member of a combination; a name of one drug stays unchanged.
 
