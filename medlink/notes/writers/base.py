@@ -7,7 +7,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -27,6 +27,7 @@ from medlink.notes.reading import Note
 from medlink.records import LinkedMention
 
 _STATE = ".medlink.json"
+_JOB_ATTRIBUTE = "user.medlink.job"  # extended attribute of a complete file: its job
 _OTHER_REMEDY = "move it away, or name another output"
 
 
@@ -179,7 +180,10 @@ class TextWriter(ABC):
                 else:
                     self._drop(part)
                 raise
+            _sign(part, self._job)
             self.finish(part, out)
+            if target.is_file():  # some formats write another file
+                _sign(target, self._job)
             self._drop(part)
 
     def _begin(self, part: Path) -> None:
@@ -223,20 +227,37 @@ class TextWriter(ABC):
 
 
 def describe_finished(out: Path | None, job: Job) -> str:
-    """Return a sentence if the output to resume is complete and newer than all inputs of the job, else ``""``.
+    """Return a sentence if the same job has completed the output to resume, else ``""``.
 
     Removes the state that a kill after the last note may have left.
     """
     target = Path(os.path.realpath(out or ""))
-    own = target / _STATE if target.is_dir() else target
-    if not job.resume or out is None or not own.is_file() or target.with_name(f"{target.name}.part").exists():
+    if not job.resume or out is None or target.with_name(f"{target.name}.part").exists():
         return ""
-    reads = (Path(path) for path in job.reads if isinstance(path, str | Path))
-    newest = max((path.stat().st_mtime_ns for path in reads if path.exists()), default=0)
-    if own.stat().st_mtime_ns <= newest or not own.stat().st_size:
+    if not _is_completed(target, job):
         return ""
     target.with_name(f"{target.name}.part.json").unlink(missing_ok=True)
     return f"{out} is finished: nothing to resume; run without resume=... to write it again"
+
+
+def _sign(path: Path, job: Job) -> None:
+    # without such attributes (macOS, some network disks) a finished run that is resumed begins again
+    with suppress(OSError, AttributeError):
+        os.setxattr(path, _JOB_ATTRIBUTE, _signature(path, job).encode())
+
+
+def _signature(path: Path, job: Job) -> str:
+    # another program may write into the file
+    return f"{job.key} {path.stat().st_mtime_ns}"
+
+
+def _is_completed(target: Path, job: Job) -> bool:
+    try:
+        if target.is_dir():
+            return bool(read_json(target / _STATE)["job"] == job.key)
+        return os.getxattr(target, _JOB_ATTRIBUTE).decode() == _signature(target, job)
+    except (OSError, AttributeError, ValueError, TypeError, KeyError):
+        return False
 
 
 def _is_empty(part: Path) -> bool:
