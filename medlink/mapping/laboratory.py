@@ -26,6 +26,8 @@ _NUMBER = re.compile(r"(?:10\*\d+|1)?")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]")
 _EDGES = " ,;:-/"
 _METHOD, _CLASS = re.compile(r" (?:by|mit|por) "), re.compile(r"\big([gma])\b")
+_IMMUNOGLOBULIN = re.compile(r"Ig[ADEGM]\d?")
+_PREFIX = re.compile(r"(?:[A-Z][A-Za-z]{0,2} +-|[a-z][A-Z] ?-) ?(?=\w)")
 _NO_TRAITS = (-1, -1, -1, -1, -1)
 
 
@@ -33,8 +35,8 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     """Yield the full names that a description of a laboratory test may stand for, each with its language.
 
     A description without a unit of concentration, a specimen, or an antibody or nucleic acid is not a laboratory test.
-    If no specimen is named, it is the usual one of the component or the property, else serum or plasma. White cells in
-    per cent are a share of the leukocytes.
+    Without a unit, the properties are those that such a component usually has. If no specimen is named, it is the usual
+    one of the component or the property, else serum or plasma. White cells in per cent are a share of the leukocytes.
     """
     words, tag = laboratory_words(), base(language or _ENGLISH)
     if tag not in words.joins:
@@ -46,12 +48,15 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     component, has_parts, says_ratio = _split_ratio(component, tag)
     measured = _properties(unit)
     ratios = [one.ratio for one in measured if one.ratio] if measured else [words.ratio.names]
-    is_found = not measured and words.found.cues[tag].search(component) is not None
+    is_whole_class = specimen is not None and _IMMUNOGLOBULIN.fullmatch(component) is not None
+    is_found = not measured and not is_whole_class and words.found.cues[tag].search(component) is not None
     is_quotient = has_parts and bool(ratios) and not is_found  # ALAT/GPT U/l are two names, HIV Ag/Ab is one
     share = next((one for one in words.shares if unit.strip() in one.units and one.begin.match(component)), None)
     if specimen is None and not measured and share is None and not (says_ratio or is_found):
         return
     properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
+    if specimen is not None and properties == [{}]:
+        properties += words.usual_properties(component, specimen)
     if specimen is None:
         of = component.partition("/")[2].strip().casefold()
         usual = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
@@ -174,6 +179,15 @@ def _split_ratio(component: str, language: str) -> tuple[str, bool, bool]:
 def is_full_name(text: str) -> bool:
     """Return whether a text has a property and a specimen, as names of LOINC do."""
     return _full_name().search(text) is not None
+
+
+def has_prefix(description: str) -> bool:
+    """Return whether a description begins with a specimen as no other name does.
+
+    >>> [has_prefix(text) for text in ("S -Cortisol", "dU-Glucose", "S-Ketamin", "L-Thyroxin")]
+    [True, True, False, False]
+    """
+    return _PREFIX.match(description) is not None
 
 
 def is_presence(text: str) -> bool:

@@ -48,6 +48,14 @@ class Property(BaseModel):
     ratio: _Texts = {}
 
 
+class WithoutUnit(BaseModel):
+    """Properties of a test whose unit is not given, in order of preference: by its component and specimen."""
+
+    begin: Annotated[re.Pattern[str], BeforeValidator(lambda text: f"(?i:{text})")]
+    specimen: str = ""
+    properties: list[str]
+
+
 class Share(BaseModel):
     """Units of a share, the beginnings of its components, and the full name of component and system."""
 
@@ -90,6 +98,7 @@ class Words(BaseModel):
     joins: _Texts
     specimens: list[Specimen]
     properties: list[Property]
+    without_unit: list[WithoutUnit]
     other_properties: list[_Texts]
     default: str
     defaults: _Texts
@@ -125,6 +134,15 @@ class Words(BaseModel):
         """The texts of each property that a unit implies."""
         measured = [own for one in self.properties for own in (one.names, one.ratio)]
         return [*measured, self.ratio.names, self.found.names]
+
+    def usual_properties(self, component: str, specimen: Specimen) -> list[_Texts]:
+        """Return the names of the properties that a test without a unit usually has."""
+        usual = next(
+            one for one in self.without_unit
+            if one.specimen in ("", specimen.names["en"]) and one.begin.match(component)
+        )  # fmt: skip
+        by_name = {own["en"]: own for own in self.implied if own}
+        return [by_name[name] for name in usual.properties]
 
     @cached_property
     def ratios(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ A type with few concepts counts as one with more, because one or two codes prove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import exp, log
@@ -30,7 +30,13 @@ from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.laboratory import is_full_name, traits
 from medlink.mapping.options import MapOptions
-from medlink.mapping.ranking import POOL, DescriptionRanker, MainPartRanker, default_description_ranker
+from medlink.mapping.ranking import (
+    POOL,
+    DescriptionRanker,
+    MainPartRanker,
+    default_description_ranker,
+    have_same_component,
+)
 from medlink.mapping.targets import allowed_targets
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Link
 
@@ -193,6 +199,10 @@ class DescriptionLinker:
                 links[at] = self._doubt(links[at], whole)
         return links
 
+    def same_component(self, one: str, other: str) -> bool:
+        """Return whether two names of laboratory tests have the same component, also in two languages."""
+        return have_same_component(self._bundle.index, one, other)
+
     def _weigh_named(self, link: Link) -> Link:
         """Apply the prior to concepts with the description as a name, too: the ranker puts these before all others."""
         named = [candidate for candidate in link.candidates if candidate.route in NAMED]
@@ -218,11 +228,15 @@ class DescriptionLinker:
         return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
 
 
-def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
+def link_of_test(
+    whole: Link, full: Sequence[Link], same_component: Callable[[str, str], bool] | None = None
+) -> Link | None:
     """Return the likeliest link of a laboratory test, with concepts of tests alone: sodium in mmol/l is not a drug.
 
     ``None`` if the bundle has no names of LOINC's form. A candidate with such a name counts if a ``full`` name found
-    it, because components are compared only then, or if it equals the ``whole`` description.
+    it, because components are compared only then, or if it equals the ``whole`` description. A description without a
+    unit leaves the property open: tests that differ only in it, as ``same_component`` tells of two names, are
+    ambiguous. They share the score, in the order of the ``full`` names.
     """
     tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate.name)]
     types = {kind for candidate in tests for kind in candidate.semantic_types}
@@ -233,16 +247,39 @@ def link_of_test(whole: Link, full: Sequence[Link]) -> Link | None:
         return not types.isdisjoint(own) or not _TESTS.isdisjoint(kinds_of(own)) or candidate.source in sources
 
     best: Link | None = None
+    certain = dict[str, Candidate]()
     for link in (whole, *full) if tests else ():
-        kept = tuple(
-            c for c in link.candidates if fits(c) and (link is not whole or c.route in NAMED or not _is_test(c.name))
-        )
+        is_full = is_full_name(link.mention)
+        kept = tuple(c for c in link.candidates if fits(c) and (is_full or c.route in NAMED or not _is_test(c.name)))
         status = link.status if kept[:1] == link.candidates[:1] else NIL
+        if status == LINKED and _property(kept[0].name) == _property(link.mention) >= 0:
+            certain.setdefault(kept[0].concept_id, kept[0])
         if best is None or (kept and (not best.candidates or kept[0].score > best.candidates[0].score)):
             best = replace(link, candidates=kept, status=status)
-    return best
+    if best is None or same_component is None or not best.candidates or best.candidates[0].concept_id not in certain:
+        return best
+    first = best.candidates[0]
+    rivals = [one for one in certain.values() if _differ_in_property(one.name, first.name, same_component)]
+    return _between(best, rivals) if len(rivals) > 1 else best
+
+
+def _differ_in_property(one: str, other: str, same_component: Callable[[str, str], bool]) -> bool:
+    """Return whether two names of tests are equal but for their property; true for equal names."""
+    own, its = (traits(normalise(name))[1:] for name in (one, other))
+    return own == its and same_component(one, other)
+
+
+def _between(best: Link, rivals: Sequence[Candidate]) -> Link:
+    share = round(max(one.score for one in rivals) / len(rivals), 6)
+    ids = {one.concept_id for one in rivals}
+    rest = (replace(c, score=min(c.score, share)) for c in best.candidates if c.concept_id not in ids)
+    return replace(best, candidates=(*(replace(one, score=share) for one in rivals), *rest), status=AMBIGUOUS)
+
+
+def _is_test(name: str) -> bool:
+    return _property(name) >= 0
 
 
 @lru_cache(1 << 14)
-def _is_test(name: str) -> bool:
-    return traits(normalise(name))[0] >= 0
+def _property(name: str) -> int:
+    return traits(normalise(name))[0]

@@ -18,18 +18,24 @@ class _Words(NamedTuple):
     acts: dict[str, tuple[str, ...]]  # by ending
     roots: dict[str, str]  # by site
     endings: dict[str, str]  # by act
+    english: frozenset[str]  # endings
 
 
 def in_other_words(description: str) -> Iterator[str]:
-    """Yield an English description with one operation as a phrase instead of a Greek compound, or the other way.
+    """Yield a description with one operation as an English phrase instead of a Greek compound, or the other way; a
+    German or Spanish compound also as an English one.
 
     >>> list(in_other_words("Partial tracheotomy")), list(in_other_words("Incision of lacrimal sac"))
     (['Partial incision of trachea'], ['dacryocystotomy'])
+    >>> list(in_other_words("Traqueostomía"))
+    ['construction of tracheostomy', 'tracheostomy']
     """
     words = _words()
     if match := words.compound.search(description):
         site, acts = words.sites[match[1].lower()], words.acts[match[2].lower()]
-        phrases = [f"{act} {site}" for act in acts]
+        root, english = words.roots[site], words.roots[site] + words.endings[acts[0]]
+        phrases = [act.format(root) if "{" in act else f"{act} {site}" for act in acts]
+        phrases += [english] if match[2].lower() not in words.english else []
     elif match := words.phrase.search(description):
         phrases = [words.roots[match[2].lower()] + words.endings[match[1].lower()]]
     else:
@@ -54,4 +60,5 @@ def _words() -> _Words:
 
     compound = re.compile(rf"(?i)\b({either({**sites})})({either({**acts})})\b")
     phrase = re.compile(rf"(?i)\b({either({**first_ending})}) (?:the )?({either({**first_root})})\b")
-    return _Words(compound, phrase, sites, acts, first_root, first_ending)
+    english = frozenset(ending for ending in acts if ending.endswith(("y", "is")))
+    return _Words(compound, phrase, sites, acts, first_root, first_ending, english)

@@ -14,20 +14,19 @@ from medlink.index import Bundle
 from medlink.language.tags import base as language_base
 from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
+from medlink.linking.profiles import kinds_of
 from medlink.mapping import codes as usagi
-from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
-from medlink.mapping.descriptions import ParsedDescription, parse_description, split_value, ucum_code
-from medlink.mapping.drug_names import is_combination, other_names
-from medlink.mapping.laboratory import full_names, is_full_name, is_presence
-from medlink.mapping.latin import in_english
+from medlink.mapping.descriptions import parse_description, ucum_code
+from medlink.mapping.laboratory import is_full_name
 from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
-from medlink.mapping.operations import in_other_words
 from medlink.mapping.options import MapOptions
-from medlink.mapping.qualifiers import describe_finding, has_any_cue, without_suspicion
-from medlink.mapping.ranking import main_name, main_part
-from medlink.mapping.routes import base_name, codes_of_route, drug_name, is_class, is_substance
+from medlink.mapping.organisms import is_only_genus
+from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
+from medlink.mapping.qualifiers import describe_finding
+from medlink.mapping.ranking import has_kind, main_name
+from medlink.mapping.routes import base_name, codes_of_route, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.processes import MIN_FORKED, map_in_two
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
@@ -37,11 +36,12 @@ BY_CODE = "code"
 _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept to which only the code leads
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
+_ORGANISM = "organism"  # kind of concepts and words
+_GENUS_FOR_SPECIES = 0.05  # highest score of a genus for a species
 _SHARING = 24  # candidates of a description that are compared
 _PARSED = 1_000  # descriptions parsed at a time
 _MILLISECONDS = 86_400_000
 _EPOCH = 719_163  # ordinal of 1970-01-01
-_Key = tuple[str, str]  # a text, and its language
 _Written = tuple[str, str, str]  # what a description is read from: its text, its unit, and its language
 _Likeliest = tuple[Link, Target | None, bool]  # a link, its value if that is apart, and whether the link is broader
 _form = lru_cache(8_192)(normalise)  # of names of the bundle
@@ -56,31 +56,6 @@ class _Decision:
     evidence: str
     status: str = usagi.UNCHECKED
     equivalence: str = usagi.UNREVIEWED
-
-
-@dataclass(frozen=True, slots=True)
-class _ParsedCode:
-    """A code with its parsed description.
-
-    ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
-    ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
-    strength or salt of a drug, ``others`` if its drug has other names, and ``finding`` if it suspects one. ``is_test``
-    tells whether unit or specimen are those of a laboratory test, ``may_be_qualified`` whether the description has a
-    cue.
-    """
-
-    source: SourceCode
-    description: ParsedDescription
-    base: str = ""
-    value: Target | None = None
-    full_names: tuple[_Key, ...] = ()
-    longs: tuple[_Key, ...] = ()
-    above: str = ""
-    drugs: tuple[_Key, ...] = ()
-    others: tuple[_Key, ...] = ()
-    is_test: bool = False
-    finding: str = ""
-    may_be_qualified: bool = True
 
 
 class Mapper:
@@ -114,29 +89,30 @@ class Mapper:
             named = frozenset(name.concept_id for name in kb.iter_names(sources=sources))
             self._allowed = named if self._allowed is None else self._allowed & named
         self.code_evidence = CodeEvidence(self.bundle.kb, self._allowed, self.options.code_system)
-        self._has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
-        self._unit, self._value = cache(self._unit_target), cache(self._value_target)
-        self._remaining: Counter[_Key] = Counter()
-        self._parsed: dict[SourceCode, _ParsedCode] = {}
-        self._linked: dict[_Key, Link] = {}
+        self._unit, value = cache(self._unit_target), cache(self._value_target)
+        has_atc = any(source.name == "ATC" for source in self.bundle.kb.sources())
+        self._parser = CodeParser(self.bundle.index, self.options.language, value, has_atc=has_atc)
+        self._remaining: Counter[Key] = Counter()
+        self._parsed: dict[SourceCode, ParsedCode] = {}
+        self._linked: dict[Key, Link] = {}
 
     def expect(self, codes: Iterable[SourceCode]) -> int:
         """Announce the codes to come, and estimate what they are about; returns the number of distinct descriptions."""
-        codes, descriptions = list(codes), set[_Key]()
+        codes, descriptions = list(codes), set[Key]()
         distinct = list({(code.name, code.unit, code.language): code for code in codes}.values())
         parts = [distinct[start : start + _PARSED] for start in range(0, len(distinct), _PARSED)]
-        parsed_parts = map_in_two(lambda part: list(map(self._parse, part)), parts, wanted=len(distinct) >= MIN_FORKED)
+        parsed_parts = map_in_two(
+            lambda part: list(map(self._parser.parse, part)), parts, wanted=len(distinct) >= MIN_FORKED
+        )
         same = {_written(parsed.source): parsed for part in parsed_parts for parsed in part}
         for code in codes:
             known = same[_written(code)]
             parsed = self._parsed[code] = known if known.source is code else replace(known, source=code)
-            self._remaining.update(self._keys(parsed))
-            descriptions.update(
-                self._keys(replace(parsed, full_names=(), longs=(), above="", drugs=(), others=(), finding=""))
-            )
+            self._remaining.update(parsed.keys)
+            descriptions.update(parsed.own_keys)
         if self.options.infer_domain and not self.options.domain:
-            sample = list(islice({self._keys(parsed): parsed for parsed in self._parsed.values()}.values(), SAMPLE))
-            links = self._link_keys(dict.fromkeys(key for code in sample for key in self._keys(code)))
+            sample = list(islice({parsed.keys: parsed for parsed in self._parsed.values()}.values(), SAMPLE))
+            links = self._link_keys(dict.fromkeys(key for code in sample for key in code.keys))
             decided = [self._decide(code, links, {})[0] for code in sample]
             self.linker.infer_domain([Link("", one.candidates, one.link) for one in decided])
         return len(descriptions)
@@ -149,7 +125,7 @@ class Mapper:
         its score, and the concepts of the code share the rest. If it reaches the threshold, code and description
         disagree, and nothing is proposed. Units and values with a concept in the bundle become further targets.
         """
-        parsed = [self._parsed.pop(code) if code in self._parsed else self._parse(code) for code in codes]
+        parsed = [self._parsed.pop(code) if code in self._parsed else self._parser.parse(code) for code in codes]
         links, same = self._link(parsed), dict[_Written, _Likeliest]()
         decided = [self._decide(code, links, same) for code in parsed]
         firsts = dict.fromkeys(decision.candidates[0].concept_id for decision, *_ in decided if decision.link == LINKED)
@@ -177,50 +153,7 @@ class Mapper:
         text, tag = parse_description(source.name).text, source.language or self.options.language or ""
         return replace(mapping, qualifiers=describe_finding(text, name, tag))
 
-    def _parse(self, code: SourceCode) -> _ParsedCode:
-        description, language = parse_description(code.name), code.language or self.options.language
-        stated = split_value(description.text, language or "")
-        value = stated and self._value(stated[1])
-        base = stated[0] if stated and value else ""
-        text = base or description.text
-        names = tuple(full_names(text, code.unit or description.unit, language))
-        is_full = any(is_full_name(name) for name, _ in names)
-        in_full = (
-            tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE)) if language and not is_full else ()
-        )
-        longs = () if is_full else (*in_full, *((latin, "en") for latin in in_english(text)))
-        others = () if is_full else self._others(text)
-        wholes = ((text, language or ""), *names, *longs) if self._has_atc else ()
-        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
-        named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
-        bare += [(base_name(name, language_base(own)), own) for name, own in named]
-        drugs = tuple(dict.fromkeys(key for key in bare if key[0]))
-        is_drug = bool(bare and bare[0][0]) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
-        is_test = not is_drug and any(is_full_name(name) and not is_presence(name) for name, _ in names)
-        may_be_qualified = has_any_cue(description.text, language or "")
-        is_plain = bool(names or in_full) or not may_be_qualified
-        finding = "" if is_plain else without_suspicion(description.text, language or "")
-        above, value = class_above(text, language), value if base else None
-        return _ParsedCode(
-            code, description, base, value, names, longs, above, drugs, others, is_test, finding, may_be_qualified
-        )
-
-    def _others(self, text: str) -> tuple[_Key, ...]:
-        # ATC has codes of combinations, other terminologies often only their first drug
-        drugs = () if self._has_atc and is_combination(text) else other_names(text)
-        return tuple((name, "en") for name in (*in_other_words(main_part(text)), *drugs))
-
-    def _keys(self, code: _ParsedCode) -> tuple[_Key, ...]:
-        texts = (code.description.text, code.base, code.above, code.finding)
-        return (
-            *((text, code.source.language) for text in texts if text),
-            *code.full_names,
-            *code.longs,
-            *code.drugs,
-            *code.others,
-        )
-
-    def _link_keys(self, keys: Iterable[_Key]) -> dict[_Key, Link]:
+    def _link_keys(self, keys: Iterable[Key]) -> dict[Key, Link]:
         mentions = {key: Mention(key[0], key[1] or None) for key in keys}
         # all concepts that share the name, or are tests, are compared
         more = [key for key in mentions if is_full_name(key[0])]
@@ -230,8 +163,8 @@ class Mapper:
         wide = self.linker.link([mentions[key] for key in more], k=max(self.options.k, _SHARING))
         return links | dict(zip(more, wide, strict=True))
 
-    def _link(self, codes: Sequence[_ParsedCode]) -> dict[_Key, Link]:
-        keys = [key for code in codes for key in self._keys(code)]
+    def _link(self, codes: Sequence[ParsedCode]) -> dict[Key, Link]:
+        keys = [key for code in codes for key in code.keys]
         distinct = dict.fromkeys(keys)
         known = {key: self._linked[key] for key in distinct if key in self._linked}
         link_by_key = known | self._link_keys(key for key in distinct if key not in known)
@@ -244,7 +177,7 @@ class Mapper:
                 del self._remaining[key]
         return link_by_key
 
-    def _likeliest(self, code: _ParsedCode, links: dict[_Key, Link]) -> _Likeliest:
+    def _likeliest(self, code: ParsedCode, links: dict[Key, Link]) -> _Likeliest:
         """Return the likeliest of the links of a description; it is broader if the description marks a residual class
         and the name does not."""
         language = code.source.language
@@ -256,7 +189,9 @@ class Mapper:
                 link, value = base, code.value
         finding = [(code.finding, language)] if code.finding else []
         is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
-        for name in (*finding, *code.full_names, *code.longs, *code.drugs):
+        is_doubtful = code.is_test and code.is_open
+        names = () if is_doubtful else code.full_names
+        for name in (*finding, *names, *code.longs, *code.drugs):
             full = links[name]
             if not full.candidates:
                 continue
@@ -269,6 +204,13 @@ class Mapper:
             always = is_exact and not is_whole and name != (code.finding, language)
             if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
                 link = full
+        if code.subsite and links[code.subsite, language].status != NIL:
+            link = links[code.subsite, language]
+        is_genus = bool(link.candidates) and self._is_only_genus(code, link.candidates[0])
+        if is_genus and not self.options.broader:
+            genus = replace(link.candidates[0], score=min(link.candidates[0].score, _GENUS_FOR_SPECIES))
+            ordered = sorted([genus, *link.candidates[1:]], key=lambda c: (-c.score, c.concept_id))
+            link = replace(link, candidates=tuple(ordered), status=NIL)
         if code.others and not _has_name(link, main_name(code.base or code.description.text)):
             named = [links[other] for other in code.others if _has_name(links[other], other[0])]
             link = max(
@@ -276,7 +218,11 @@ class Mapper:
             )
         if code.is_test:
             written = links.get((code.base or code.description.text, language), Link(""))
-            link = link_of_test(written, [links[name] for name in code.full_names]) or link
+            has_unit = bool(code.source.unit or code.description.unit)
+            tests = [links[name] for name in code.full_names]
+            test = link_of_test(written, tests, None if has_unit else self.linker.same_component)
+            if test is not None and not (is_doubtful and test.status == NIL):
+                link = test
         is_broader = bool(code.above) and not (
             link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
         )
@@ -284,10 +230,16 @@ class Mapper:
             above = links[code.above, language]
             if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
                 link = above
-        return link, value, is_broader
+        return link, value, is_broader or (is_genus and self.options.broader)
+
+    def _is_only_genus(self, code: ParsedCode, first: Candidate) -> bool:
+        if not is_only_genus(code.description.text, first.name):
+            return False
+        kinds = kinds_of(first.semantic_types)
+        return _ORGANISM in kinds or (not kinds and has_kind(self.bundle.index, first.name, _ORGANISM))
 
     def _decide(
-        self, code: _ParsedCode, links: dict[_Key, Link], same: dict[_Written, _Likeliest]
+        self, code: ParsedCode, links: dict[Key, Link], same: dict[_Written, _Likeliest]
     ) -> tuple[_Decision, Target | None, tuple[str, ...]]:
         language, written = code.source.language, _written(code.source)
         link, value, is_broader = same[written] = same.get(written) or self._likeliest(code, links)
@@ -377,7 +329,7 @@ def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold:
     if not candidates:
         return _Decision((), status, "")
     if _shares_name(link):
-        sharing = {c.concept_id: c.score for c in candidates if _form(c.name) == _form(candidates[0].name)}
+        sharing = {c.concept_id: c.score for c in candidates if _same_name(candidates[0], c)}
         meant = sharing.keys() & evidence.related if status != NIL else set()
         if len(meant) != 1:
             meant, route = codes_of_route(description, sharing)
@@ -396,7 +348,18 @@ def _decide_by_name(link: Link, evidence: Evidence, description: str, threshold:
 
 def _shares_name(link: Link) -> bool:
     """Return whether the first two candidates have the same name."""
-    return len(link.candidates) > 1 and _form(link.candidates[0].name) == _form(link.candidates[1].name)
+    return len(link.candidates) > 1 and _same_name(*link.candidates[:2])
+
+
+def _same_name(first: Candidate, other: Candidate) -> bool:
+    """Return whether two candidates have one name; ATC adds an explanation or a salt to some names of substances:
+    *Retinol (Vitamin A)*, *Levothyroxin-Natrium*.
+    """
+    name, own = _form(first.name), _form(other.name)
+    if name == own or not (is_substance(first.concept_id) and is_substance(other.concept_id)):
+        return name == own
+    plain = other.name.partition(" (")[0]
+    return name in (_form(plain), _form(base_name(plain, language_base(other.language))))
 
 
 def _describe(candidate: Candidate) -> str:

@@ -54,7 +54,7 @@ _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
 _OTHER_TEST = 5.0  # log odds against a test that probably has another component
-_OTHER_TRAIT = np.array([8.0, 4.0, 5.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
+_OTHER_TRAIT = np.array([8.0, 6.0, 5.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
 _MAY_LACK = np.array([False, False, True, True, True])
 _OTHER_COMPONENT = 50.0  # log odds against a test that certainly has another component
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
@@ -63,6 +63,7 @@ _SUBSTANCE = "substance"
 _ANALYTES = frozenset({_SUBSTANCE, "body", "organism"})
 _BLOOD_GROUP = 3  # letters of the name of a blood group
 _CACHED = 8192  # components
+_SAME_LETTERS = 90.0  # similarity of two spellings of a component
 _SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
 _END = re.compile(r"\s*[;,\[:]|\s*\((?![^()]*\)\s\w)|\s[-–]\s|\s/")  # "iodine (131I) omburtamab" goes on
@@ -331,3 +332,21 @@ def _read(index: ConceptIndex, texts: list[str], languages: list[str | None]) ->
     ]
     wholes_of = ([whole for whole in wholes.values() if whole] for wholes in words)
     return list(map(_Component, meanings, wholes_of, known))
+
+
+def have_same_component(index: ConceptIndex, one: str, other: str) -> bool:
+    """Return whether the components of two names of laboratory tests are equal: in their letters, nearly so (as in two
+    languages), or in the lexicon's meanings of their words.
+    """
+    texts = [analyte(normalise(name)) for name in (one, other)]
+    own, its = _read(index, texts, [None, None])
+    return fuzz.ratio(*texts) >= _SAME_LETTERS or (
+        own.is_known and len(own.words) == len(its.words)
+        and all(any(word & other for other in its.words) for word in own.words)
+    )  # fmt: skip
+
+
+def has_kind(index: ConceptIndex, text: str, kind: str) -> bool:
+    """Return whether the lexicon knows a word of a text as one of a kind."""
+    (read,) = _read(index, [text], [None])
+    return any(index.forms.kinds[meaning] == kind for word in read.words for meaning in word)

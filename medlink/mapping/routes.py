@@ -79,7 +79,8 @@ def first_member(name: str) -> str:
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
-    Without a route in the description these are the codes of systemic use. If an id is not an ATC code, there are none.
+    Without a route in the description these are the codes of systemic use. There are none if an id is not an ATC code,
+    or if the route is local and has no code.
     """
     if not all(map(is_substance, concept_ids)):
         return set(), ""
@@ -87,10 +88,15 @@ def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[
     def starting(beginnings: Sequence[str]) -> set[str]:
         return {one for one in concept_ids if one.rpartition(":")[2].startswith(tuple(beginnings))}
 
+    is_local = False
     for name, route in _raw()["routes"].items():
         cues = _cues().get(name)
-        if cues and cues.search(description) and (fitting := starting(route["codes"])):
-            return fitting, name
+        if cues and cues.search(description):
+            if fitting := starting(route["codes"]):
+                return fitting, name
+            is_local |= route.get("only_local", False)
+    if is_local:
+        return set(), ""
     return set(concept_ids) - starting(_raw()["local"]), "systemic"
 
 

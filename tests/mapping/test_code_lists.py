@@ -106,8 +106,10 @@ def test_other_descriptions_have_no_full_name(description: str, unit: str, langu
         ("prednisolona colirio", {"ATC:S01BA04"}, "eye"),
         ("Prednisolon Salbe", {"ATC:D07AA03"}, "skin"),
         ("prednisolone cream", {"ATC:D07AA03"}, "skin"),
-        # no code for this route: systemic use is meant
-        ("Prednisolon Nasenspray", {"ATC:H02AB06"}, "systemic"),
+        # no code for this route, and certainly no systemic use
+        ("Prednisolon Nasenspray", set(), ""),
+        ("prednisolone nasal spray", set(), ""),
+        ("prednisolona óvulos vaginales", set(), ""),
         ("take at night", {"ATC:H02AB06"}, "systemic"),
     ],
 )
@@ -278,3 +280,63 @@ def test_coverage_of_a_composed_word(lists: Bundle) -> None:
         [0, mentions.weight[2], *[0] * (len(KINDS) - 2)], rel=1e-3
     )
     assert of_name.uncovered_kinds[1][list(KINDS).index("quality")] > 0
+
+
+@pytest.mark.parametrize(("name", "language", "unit", "link", "concepts"), [
+    # the unit is not given: mass and amount of substance are both possible
+    ("S -Sodium", "en", "", "ambiguous", {"L:1", "L:3"}), ("Natrium i.S.", "de", "", "ambiguous", {"L:1", "L:3"}),
+    ("sodio en suero", "es", "", "ambiguous", {"L:1", "L:3"}), ("U -Sodium", "en", "", "linked", {"L:2"}),
+    ("dU-IgG", "en", "", "nil", set()), ("S -Sodium", "en", "mmol/l", "linked", {"L:1"}),
+    ("AST im Serum", "de", "", "linked", {"L:4"}), ("B -Leucocytes", "en", "", "linked", {"L:5"}),
+    ("leucocitos en sangre", "es", "", "linked", {"L:5"}), ("P -Becaplermin", "en", "", "nil", set()),
+    # letters before a hyphen are not always a specimen
+    ("L-Becaplermin", "de", "", "linked", {"R:1"}), ("Capillary becaplermin", "en", "", "linked", {"R:1"}),
+    # renamed species; the genus is no answer
+    ("Streptococcus faecalis", "en", "", "linked", {"O:1"}), ("Enterococcus casseliflavus", "en", "", "nil", set()),
+    ("Enterococcus sp.", "en", "", "linked", {"O:4"}), ("Streptococcus faecalis", "es", "", "linked", {"O:1"}),
+    # operations by their parts
+    ("Tracheotomie", "de", "", "linked", {"P:6"}), ("Traqueotomía", "es", "", "linked", {"P:6"}),
+    ("Pneumonektomie", "de", "", "linked", {"P:12"}),
+    # the subheading says what
+    ("Malignant neoplasm of eye, choroid", "en", "", "linked", {"M:5"}),
+    ("Bösartige Neubildung des Auges, Aderhaut", "de", "", "linked", {"M:5"}),
+    ("Malignant neoplasm of eye, unspecified", "en", "", "linked", {"M:6"}),
+])  # fmt: skip
+def test_parts_of_descriptions(
+    lists: Bundle, name: str, language: str, unit: str, link: str, concepts: set[str]
+) -> None:
+    (found,) = Mapper(lists).propose([SourceCode("1", name, unit=unit, language=language)])
+    assert found.link == link
+    if concepts:
+        assert {candidate.concept_id for candidate in found.candidates[: len(concepts)]} == concepts
+
+
+def test_tests_without_a_unit_share_the_score(lists: Bundle) -> None:
+    (found,) = Mapper(lists).propose([SourceCode("1", "S -Sodium", language="en")])
+    first, second = found.candidates[:2]
+    assert first.name == "Sodium [Moles/volume] in Serum or Plasma"
+    assert first.score == second.score <= 0.5
+    (wider,) = Mapper(lists, broader=True).propose([SourceCode("1", "Enterococcus casseliflavus", language="en")])
+    assert (wider.link, wider.candidates[0].concept_id, wider.equivalence) == ("linked", "O:4", "WIDER")
+
+
+def test_a_salt_is_no_other_drug_than_a_diagnostic(tmp_path: Path) -> None:
+    """ATC has levothyroxine as a test of the thyroid, and its sodium as the drug."""
+    names = tmp_path / "names.tsv"
+    rows = [
+        "V04CJ03\tLevothyroxin",
+        "H03AA01\tLevothyroxin-Natrium",
+        "A11CA01\tRetinol (Vitamin A)",
+        "D10AD02\tRetinol",
+    ]
+    text = "".join(f"ATC:{row}\tde\n" for row in rows)
+    names.write_text(f"concept_id\tname\tlanguage\n{text}", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", names, {"source": "ATC"})])
+    bundle = Bundle(build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder="builtin").folder)
+    expected = {
+        "Levothyroxin 50 µg": "H03AA01", "L-Thyroxin 100": "H03AA01", "Retinol": "A11CA01", "Retinol Salbe": "D10AD02",
+    }  # fmt: skip
+    found = Mapper(bundle).propose([SourceCode(name, name, language="de") for name in expected])
+    assert [(one.link, one.candidates[0].concept_id[4:]) for one in found] == [
+        ("linked", id_) for id_ in expected.values()
+    ]

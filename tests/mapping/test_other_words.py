@@ -18,10 +18,11 @@ from medlink.mapping.latin import in_english
 from medlink.mapping.operations import in_other_words
 
 
-def test_no_name_is_that_of_two_drugs() -> None:
-    table = list(rows(RESOURCES / "mapping" / "drug_names.tsv", "names", "source"))
+@pytest.mark.parametrize(("file", "least"), [("drug_names.tsv", 1_900), ("organism_names.tsv", 200)])
+def test_no_name_is_that_of_two_concepts(file: str, least: int) -> None:
+    table = list(rows(RESOURCES / "mapping" / file, "names", "source"))
     names = Counter(normalise(name) for row in table for name in row["names"].split(" | "))
-    assert len(table) > 1_900
+    assert len(table) > least
     assert set(names.values()) == {1}
     assert all(row["source"] and " | " in row["names"] for row in table)
 
@@ -41,6 +42,7 @@ def test_other_names(description: str, names: list[str]) -> None:
     ("removal of breast, left", ["mastectomy, left"]), ("Total colectomy", [
         "Total excision of colon", "Total resection of colon", "Total removal of colon"
     ]),
+    ("Kolostomie", ["construction of colostomy", "colostomy"]), ("Artroscopia", ["endoscopy of joint", "arthroscopy"]),
     ("Anatomy of lung", []), ("Colonoscopy", []), ("Excision of lesion", []),
 ])  # fmt: skip
 def test_operations_in_other_words(description: str, others: list[str]) -> None:
