@@ -15,6 +15,11 @@ from medlink.notes.spacy_language import blank
 from tests.reading.bundles import bundle_of
 
 GERMAN = "Der Patient klagt seit gestern über Fieber und Gicht."
+TEXTS = {
+    "de": "Der Patient hat seit gestern Fieber und keine Dyspnoe, aber eine Rötung über dem rechten Knöchel.",
+    "en": "The patient has had a fever since yesterday and there is no rash, but she was given a naïve dose.",
+    "es": "El paciente presenta fiebre desde ayer y no tiene disnea, pero sí una lesión en la región lumbar.",
+}
 
 
 def bundle(folder: Path, *names: tuple[str, str]) -> Path:
@@ -39,13 +44,43 @@ def test_names_with_a_region_or_without_a_language(tmp_path: Path, tag: str) -> 
 
 @pytest.mark.slow
 def test_languages_to_detect() -> None:
-    assert NoteLanguages(["es-mx"]).candidates == ["es"]
-    assert NoteLanguages(["de", "de-at", "fr"]).candidates == ["de", "fr"]
-    assert NoteLanguages([""]).candidates == ["de", "en", "es"]
+    assert NoteLanguages(["es-mx"]).candidates == ["de", "en", "es"]
     assert NoteLanguages(["", "fr"]).candidates == ["de", "en", "es", "fr"]
     assert NoteLanguages(["fr", "es"]).detect(Note("n", "Le patient se plaint de fièvre et de toux.")) == "fr"
     # lingua knows only one of them
     assert NoteLanguages(["de", "xx"]).detect(Note("n", GERMAN)) == "de"
+    # it could not tell the language of the names from others
+    assert NoteLanguages(["xx"]).detect(Note("n", GERMAN)) == "xx"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", ["de", "en", "es", "fr"])
+def test_the_language_of_a_note_does_not_follow_from_that_of_the_names(names: str) -> None:
+    detect = NoteLanguages([names]).detect
+    assert {tag: detect(Note("n", text)) for tag, text in TEXTS.items()} == {tag: tag for tag in TEXTS}
+    for text in ("", "120/80", "EF 55 %", "Diabetes mellitus", "Carcinoma in situ", "Ibuprofen 600 mg"):
+        assert detect(Note("n", text)) == names
+
+
+STOPPED = {
+    "de": "Warfarin wurde abgesetzt. Der ältere Bruder hat Fibrose. Die Patientin verneint Asthma.",
+    "en": "Warfarin was stopped last week. Her older brother has fibrosis. She denies asthma.",
+    "es": "Se suspendió la warfarina. Su hermano mayor tiene fibrosis. La paciente niega asma.",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", STOPPED)
+def test_qualifiers_of_notes_in_another_language_than_the_names(tmp_path: Path, names: str) -> None:
+    words = {"de": ("Warfarin", "Fibrose"), "en": ("warfarin", "fibrosis"), "es": ("warfarina", "fibrosis")}[names]
+    pipeline = NotePipeline(
+        bundle(tmp_path, *((name, names) for name in (*words, "asthma" if names != "es" else "asma")))
+    )
+    for one in pipeline.link([Note(tag, text) for tag, text in STOPPED.items()]):
+        read = [q and (q.presence, q.temporality, q.experiencer) for q in (m.qualifiers for m in one.mentions)]
+        assert read == [
+            ("present", "historical", "patient"), ("present", "current", "family"), ("absent", "current", "patient")
+        ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -126,13 +161,6 @@ def test_marks_around_a_mention(tmp_path: Path) -> None:
     text = "Crohn's disease, HER2/neu,Na+/K+-ATPase"
     (note,) = NotePipeline(folder, language="en").link([Note("n", text)])
     assert [text[one.start : one.end] for one in note.mentions] == with_marks
-
-
-TEXTS = {
-    "de": "Der Patient hat seit gestern Fieber und keine Dyspnoe, aber eine Rötung über dem rechten Knöchel.",
-    "en": "The patient has had a fever since yesterday and there is no rash, but she was given a naïve dose.",
-    "es": "El paciente presenta fiebre desde ayer y no tiene disnea, pero sí una lesión en la región lumbar.",
-}
 
 
 def warnings(texts: list[str], encoding: str = "utf-8", language: str | None = None) -> list[str]:
