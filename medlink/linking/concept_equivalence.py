@@ -9,8 +9,9 @@ from itertools import combinations
 from typing import NamedTuple
 
 from medlink.errors import ConfigError
+from medlink.linking.kinds import kinds
 from medlink.linking.lru import BatchCache
-from medlink.linking.profiles import ConceptProfile, ConceptProfiles, is_same_system, kinds
+from medlink.linking.profiles import ConceptProfile, ConceptProfiles, is_same_system
 
 _CACHE_SIZE = 65_536  # sets of concepts
 _MIN_TYPED = 100  # typed concepts from which on sources without a common type use different words

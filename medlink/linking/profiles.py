@@ -7,7 +7,6 @@ section 2): the share of each concept is ``softmax(weights @ features)`` over th
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -22,6 +21,7 @@ from medlink.kb.systems import system_by_name
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
 from medlink.linking.arrays import Floats
+from medlink.linking.kinds import find_kind
 from medlink.linking.lru import BatchCache
 
 _CACHE_SIZE = 65_536  # concepts, some 2 KB each
@@ -31,22 +31,6 @@ Names = frozenset[tuple[str, str]]
 """Pairs of language and form of a name."""
 
 
-@cache
-def _kinds() -> dict[str, str]:
-    """The kind of each semantic type.
-
-    The kinds follow the semantic groups of the UMLS (McCray et al. 2001, table 2) and the semantic tags of SNOMED CT
-    (Editorial Guide, "Semantic tag"); attributes of a patient that are measured have a kind of their own.
-    """
-    text = (RESOURCES / "linking" / "kinds.tsv").read_text("utf-8")
-    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return {row["semantic_type"].casefold(): row["kind"] for row in rows}
-
-
-def kinds() -> frozenset[str]:
-    return frozenset(_kinds().values())
-
-
 @lru_cache(maxsize=8192)
 def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
     """Return the kinds of some semantic types; a type without a kind counts as its own kind.
@@ -54,7 +38,7 @@ def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
     >>> sorted(kinds_of(("Finding", "Disease or Syndrome"))), sorted(kinds_of(("Laboratory Procedure", "Zebra")))
     (['finding'], ['Zebra', 'measurement'])
     """
-    return frozenset(_kinds().get(name.casefold(), name) for name in semantic_types)
+    return frozenset(found.kind if (found := find_kind(name)) else name for name in semantic_types)
 
 
 @lru_cache(maxsize=4096)

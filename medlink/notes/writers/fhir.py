@@ -1,10 +1,11 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
 A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
-relative has or had is a FamilyMemberHistory. A substance that the patient is allergic to is an AllergyIntolerance, and
-a drug of the patient is a MedicationStatement. Other mentions are Observations: findings, procedures, disorders that
-relatives do not have, and hypothetical disorders. Semantic types determine which concepts are disorders or drugs. A
-note does not identify the patient, so ``subject`` names the note.
+relative has or had is a FamilyMemberHistory, and so is a concept of an unknown type. A substance that the patient is
+allergic to is an AllergyIntolerance, and a drug of the patient is a MedicationStatement. Other mentions are
+Observations: findings, procedures, disorders that relatives do not have, and hypothetical disorders. Only those of the
+patient have a value. Semantic types determine which concepts are disorders or drugs. A note does not identify the
+patient, so ``subject`` names the note.
 """
 
 from __future__ import annotations
@@ -16,26 +17,12 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medlink.kb.systems import UNKNOWN, system_by_name
+from medlink.linking.kinds import ANALYTE, DISORDER, DRUG, FINDING, SUBSTANCE, all_kinds_of
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
 from medlink.notes.writers.rows import flatten, mention_row
 from medlink.records import LinkedMention, Qualifiers
 
-_DISORDERS = frozenset(
-    {
-        "disorder", "disease", "condition", "disease or syndrome", "neoplastic process", "pathologic function",
-        "mental or behavioral dysfunction", "injury or poisoning", "congenital abnormality", "acquired abnormality",
-        "anatomical abnormality", "cell or molecular dysfunction",
-    }
-)  # fmt: skip
-_DRUGS = frozenset(
-    {
-        "drug", "medication", "antibiotic", "clinical drug", "pharmacologic substance", "product", "medicinal product",
-        "medicinal product form",
-    }
-)  # fmt: skip
-_ANALYTES = frozenset({"biologically active substance", "element, ion, or isotope"})
-_CONDITIONS = _DISORDERS | {"finding", "sign or symptom", "phenotypic abnormality"}
 _ROLES, _UCUM = "http://terminology.hl7.org/CodeSystem/v3-RoleCode", "http://unitsofmeasure.org"
 _STATUS = "http://terminology.hl7.org/CodeSystem/"
 _VERIFIED = {"present": "confirmed", "uncertain": "unconfirmed", "absent": "refuted"}
@@ -63,10 +50,10 @@ class FhirWriter(TextWriter):
 def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: date | None) -> dict[str, Any]:
     q, link = mention.qualifiers, mention.link
     codings: list[dict[str, str]] = []
-    types = set[str]()
+    kinds = frozenset[str]()
     if not link.nil:
         best, system = link.candidates[0], system_by_name(link.candidates[0].source)
-        types = {kind.lower() for kind in best.semantic_types}
+        kinds = all_kinds_of(best.semantic_types, system.name)
         codings.append({"system": system.url, "code": system.code(best.concept_id), "display": best.preferred_name})
     codings += [{"system": system_by_name(mapping.system).url, "code": mapping.code} for mapping in mention.codes]
     common = {"id": identity, "language": row["language"], "extension": [_extension(row)]}
@@ -75,11 +62,11 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: d
         "subject": {"display": f"patient of the note {row['note']}"},
     }
     is_own = q is not None and q.experiencer == "patient" and q.temporality != "hypothetical"
-    if q is not None and is_own and q.allergy and not types & _CONDITIONS:
+    if q is not None and is_own and q.allergy and FINDING not in kinds:
         return {"resourceType": "AllergyIntolerance", **common, **_allergy(q, content), **_at("recordedDate", day)}
-    if q is not None and q.experiencer == "patient" and mention.value is None and _is_drug(types, q):
+    if q is not None and q.experiencer == "patient" and mention.value is None and _is_drug(kinds, q):
         return {"resourceType": "MedicationStatement", **common, **_statement(q, content), **_at("dateAsserted", day)}
-    if q is not None and is_own and types & _DISORDERS:
+    if q is not None and is_own and DISORDER in kinds:
         gone = q.presence == "absent" and q.temporality == "historical"
         clinical = "resolved" if gone else "inactive" if q.temporality == "historical" else "active"
         status = _status("condition-clinical", clinical)
@@ -92,14 +79,14 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: d
             **content,
             **_at("recordedDate", day),
         }
-    if q is not None and q.experiencer == "family" and q.is_affirmed and (types & _CONDITIONS or not types):
+    if q is not None and q.experiencer == "family" and q.is_affirmed and (FINDING in kinds or not kinds):
         return {"resourceType": "FamilyMemberHistory", **common, **_family_history(q, content), **_at("date", day)}
     observation = {"resourceType": "Observation", **common, "status": "preliminary", **content}
     if q is not None and q.temporality == "current":
         observation |= _at("effectiveDateTime", day)
     if q is not None and q.experiencer != "patient":
         observation["focus"] = [{"display": q.experiencer}]
-    if q is not None and q.presence != "uncertain" and q.temporality != "hypothetical":
+    if q is not None and is_own and q.presence != "uncertain":
         observation["valueBoolean"] = q.presence == "present"
     return observation
 
@@ -119,11 +106,11 @@ def _family_history(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_drug(types: set[str], q: Qualifiers) -> bool:
+def _is_drug(kinds: frozenset[str], q: Qualifiers) -> bool:
     """Whether a concept is a drug; a substance that laboratories measure is a drug only in a list of drugs."""
     if q.section == "medication":
-        return not types.isdisjoint(_DRUGS | {"substance"})
-    return q.section != "results" and not types.isdisjoint(_DRUGS) and types.isdisjoint(_ANALYTES)
+        return SUBSTANCE in kinds
+    return q.section != "results" and DRUG in kinds and ANALYTE not in kinds
 
 
 def _statement(q: Qualifiers, content: dict[str, Any]) -> dict[str, Any]:
