@@ -254,7 +254,13 @@ class _File:
         if layout.retired:
             yield from self._retirement(concept_id, row, line)
             return
-        names = [(text, self._kind(kind(row), line)) for cell, kind in layout.names if (text := cell(row))]
+        of_row = [row[layout.split]] if layout.split is not None and row[layout.split] else []
+        names = [
+            (text, self._kind(kind(row), line))
+            for cell, kind, marks in layout.names
+            if (whole := cell(row))
+            for text in (_split_names(whole, marks or of_row) if marks or of_row else (whole,))
+        ]
         if not self._has_new_names(code, names, line):
             return
         is_borrowed = layout.borrowed and _first_reason(row, layout.borrowed, True)
@@ -262,8 +268,6 @@ class _File:
             self.seen[code] = names[0][0] if names and self.needs_titles else ""
             if self.defines_concepts:
                 yield Concept(concept_id, source)
-        if layout.split is not None and (mark := row[layout.split]):
-            names = [(part.strip(), kind) for text, kind in names for part in text.split(mark) if part.strip()]
         for cell_text, kind in names:
             text = unescape_cell(cell_text) if self.escaped else cell_text
             if self.table_notes:
@@ -367,6 +371,12 @@ def _first_reason(row: Sequence[str], rules: Sequence[tuple[Cell, Cell, re.Patte
         if (pattern.fullmatch(cell(row)) is not None) is wanted:
             return reason(row)
     return ""
+
+
+def _split_names(cell: str, marks: Sequence[str]) -> list[str]:
+    for mark in marks:
+        cell = cell.replace(mark, marks[0])
+    return [name for part in cell.split(marks[0]) if (name := part.strip())]
 
 
 def _split_values(cell: str) -> list[str]:

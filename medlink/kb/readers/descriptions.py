@@ -41,7 +41,7 @@ _ENTRY_KEYS = {
     "borrowed": {"text", "pattern", "reason"},
     "names": {"text", "type", "when", "unless", "split"},
     "mappings": {"system", "type", "codes", "when", "unless"},
-    "semantic_types": {"text", "code", "split", "title"},
+    "semantic_types": {"text", "code", "title"},
     "second_row": {"column", "pattern", "like"},
     "retired": {"type", "by"},
 }
@@ -106,7 +106,10 @@ def _validate(spec: dict[str, Any], path: Path) -> None:
             listed = [value] if key in ("second_row", "retired") else value
             is_list = isinstance(listed, list)
             if not is_list or not all(isinstance(entry, dict) and entry.keys() <= entry_keys for entry in listed):
-                raise _invalid(path, key, "is none of its tables", f"give it the keys {', '.join(sorted(entry_keys))}")
+                needed = ", ".join(f'{word} = "..."' for word in _REQUIRED_KEYS[key].split())
+                shape = f"[{{ {needed} }}]" if listed is value else f"{{ {needed} }}"
+                others = ", ".join(sorted(entry_keys - {*_REQUIRED_KEYS[key].split()})) or "none"
+                raise _invalid(path, key, "is none of its tables", f"write {shape}; further keys: {others}")
             missing = [word for entry in listed for word in _REQUIRED_KEYS[key].split() if word not in entry]
             if missing:
                 raise _invalid(path, key, f"{missing[0]} is missing", f"give each the keys {_REQUIRED_KEYS[key]}")
@@ -246,10 +249,14 @@ class Layout:
         }
         defaults = {key: value for key, value in defaults.items() if key.removesuffix("s") in cells.indices}
         fields = {"names": [], "definition": "", "parents": [], "semantic_types": [], **defaults, **spec}
-        self.names: list[tuple[Cell, Cell]] = []
+        self.names: list[tuple[Cell, Cell, list[str]]] = []
         for entry in fields["names"]:
             text = cells.conditional("names", entry, cells.compile("names", entry["text"]))
-            self.names.append((text, cells.compile("names", entry["type"])))
+            split = entry.get("split", [])
+            marks = [split] if isinstance(split, str) else split
+            if not isinstance(marks, list) or not all(isinstance(mark, str) and mark for mark in marks):
+                raise _invalid(path, "names", f"split = {split!r} is no mark", 'write ";", or a list of marks')
+            self.names.append((text, cells.compile("names", entry["type"]), marks))
         self.definition = cells.compile("definition", fields["definition"])
         self.parents = [cells.compile("parents", entry) for entry in fields["parents"]]
         self.semantic_types: list[tuple[Cell, Cell, bool]] = []

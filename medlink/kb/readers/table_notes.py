@@ -17,7 +17,7 @@ _SUSPICIOUS = (
     (
         re.compile(r"[|;\n]"),
         "a |, a ; or a line end inside, and each counts as one name",
-        "where they are several names, give each a row of its own with the same id",
+        "where they are several names, move the further ones to the column 'synonyms', or to rows with the same id",
     ),
     (
         re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffd]"),
@@ -31,12 +31,15 @@ _ANY = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _, _ in _SUSPIC
 # decides how it is read.
 _COLUMN_WORDS = {
     "language": ("lang", "lng", "langue", "locale", "language_code"),
-    "type": ("typ", "tipo", "tty", "term_type", "name_type"),
+    "type": ("typ", "tipo", "tty", "term_type", "name_type", "namenstyp", "tipo de nombre"),
     "definition": ("def", "description", "beschreibung", "definición", "descripción"),
     "parent": ("parents", "parent_id", "broader", "is_a", "isa", "oberbegriff", "padre", "superclass"),
-    "semantic_type": ("sty", "semantic", "semtype", "semantic_group", "category", "kategorie", "categoría"),
+    "semantic_type": (
+        "sty", "semantic", "semtype", "semantic_group", "semantischer typ", "tipo semántico",
+        "category", "kategorie", "categoría",
+    ),
     "name": ("synonym", "synonyms", "synonyme", "sinónimo", "sinónimos", "alias", "aliases", "names", "alt_label"),
-}
+}  # fmt: skip
 _MIN_SIMILARITY = 82  # of 100: one letter in five may differ
 
 
@@ -92,7 +95,7 @@ def unused_column_notes(path: Path, header: Sequence[str], used: Collection[str]
     for column in unused:
         meant = _closest(column, {word: known for known, others in _COLUMN_WORDS.items() for word in (known, *others)})
         if meant == "name":
-            remedies.append(f"give each name of {column!r} a row of its own with the same id")
+            remedies.append(f"give each name of {column!r} a row with the same id, or join it to the column 'synonyms'")
         elif meant and meant not in header:
             remedies.append(f"rename {column!r} to {meant!r} if it is that")
     named = [column for column in unused if column]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.delimited import read_delimited
 from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
+from tests.documents import ROOT
 from tests.kb.writers import write_lines
 
 
@@ -118,6 +120,28 @@ def test_a_history_file(tmp_path: Path) -> None:
     assert problems.bad == {"no concept that replaces it": 1, "unknown kind of retirement": 1}
 
 
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    """The description in docs/reference/terminologies.md, with names that its rows give."""
+    page = (ROOT / "docs" / "reference" / "terminologies.md").read_text("utf-8")
+    text = next(block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "names = " in block)
+    path = tmp_path / "list.csv"
+    path.write_text(
+        "Nummer;Bezeichnung;Synonyme;Abk;Oberbegriff;Stand;ICD\n"
+        "1;Fieber;Pyrexie | Febris;;;;R50\n2;Gicht;;GI;1;;\n3;weg;;;;alt;\n",
+        "latin-1",
+    )
+    problems = Problems()
+    records = list(read_delimited(describe(tmp_path, text), path, problems=problems))
+    assert [(one.text, one.type, one.preferred) for one in records if isinstance(one, Name)] == [
+        ("Fieber", "preferred", True), ("Pyrexie", "synonym", False), ("Febris", "synonym", False),
+        ("Gicht", "preferred", True), ("GI", "abbreviation", False),
+    ]  # fmt: skip
+    assert [one for one in records if isinstance(one, Mapping | Relation)] == [
+        Mapping("1", "ICD-10-GM", "R50", "broad", "list"), Relation("2", "isa", "1", "list"),
+    ]  # fmt: skip
+    assert problems.skipped == {"old entry": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -125,7 +149,7 @@ def test_a_history_file(tmp_path: Path) -> None:
         ('delimiter = ";"', r"mine\.toml: columns: is missing\. Remedy: name them, such as id"),
         ('columns = ["id", "name"]\ncolour = 1', r"colour: there is no such key\. Remedy: use one of .*columns"),
         ('columns = ["id", "name"]\nwider = "x"', r"wider: 'x' is not allowed there\. Remedy: give a number"),
-        ('columns = ["id", "name"]\nnames = ["x"]', r"names: is none of its tables\. Remedy: give it the keys split"),
+        ('columns = ["id", "name"]\nnames = ["x"]', r'names: .*\. Remedy: write \[\{ text = "\.\.\.", type'),
         ('columns = ["id", "name"]\nid = "{code1}"', r"id: there is no column 'code1'\. Remedy: use one of id, name"),
         ('columns = ["key", "name"]', "id: there is no column 'id'"),
         ('columns = ["id", "name"]\nid = "{id"', r"id: '\{id': .*\. Remedy: write a column as \{name\}"),
@@ -133,6 +157,15 @@ def test_a_history_file(tmp_path: Path) -> None:
         ('columns = ["id", "name"]\nid = { pattern = "x" }', "id: .* is not a text"),
         ('columns = ["id", "name"]\nencoding = "klingon"', "unknown encoding 'klingon'"),
         ('columns = ["id", "name"]\nnames = [{ text = "{name}" }]', r"names: type is missing"),
+        (
+            'columns = ["id", "name"]\nnames = [{ text = "{name}", type = "x", split = "" }]',
+            r"names: split = '' is no mark",
+        ),
+        (
+            'columns = ["id", "name"]\nnames = [{ text = "{name}", type = "x", split = 1 }]',
+            "names: split = 1 is no mark",
+        ),
+        ('columns = ["id", "name"]\nsemantic_types = [{ text = "{name}", split = ";" }]', "semantic_types: is none"),
         ('columns = ["id", "name"]\ntypes = [["x"]]', r"types: .* pattern and a type"),
     ],
 )

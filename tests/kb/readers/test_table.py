@@ -91,6 +91,19 @@ def test_usual_titles_in_german_and_spanish(first: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "title", ["synonyms", "Synonym", "Synonyme", "sinónimos", "SINONIMOS", "alias", "alt_label", "Other names"]
+)
+def test_a_column_of_synonyms(title: str, tmp_path: Path) -> None:
+    rows = [f"id\tname\tlanguage\t{title}", "1\tFieber\tde\tPyrexie; Temperatur ;", "2\tGicht\tde\t", "3\ttos\tes\ta|b"]
+    records, problems = read_all(read_table, write_lines(tmp_path / "x.tsv", [*rows, "4\t\tde\tohne Namen"]), share=1)
+    assert [(one.concept_id, one.text, one.language) for one in records if isinstance(one, Name)] == [
+        ("1", "Fieber", "de"), ("1", "Pyrexie", "de"), ("1", "Temperatur", "de"), ("2", "Gicht", "de"),
+        ("3", "tos", "es"), ("3", "a", "es"), ("3", "b", "es"),
+    ]  # fmt: skip
+    assert (problems.notes, problems.bad) == ([], {"empty id or name": 1})
+
+
+@pytest.mark.parametrize(
     ("first", "found"),
     [
         ("Nr,Titel", "2 columns: Nr, Titel. "),
@@ -138,8 +151,13 @@ def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_p
         ("parents", "parent"), ("Oberbegriff", "parent"), ("semantic type", "semantic_type"), ("STY", "semantic_type"),
     ):  # fmt: skip
         assert note(given) == f"rename {given.lower()!r} to {known!r} if it is that"
-    assert note("comment", "synonyms", "Lang") == (
-        "give each name of 'synonyms' a row of its own with the same id; rename 'lang' to 'language' if it is that"
+    for given in ("tipo semántico", "Tipo_Semántico", "semantischer Typ", "categoría"):
+        assert note(given) == f"rename {given.lower()!r} to 'semantic_type' if it is that"
+    assert note("padre") == "rename 'padre' to 'parent' if it is that"
+    assert note("tipo", "tipo semántico").count("rename") == 2
+    assert note("comment", "names", "Lang") == (
+        "give each name of 'names' a row with the same id, or join it to the column 'synonyms'; "
+        "rename 'lang' to 'language' if it is that"
     )
     assert note("comment", "code", "date", "frequency", "icd10") == ""
     problems = Problems()
