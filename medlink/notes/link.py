@@ -26,7 +26,7 @@ from medlink.notes.language import InputChecks, describe_missing
 from medlink.notes.note_ids import ids_of_table, number_as_id
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
-from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, is_english, read_notes
+from medlink.notes.reading import STANDARD_INPUT, Fields, Note, check_notes, find_inputs, is_english, read_notes
 from medlink.notes.writers import Failures, Job, Writer, create_writer
 from medlink.notes.writers.base import describe_finished
 
@@ -34,7 +34,7 @@ logger = logging.getLogger("medlink")
 
 _COMMIT = 64  # notes between two commits
 _COMPARED = 1_000_000  # first notes whose ids are remembered, to find duplicates in bounded memory
-Inputs = str | Path | SqlNotes | Iterable[str | Path] | Iterable[Note]
+Inputs = str | Path | SqlNotes | Note | Iterable[str | Path] | Iterable[Note]
 
 
 @dataclass(slots=True)
@@ -254,7 +254,7 @@ class NoteSource:
         self._checks = InputChecks(encoding, language)
         if isinstance(inputs, SqlNotes):
             return
-        given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
+        given = iter([inputs] if isinstance(inputs, str | Path | Note) else inputs)
         first = next(given, None)
         items = () if first is None else chain([first], given)
         if isinstance(first, Note):
@@ -326,7 +326,7 @@ class NoteSource:
                 self._read += 1
                 yield note
         elif self._notes is not None:
-            yield from self._notes
+            yield from check_notes(self._notes)
         else:
             yield from map(self._rename, read_notes(self.paths, self.fields, self.encoding, self._add_read))
 

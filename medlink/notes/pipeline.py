@@ -23,7 +23,7 @@ from medlink.notes.coding import NoteCode, NoteCoder
 from medlink.notes.language import NoteLanguages, check_word_boundaries
 from medlink.notes.learned import open_learned
 from medlink.notes.options import NoteOptions, linker_options
-from medlink.notes.reading import Note
+from medlink.notes.reading import Note, check_notes
 from medlink.processes import exit_with_parent
 from medlink.reading.abbreviations import check_detector
 from medlink.reading.classifier import SpanClassifier
@@ -115,7 +115,8 @@ class NotePipeline:
         return Counter() if self.linker.reranker is None else self.linker.reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
-        """Link notes together; a mention in several notes is ranked once."""
+        """Link notes together; a mention in several notes is ranked once. Raises ConfigError for what is no note."""
+        notes = list(check_notes(notes))
         languages = [self._language(note) for note in notes]
         read: list[list[ReadMention]] = [[] for _ in notes]
         for language in dict.fromkeys(tag for tag in languages if isinstance(tag, str)):

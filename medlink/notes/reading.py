@@ -12,7 +12,7 @@ import math
 import re
 from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from medlink.errors import InputError, needs_extra
+from medlink.errors import ConfigError, InputError, needs_extra
 from medlink.files.json import parse_json
 from medlink.files.problems import Problems, likely_encoding
 from medlink.files.streams import LineFile, standard_input
@@ -53,6 +53,20 @@ class Note:
     location: str | None = None
     remedy: str | None = None
     date: datetime.date | None = None
+
+
+def check_notes(notes: Iterable[object]) -> Iterator[Note]:
+    """Yield the notes of a caller; raises ConfigError for one that is no :class:`Note`, or has no text."""
+    remedy = 'give [Note("1", text)]'
+    if isinstance(notes, str | Note):
+        raise ConfigError(f"a list of notes is expected, not one {type(notes).__name__}", remedy=remedy)
+    for at, note in enumerate(notes):
+        if not isinstance(note, Note):
+            raise ConfigError(f"notes[{at}] is of type {type(note).__name__}, a Note expected", remedy=remedy)
+        if not isinstance(note.text, str):
+            message = f"the text of notes[{at}] is of type {type(note.text).__name__}, a str expected"
+            raise ConfigError(message, remedy=remedy)
+        yield note
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,30 @@ def test_notes_may_be_objects(demo_path: Path, demo: Bundle, capsys: pytest.Capt
     assert link_notes(demo, []).notes == 0
 
 
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        ("Kein Fieber", r"a list of notes is expected, not one str\. Remedy: give \[Note\("),
+        (Note("1", "no fever"), "a list of notes is expected, not one Note"),
+        (["Kein Fieber"], r"notes\[0\] is of type str, a Note expected\. Remedy: give \[Note\("),
+        ([Note("1", "fiebre"), {"text": "tos"}], r"notes\[1\] is of type dict, a Note expected"),
+        ([Note("1", None)], r"the text of notes\[0\] is of type NoneType, a str expected"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_note(demo: Bundle, notes: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        NotePipeline(demo, language="de").link(notes)
+
+
+def test_one_note_and_what_follows_notes(demo: Bundle, tmp_path: Path) -> None:
+    note, more = Note("1", "Fieber", "de"), [Note("2", "Husten", "de"), "Husten"]
+    assert link_notes(demo, note, out=tmp_path / "o.jsonl").notes == 1
+    with pytest.raises(ConfigError, match=r"notes\[1\] is of type str, a Note expected"):
+        link_notes(demo, more, out=tmp_path / "p.jsonl")  # type: ignore[arg-type]
+    (linked,) = NotePipeline(demo).link(iter([note]))  # type: ignore[arg-type]
+    assert [mention.link.mention for mention in linked.mentions] == ["Fieber"]
+
+
 def test_options_are_those_of_the_linker_and_the_finder(demo: Bundle) -> None:
     pipeline = NotePipeline(demo, k=1, abbreviations=False, semantic_types=["Drug"])
     (note,) = pipeline.link([Note("n", "Mitral stenosis (MS), aspirin", "en")])
