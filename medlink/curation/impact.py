@@ -36,7 +36,7 @@ RESULTS = ("retired", "merged", ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED, SAME)
 """Results for a link. ``renamed`` is the same concept with another preferred name."""
 _PAGE_FILES = ("impact/body.html", "impact/style.css", "impact/page.js")
 _BATCH = 1_000
-_REMEDY = "give a file that link_notes() wrote"
+_REMEDY = "give the JSON lines that link_notes(format=jsonl) writes"
 _EXAMPLES = 12  # texts and notes of a change on the page
 _FIELDS = (
     "result", "reason", "concept_id", "preferred_name", "score", "new_concept_id", "new_preferred_name", "new_score",
@@ -201,7 +201,7 @@ def _has(kb: KnowledgeBase, concept_id: str, name: str) -> bool:
 
 def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
     made_with = {key: bundle.versions[key] for key in ("kb", "encoder")}
-    for line, row in read_json_lines(LineFile(path, Problems(0.0), allow_empty=True)):
+    for line, row in read_json_lines(LineFile(path, Problems(0.0, adjustable=False, remedy=_REMEDY), allow_empty=True)):
         match row:
             case {
                 "note": str(), "start": int() as start, "end": int() as end, "text": str(), "language": str() as tag,

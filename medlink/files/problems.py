@@ -75,6 +75,7 @@ class Problems:
             are at most half of the file, and ``max_bad_share`` is not 0.
         progress: called with the number of bytes read from disk since the last call.
         adjustable: whether the user can set the share; the remedy then mentions it.
+        remedy: what to do about a file with too many bad rows.
 
     Attributes:
         bad, skipped: bad rows by kind; rows left out on purpose (filters, suppressed, inactive) by reason.
@@ -91,11 +92,12 @@ class Problems:
         *,
         max_odd_rows: int = MAX_ODD_ROWS,
         adjustable: bool = True,
+        remedy: str = "correct or fetch the file again",
     ) -> None:
         if not 0 <= max_bad_share <= 1:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
         self.max_bad_share, self.progress, self.adjustable = max_bad_share, progress, adjustable
-        self._max_odd_rows = max_odd_rows
+        self._max_odd_rows, self._remedy = max_odd_rows, remedy
         self.bad, self.skipped, self.rows = Counter[str](), Counter[str](), 0
         self.examples, self.lines, self.notes = list[Problem](), dict[str, list[int]](), list[str]()
         self.position: tuple[str | PathLike[str], int] | None = None
@@ -153,7 +155,7 @@ class Problems:
         if few or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        remedy = "correct or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
+        remedy = self._remedy + (", or raise max_bad_share" if self.adjustable else "")
         if is_undecoded:
             remedy = (f"{remedy}; " if first.kind not in self._undecoded_kinds else "") + self.encoding_remedy
         raise InputError(

@@ -190,9 +190,10 @@ def test_refusals(place: Path, tmp_path: Path) -> None:
         bad = write_lines(tmp_path / "bad.jsonl", [json.dumps({**first, **changed})])
         with pytest.raises(InputError, match=match):
             check_links(old, new, bad, out=tmp_path / "out.tsv", report=tmp_path / "page.html")
-    bad = write_lines(tmp_path / "bad.jsonl", ["[]", json.dumps(first)])
-    with pytest.raises(InputError, match="no JSON object"):
-        check_links(old, new, bad)
+    for lines in (["[]", json.dumps(first)], ["note,start,end,text", "1,0,5,fever"], ["(fever) since Monday"]):
+        bad = write_lines(tmp_path / "bad.csv", lines)
+        with pytest.raises(InputError, match=r"no JSON object.*Remedy: give the JSON lines that link_notes\("):
+            check_links(old, new, bad)
     assert not (tmp_path / "out.tsv").exists()
     assert not (tmp_path / "page.html").exists()
 
