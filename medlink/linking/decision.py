@@ -13,6 +13,7 @@ from medlink.index.names import Keys
 from medlink.language.text import is_short, spelling
 from medlink.linking.candidates import LEARNED, Contexts, Mention
 from medlink.linking.concept_equivalence import ConceptEquivalence, ConceptGroup
+from medlink.linking.drugs import codes_of_route, phrases_behind
 from medlink.linking.profiles import ConceptProfiles, PriorFeatures, default_prior
 from medlink.linking.ranking import Ranked, Rankings
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
@@ -69,6 +70,7 @@ class SharedNamePolicy:
         self.bundle, self.prior = bundle, default_prior()
         self.profiles = ConceptProfiles(bundle, self.prior)
         self._has_preferences = bool(prefer)
+        self._has_atc = "ATC" in bundle.index.sources
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
@@ -87,9 +89,30 @@ class SharedNamePolicy:
             weights = self._weights(own, candidates) if own else dict.fromkeys(concepts, 1.0)
             shares.append(self._share(weights, groups, candidates) if groups else ())
         tied = [i for i, own in enumerate(shares) if len(own) > 1 and own[1].has_best_name]
+        if contexts is not None and tied and self._has_atc:
+            tied = self._weigh_by_route(shares, tied, mentions, contexts)
         if contexts is not None and tied:
             self._weigh_by_context(shares, tied, mentions, contexts)
         return shares
+
+    def _weigh_by_route(
+        self, shares: list[Shares], tied: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
+    ) -> list[int]:
+        """Leave the name to the ATC codes of the route behind the mention; return the numbers of the other mentions."""
+        left = []
+        for i in tied:
+            own = [concept for concept in shares[i] if concept.has_best_name]
+            ids = self.bundle.index.concept_ids(np.array([concept.representative for concept in own]))
+            routes = [codes_of_route(phrase, ids)[0] for phrase in phrases_behind(mentions[i].text, contexts[i])]
+            meant = routes[0]
+            if not 0 < len(meant) < len(own) or any(route != meant for route in routes):
+                left.append(i)
+                continue
+            parts = [1 / len(meant) if one in meant else 0.0 for one in ids]
+            weighed = [concept._replace(share=part) for concept, part in zip(own, parts, strict=True)]
+            weighed.sort(key=lambda concept: (-concept.share, concept.representative))
+            shares[i] = (*weighed, *shares[i][len(own) :])
+        return left
 
     def group_concepts(self, ranked: Rankings) -> list[tuple[dict[float, bool], Sequence[ConceptGroup]]]:
         """Return for each mention the concepts with its best name (true for a preferred name), and the groups of

@@ -21,10 +21,12 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.tags import base
 from medlink.linking.branches import select_branches
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, MIN_K, ROUTES, Contexts, Mention, QueryBatch
 from medlink.linking.decision import ConceptShare, DecisionPolicy, SharedNamePolicy, Shares
+from medlink.linking.drugs import combination_name, is_substance, phrases_behind, prefer_drug
 from medlink.linking.features import compute_features
 from medlink.linking.lru import BatchCache
 from medlink.linking.options import LinkOptions, parse_language
@@ -190,7 +192,24 @@ class Linker:
         candidates = self._candidates(places)
         texts = [(own.text, own.expanded) if isinstance(own, Mention) else (own, None) for own in mentions]
         pairs = zip(texts, queries, strict=True)
-        return [Link(text, *candidates[query], expanded) for (text, expanded), query in pairs]
+        links = [Link(text, *candidates[query], expanded) for (text, expanded), query in pairs]
+        return self._link_drugs(links, normalised, contexts) if "ATC" in self.index.sources else links
+
+    def _link_drugs(self, links: list[Link], mentions: Sequence[Mention], contexts: Contexts) -> list[Link]:
+        """Put drugs before diagnostics, and link combinations of a class that ATC has (*Amoxicillin/Clavulansäure*)."""
+        links, combined = list(map(prefer_drug, links)), dict[int, Mention]()
+        for mention, (at, context) in zip(mentions, enumerate(contexts or ()), strict=False):
+            names = {
+                combination_name(phrase, base(mention.language or ""))
+                for phrase in phrases_behind(mention.text, context)
+            }
+            if len(names) == 1 and (name := names.pop()):
+                combined[at] = Mention(name, mention.language)
+        found = self.link(list(combined.values())) if combined else ()
+        for at, link in zip(combined, found, strict=True):
+            if link.status == LINKED and is_substance(link.candidates[0].concept_id):
+                links[at] = replace(link, mention=links[at].mention, expanded=link.mention)
+        return links
 
     @gc_disabled()
     def best(self, mentions: Sequence[Mention]) -> list[BestConcept | None]:

@@ -9,8 +9,8 @@ from functools import cache
 from medlink.files.resources import RESOURCES
 from medlink.language.languages import rows
 from medlink.language.text import normalise
+from medlink.linking.drugs import first_member, without_cation
 from medlink.mapping.ranking import main_name
-from medlink.mapping.routes import first_member, without_cation
 
 _ACID, _ANION = re.compile(r"(?i)(\w{3,})ic acid"), re.compile(r"(?i)(\w{4,})ate")
 _LABELLED = re.compile(r"\w+ \(\d{2,3}m?[A-Z][a-z]?\) (?=\S)")  # technetium (99mTc) succimer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from medlink.index import ConceptIndex
 from medlink.language.tags import base as language_base
+from medlink.linking.drugs import base_name, drug_name
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import class_above
 from medlink.mapping.codes import SourceCode, Target
@@ -18,7 +19,6 @@ from medlink.mapping.operations import in_other_words
 from medlink.mapping.organisms import other_species_names
 from medlink.mapping.qualifiers import has_any_cue, without_suspicion
 from medlink.mapping.ranking import has_kind, main_part
-from medlink.mapping.routes import base_name, drug_name
 from medlink.mapping.subsites import find_subsite
 
 Key = tuple[str, str]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from medlink.index import Bundle
-from medlink.language.tags import base as language_base
 from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
+from medlink.linking.drugs import codes_of_route, is_class, is_same_drug, is_substance
 from medlink.linking.profiles import kinds_of
 from medlink.mapping import codes as usagi
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
@@ -26,7 +26,6 @@ from medlink.mapping.organisms import is_only_genus
 from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
 from medlink.mapping.qualifiers import describe_finding
 from medlink.mapping.ranking import has_kind, main_name
-from medlink.mapping.routes import base_name, codes_of_route, is_class, is_substance
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.processes import MIN_FORKED, map_in_two
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
@@ -352,14 +351,7 @@ def _shares_name(link: Link) -> bool:
 
 
 def _same_name(first: Candidate, other: Candidate) -> bool:
-    """Return whether two candidates have one name; ATC adds an explanation or a salt to some names of substances:
-    *Retinol (Vitamin A)*, *Levothyroxin-Natrium*.
-    """
-    name, own = _form(first.name), _form(other.name)
-    if name == own or not (is_substance(first.concept_id) and is_substance(other.concept_id)):
-        return name == own
-    plain = other.name.partition(" (")[0]
-    return name in (_form(plain), _form(base_name(plain, language_base(other.language))))
+    return _form(first.name) == _form(other.name) or is_same_drug(first, other)
 
 
 def _describe(candidate: Candidate) -> str:

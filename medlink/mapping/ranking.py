@@ -26,11 +26,11 @@ from medlink.language.lexicon.forms import LexiconForms
 from medlink.language.text import normalise
 from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts, Mention
+from medlink.linking.drugs import first_member
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
-from medlink.mapping.routes import first_member
 
 KINDS = {
     "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),

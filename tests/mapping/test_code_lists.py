@@ -14,6 +14,7 @@ from medlink.index.word_coverage import WordKinds
 from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.linking.candidates import QueryBatch
+from medlink.linking.drugs import codes_of_route
 from medlink.linking.features import compute_features
 from medlink.linking.ranking import default_ranker
 from medlink.mapping import Mapper, SourceCode, map_codes
@@ -21,7 +22,6 @@ from medlink.mapping.abbreviations import DRUG, TEST, expand
 from medlink.mapping.laboratory import full_names
 from medlink.mapping.linkers import estimate_priors, priors_of
 from medlink.mapping.ranking import FEATURES, KINDS, DescriptionRanker, MainPartRanker, columns, main_part
-from medlink.mapping.routes import codes_of_route
 from medlink.records import Candidate, Link
 from tests.tables import cases
 
@@ -289,6 +289,7 @@ def test_coverage_of_a_composed_word(lists: Bundle) -> None:
     ("dU-IgG", "en", "", "nil", set()), ("S -Sodium", "en", "mmol/l", "linked", {"L:1"}),
     ("AST im Serum", "de", "", "linked", {"L:4"}), ("B -Leucocytes", "en", "", "linked", {"L:5"}),
     ("leucocitos en sangre", "es", "", "linked", {"L:5"}), ("P -Becaplermin", "en", "", "nil", set()),
+    ("Nitrit i.U. (Stix)", "de", "", "linked", {"L:9"}), ("nitritos en orina (tira)", "es", "", "linked", {"L:9"}),
     # letters before a hyphen are not always a specimen
     ("L-Becaplermin", "de", "", "linked", {"R:1"}), ("Capillary becaplermin", "en", "", "linked", {"R:1"}),
     # renamed species; the genus is no answer

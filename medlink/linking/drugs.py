@@ -1,4 +1,4 @@
-"""Decide between the ATC codes of one substance by the route or form in its description.
+"""Decide between the ATC codes of one substance by the route or form in its description, or behind its mention.
 
 ATC has a code for each use of a substance: prednisolone alone has fifteen. Where a description names no route, the
 codes of systemic use are meant.
@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
+from medlink.language.tags import base
+from medlink.language.text import normalise
+from medlink.records import Candidate, Link
 
 _SUBSTANCE = re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}")
 _CLASS = re.compile(r"ATC:[A-V](?:\d{2}(?:[A-Z]{1,2})?)?")
 _UNIT = r"(?:mg|µg|mcg|ug|g|ml|l|%|‰|mmol|meq|I\.?E\.?|IU|UI|U|Mio|Mega|Mill)"
 _STRENGTH = re.compile(rf"(?i:(?<![\w-])\d+(?:[.,/]\d+)*(?:\s?{_UNIT})?(?:/(?:\d*\s?{_UNIT}|h|d))?(?![\w-]))")
 _EDGES = " ,;:-+/()"
+_PHRASE_END, _BEHIND = re.compile(r",(?!\d)|[;\n]"), 60  # characters
+_DIAGNOSTIC = "ATC:V04"
 
 
 def is_substance(concept_id: str) -> bool:
@@ -40,11 +46,55 @@ def drug_name(description: str, language: str) -> str:
     'Amoxicillin und Beta-Lactamase-Inhibitoren'
     """
     left = " ".join(_STRENGTH.sub(" ", _forms().sub(" ", description)).split()).strip(_EDGES)
+    combined = combination_name(left, language)
+    return combined or (left if any(map(str.isalpha, left)) and left != description else "")
+
+
+def combination_name(name: str, language: str) -> str:
+    """Return the name of a drug with its partner as a class; ``""`` without a partner that has one.
+
+    >>> combination_name("amoxicilina-clavulánico 875", "es")
+    'amoxicilina e inhibidores de la betalactamasa'
+    """
     for members, names in _classes():
-        match = members.search(left)
+        match = members.search(name)
         if match is not None and language in names:
-            return f"{left[: match.start()].strip()} {names[language]}"
-    return left if any(map(str.isalpha, left)) and left != description else ""
+            return f"{name[: match.start()].strip()} {names[language]}"
+    return ""
+
+
+def phrases_behind(mention: str, context: str) -> set[str]:
+    """Return a mention with the dose, form and partner behind it, up to a comma, a semicolon or the end of the line.
+
+    There are several if the context repeats the mention.
+
+    >>> phrases_behind("Prednisolon", "Fieber. Prednisolon 2,5 mg Creme, Aspirin")
+    {'Prednisolon 2,5 mg Creme'}
+    """
+    places = (match.start() for match in re.finditer(re.escape(mention), context))
+    return {_PHRASE_END.split(context[at : at + len(mention) + _BEHIND], maxsplit=1)[0] for at in places} or {mention}
+
+
+def is_same_drug(first: Candidate, other: Candidate) -> bool:
+    """Return whether two candidates are one substance of ATC, which adds an explanation or a salt to some names:
+    *Retinol (Vitamin A)*, *Levothyroxin-Natrium*.
+    """
+    if not (is_substance(first.concept_id) and is_substance(other.concept_id)):
+        return False
+    plain, name = other.name.partition(" (")[0], normalise(first.name)
+    return name in (normalise(other.name), normalise(plain), normalise(base_name(plain, base(other.language))))
+
+
+def prefer_drug(link: Link) -> Link:
+    """Put the drug before the diagnostic of the same substance: levothyroxine is also a test of the thyroid."""
+    if not link.candidates or not link.candidates[0].concept_id.startswith(_DIAGNOSTIC):
+        return link
+    first, *others = link.candidates
+    same = next((one for one in others if is_same_drug(first, one)), None)
+    if same is None:
+        return link
+    rest = (replace(first, score=same.score) if one is same else one for one in others)
+    return replace(link, candidates=(replace(same, score=first.score), *rest))
 
 
 def base_name(name: str, language: str) -> str:
@@ -102,7 +152,7 @@ def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[
 
 @cache
 def _raw() -> dict[str, Any]:
-    raw: dict[str, Any] = read_json(RESOURCES / "mapping" / "routes.json")
+    raw: dict[str, Any] = read_json(RESOURCES / "linking" / "routes.json")
     return raw
 
 
