@@ -229,6 +229,7 @@ class Candidate(_Serializable):
         score: in [0, 1], higher is better.
         name: the best matching name of the dictionary.
         route: how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``.
+        source: that of the concept, which may differ from that of the name.
         same_as: ids of the same concept in other sources.
         presumed: the ids in ``same_as`` that were inferred from names and kind, not from a mapping.
     """

@@ -81,8 +81,8 @@ class _Query(NamedTuple):
     confidence: float | None
 
 
-_ConceptLabel = tuple[str, str | None, tuple[str, ...]]
-"""Id, preferred name and semantic types."""
+_ConceptLabel = tuple[str, str | None, tuple[str, ...], str]
+"""Id, preferred name, semantic types and source."""
 
 
 class Linker:
@@ -339,8 +339,8 @@ class Linker:
 
     def _label(self, concepts: list[float], language: str | None) -> Iterator[_ConceptLabel]:
         ids, types = self.index.concept_ids(np.array(concepts)), self.index.concept_types(np.array(concepts))
-        preferred = self.kb.preferred_names(ids, language)
-        return ((id_, preferred.get(id_), kinds) for id_, kinds in zip(ids, types, strict=True))
+        preferred, sources = self.kb.preferred_names(ids, language), self.kb.sources_of(ids)
+        return ((id_, preferred.get(id_), kinds, sources[id_]) for id_, kinds in zip(ids, types, strict=True))
 
 
 def _score_candidates(
@@ -354,8 +354,8 @@ def _score_candidates(
     candidates = list[Candidate]()
     ceiling, best, factor = 1.0, 0.0, 1.0
     for (ranked, share), plain in zip(places, scores, strict=True):
-        concept_id, preferred, types = labels[share.representative]
-        text, language, source = names[ranked.entry]
+        concept_id, preferred, types, source = labels[share.representative]
+        text, language, _ = names[ranked.entry]
         if not candidates and confidence is not None:
             factor = confidence / max(plain, 1e-9)
         score = plain * factor

@@ -88,7 +88,7 @@ class Targets:
         """Make a candidate that does not come from linking a name."""
         title = self._kb.preferred_name(concept_id, language) or concept_id
         types = tuple(kind.semantic_type for kind in self._kb.semantic_types(concept_id))
-        source = next((name.source for name in self._kb.names(concept_id) if name.text == title), "")
+        source = self._kb.sources_of([concept_id]).get(concept_id, "")
         return Candidate(concept_id, title, score, title, language or "", route, source, types)
 
 

@@ -19,12 +19,16 @@ from medlink import LinkedNote, Note, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
+from medlink.index import extend_bundle
+from medlink.kb import Input, KnowledgeBase
+from medlink.mapping.targets import Targets
 from medlink.notes import gold
 from medlink.notes.database import SqlNotes
 from medlink.notes.reading import Fields
 from medlink.notes.writers import LinkedMention, TextWriter
 from tests.notes import tricky
 from tests.notes.writers.conftest import TEXTS, Run
+from tests.reading.bundles import bundle_of
 
 Rows = list[dict[str, Any]]
 
@@ -433,6 +437,26 @@ def test_relatives_and_what_is_gone(demo: Any, tmp_path: Path) -> None:
     gout, pneumonia = csv.DictReader((tmp_path / "n.csv").read_text("utf-8").splitlines())
     assert {"subject=family", "relative=FTH", "onset_age=54"} <= set(gout["term_modifiers"].split(","))
     assert (pneumonia["term_exists"], pneumonia["term_temporal"]) == ("N", "past")
+
+
+def test_a_translated_name_has_the_system_of_its_concept(tmp_path: Path) -> None:
+    """Names that another source adds do not change the system of the code."""
+    names = {"HP": ["HP:0005110\tAtrial fibrillation\ten"], "hp-de": ["HP:0005110\tVorhofflimmern\tde"]}
+    bundle = bundle_of(tmp_path, **{source: tuple(rows) for source, rows in names.items()})
+    (tmp_path / "added.tsv").write_text("concept_id\tname\tlanguage\nHP:0005110\tVHFli\tde\n", "utf-8")
+    extend_bundle(bundle, [Input("table", tmp_path / "added.tsv")])
+    note = Note("1", "Vorhofflimmern, Atrial fibrillation, VHFli.", "de")
+    for name in ("o.fhir.ndjson", "o.jsonl", "o.brat"):
+        options = {"format": "brat"} if name == "o.brat" else {}
+        link_notes(bundle, [note], out=tmp_path / name, **options)
+    codes = [one.code.coding[0] for one in resources_of(tmp_path / "o.fhir.ndjson")]
+    assert [(code.system, code.code) for code in codes] == [("http://human-phenotype-ontology.org", "HP:0005110")] * 3
+    lines = list(map(json.loads, (tmp_path / "o.jsonl").read_text("utf-8").splitlines()))
+    assert {line["candidates"][0]["source"] for line in lines} == {"HP"}
+    (annotated,) = (tmp_path / "o.brat").glob("*.ann")
+    assert annotated.read_text("utf-8").count("\tReference T") == annotated.read_text("utf-8").count(" HP:HP") == 3
+    candidate = Targets(KnowledgeBase(bundle)).make_candidate("HP:0005110", "de", 0.5, "code")
+    assert (candidate.name, candidate.source) == ("Vorhofflimmern", "HP")
 
 
 def test_drugs_have_the_status_of_a_medication_statement(demo: Any, tmp_path: Path) -> None:
