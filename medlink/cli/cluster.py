@@ -12,6 +12,7 @@ from medlink.cli.options import (
     PATH,
     PATH_OR_INPUT,
     PATH_OR_NAME,
+    Command,
     bad_share_option,
     column_options,
     encoding_option,
@@ -27,7 +28,7 @@ from medlink.files.streams import standard_input
 from medlink.linking.options import LinkOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("terms", type=PATH_OR_INPUT)
 @click.option("-o", "--out", type=OUTPUT, help="Output file  [default: standard output]")
 @click.option(

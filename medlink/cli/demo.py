@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from medlink.cli.options import PATH
+from medlink.cli.options import PATH, Command
 from medlink.files.atomic import check_output_paths
 from medlink.files.escapes import escape_controls
 from medlink.files.folders import ensure_folder
 from medlink.files.problems import pluralize
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "-o", "--out", default="medlink-demo", show_default=True, type=PATH, help="Folder for the demo bundle and the page."
 )

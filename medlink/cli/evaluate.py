@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, explicit_options, pooling_option, settings_options
+from medlink.cli.options import (
+    PATH,
+    PATH_OR_NAME,
+    Command,
+    Commands,
+    explicit_options,
+    pooling_option,
+    settings_options,
+)
 from medlink.cli.output import ProgressBars
 from medlink.evaluation import TASKS, Report, Task
 from medlink.evaluation.task import format_rows
@@ -23,7 +31,7 @@ def evaluate() -> None:
     """Measure encoders, bundles and clusterings by published protocols."""
 
 
-def _command(name: str, task: type[Task]) -> click.Command:
+def _command(name: str, task: type[Task]) -> Command:
     """Build the command of a task: inputs are arguments, fields are options."""
 
     def run(shape: str, encoder: str = "builtin", out: Path | None = None, **options: Any) -> None:
@@ -62,7 +70,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
         parameters.append(click.Option(["-o", "--out"], type=PATH, help="Table with every item, TSV."))
     help_, shapes = "Format of the printed measures.", click.Choice(list(_FORMATS))
     parameters.append(click.Option(["--format", "shape"], default="table", show_default=True, type=shapes, help=help_))
-    return click.Command(name, callback=run, params=parameters, help=inspect.getdoc(task))
+    return Command(name, callback=run, params=parameters, help=inspect.getdoc(task))
 
 
 for _name, _task in TASKS.items():

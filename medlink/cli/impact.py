@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, explicit_options, settings_options
+from medlink.cli.options import PATH, Command, explicit_options, settings_options
 from medlink.cli.output import ProgressBars, print_lines
 from medlink.linking.options import LinkOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("old", metavar="OLD_BUNDLE", type=PATH)
 @click.argument("new", metavar="NEW_BUNDLE", type=PATH)
 @click.argument("links", type=PATH)

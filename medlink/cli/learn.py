@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, explicit_options, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Command, explicit_options, settings_options
 from medlink.cli.output import ProgressBars, print_lines
 from medlink.files.problems import pluralize
 from medlink.notes.options import LearnOptions
@@ -25,7 +25,7 @@ _MAX_IDS = 5  # unknown concepts in the report
 _ID = re.compile(r"(?:[A-Za-z]{1,20}[:_]?)?[A-Za-z]?[0-9]{4,}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("bundle", type=PATH)
 @click.argument("paths", nargs=-1, required=True, type=PATH_OR_NAME)
 @click.option("-o", "--out", required=True, type=PATH, help="File of the learned mentions, .jsonl.")

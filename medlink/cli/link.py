@@ -15,6 +15,7 @@ from medlink.cli.options import (
     OUTPUT_OR_NAME,
     PATH,
     PATH_OR_INPUT,
+    Command,
     integer_option,
     make_settings,
     note_field_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 5  # problems, and endings of files left out
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("bundle", type=PATH)
 @click.argument("paths", nargs=-1, type=PATH_OR_INPUT)
 @click.option(

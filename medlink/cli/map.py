@@ -10,6 +10,7 @@ import click
 from medlink.cli.options import (
     OUTPUT,
     PATH,
+    Command,
     bad_share_option,
     column_options,
     encoding_option,
@@ -21,7 +22,7 @@ from medlink.files.escapes import escape_controls
 from medlink.mapping.options import SHAPES, Columns, MapOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("bundle", type=PATH)
 @click.argument("codes", type=PATH)
 @click.option("-o", "--out", type=OUTPUT, help="Output file  [default: standard output]")

@@ -76,8 +76,22 @@ PATH_OR_INPUT = _InputPath(readable=False)
 """Like :data:`PATH_OR_NAME`; ``-`` means standard input."""
 
 
+class Command(click.Command):
+    """A command that refuses a second value of an option, of which click would silently keep only the last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = self.make_parser(ctx).parse_args(list(args))[2]
+        for param in dict.fromkeys(given):
+            if isinstance(param, click.Option) and not param.multiple and given.count(param) > 1:
+                message = f"Option {param.get_error_hint(ctx)} is given {given.count(param)} times. Give it once."
+                raise click.UsageError(message, ctx)
+        return super().parse_args(ctx, args)
+
+
 class Commands(click.Group):
     """A group whose help shows the whole first sentence of each command."""
+
+    command_class = Command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for command in self.commands.values():

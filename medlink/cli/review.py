@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, note_field_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Command, note_field_options
 from medlink.files.escapes import escape_controls
 from medlink.files.problems import pluralize
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("bundle", type=PATH)
 @click.argument("links", type=PATH)
 @click.option("--notes", multiple=True, type=PATH_OR_NAME, help="Notes that were linked, as given to 'medlink link'.")

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH_OR_NAME, explicit_options, make_settings, settings_options
+from medlink.cli.options import PATH_OR_NAME, Command, explicit_options, make_settings, settings_options
 from medlink.notes.options import NoteOptions
 from medlink.service.options import ServeOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("bundles", metavar="BUNDLE...", nargs=-1, required=True, type=PATH_OR_NAME)
 @settings_options(ServeOptions)
 @settings_options(NoteOptions)

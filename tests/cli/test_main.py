@@ -43,6 +43,15 @@ def test_every_command_and_option_has_help() -> None:
         assert "..." not in text.partition("\n\n")[2], f"the help of {path} is cut short"
 
 
+@pytest.mark.parametrize(("path", "command"), [pair for pair in EVERY if not isinstance(pair[1], click.Group)])
+def test_an_option_given_twice_is_an_error(path: tuple[str, ...], command: click.Command) -> None:
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.multiple]
+    for option in options:
+        words = [option.opts[0], *([] if option.is_flag else ["1"])]
+        error = f"Error: Option {option.get_error_hint(click.Context(command))} is given 2 times. Give it once."
+        assert error in run(*path[1:], *words, *words, exit_code=2).output
+
+
 def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """A line of a shell in which ``medlink`` is the command, in a process of its own."""
     call = f"{sys.executable} -c 'from medlink.cli.main import main; main()'"
