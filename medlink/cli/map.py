@@ -39,8 +39,10 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions
 @bad_share_option
 @click.option(
     "--before",
+    multiple=True,
     type=PATH,
-    help="Decisions to carry over: maps of an earlier release (Usagi or OMOP), or a table of 'medlink review'.",
+    help="Decisions to carry over: maps of an earlier release (Usagi or OMOP), or a table of 'medlink review'; may be "
+    "repeated: the last that decided about a code counts.",
 )
 @click.option("--changes", type=PATH, help="File for the result for each such map: .tsv, .jsonl or .xlsx.")
 def map(bundle: Path, codes: Path, out: Path | None, **options: Any) -> None:

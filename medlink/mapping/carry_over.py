@@ -35,16 +35,47 @@ class CarryResult:
 _Checked = tuple[str, str, Target | None]  # the result for a target, its reason, and what replaces the target
 
 
+def decision_of(mapping: CodeMapping) -> tuple[str, frozenset[str]]:
+    """Return the status of a decided map and the ids of its targets."""
+    return mapping.status, frozenset(target.concept_id for target in mapping.targets)
+
+
+def description_of(source: SourceCode) -> tuple[str, str]:
+    """Return a code and its description, which is the code if it has none, as on the page of a review."""
+    return source.code, source.name or source.code
+
+
 class EarlierMaps:
-    """The maps of an earlier release; ``among`` are the targets allowed now, ``None`` for all."""
+    """The maps of earlier releases; ``among`` are the targets allowed now, ``None`` for all.
+
+    If several ``files`` have a description, the last that decided about it counts. ``contradictions`` counts
+    descriptions about which an earlier file decided otherwise.
+    """
 
     def __init__(
-        self, maps: Iterable[CodeMapping], kb: KnowledgeBase, among: Collection[str] | None, targets: Targets
+        self,
+        files: Iterable[Iterable[CodeMapping]],
+        kb: KnowledgeBase,
+        among: Collection[str] | None,
+        targets: Targets,
     ) -> None:
         self._kb, self._among, self._targets, self._seen = kb, among, targets, set[str]()
+        self.contradictions = 0
+        merged: dict[tuple[str, str], list[CodeMapping]] = {}
+        for maps in files:
+            of_file = defaultdict[tuple[str, str], list[CodeMapping]](list)
+            for earlier in maps:
+                of_file[description_of(earlier.source)].append(earlier)
+            for description, own in of_file.items():
+                before, now = (
+                    {decision_of(one) for one in some if one.decided} for some in (merged.get(description, ()), own)
+                )
+                self.contradictions += bool(before and now) and before.isdisjoint(now)
+                if now or not before:
+                    merged[description] = own
         self._by_code = defaultdict[str, list[CodeMapping]](list)
-        for earlier in maps:
-            self._by_code[earlier.source.code].append(earlier)
+        for (code, _), own in merged.items():
+            self._by_code[code] += own
 
     def carry_over(self, source: SourceCode) -> CarryResult:
         """Compare a code with its earlier map, preferably one with the same description."""
@@ -52,8 +83,7 @@ class EarlierMaps:
         if maps is None:
             return CarryResult(NEW)
         self._seen.add(source.code)
-        # a code without a description is its own description, as on the page of a review
-        same = [earlier for earlier in maps if (earlier.source.name or source.code) == (source.name or source.code)]
+        same = [earlier for earlier in maps if description_of(earlier.source) == description_of(source)]
         before = (same or maps)[0]
         if not before.decided:
             return CarryResult(UNDECIDED, "nobody had decided", before)

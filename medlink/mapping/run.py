@@ -18,7 +18,16 @@ from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.files.workbooks import is_workbook, table_writer
 from medlink.index import Bundle
-from medlink.mapping.carry_over import GONE, KEPT, RESULTS, SOURCE, CarryResult, EarlierMaps, annotate_proposal
+from medlink.mapping.carry_over import (
+    GONE,
+    KEPT,
+    RESULTS,
+    SOURCE,
+    CarryResult,
+    EarlierMaps,
+    annotate_proposal,
+    decision_of,
+)
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, WIDER, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
@@ -97,7 +106,8 @@ class MapReport:
 @gc_disabled()
 def map_codes(
     bundle: Bundle | str | Path, codes: str | Path, *, out: str | Path | None = None, shape: Shape | None = None,
-    before: str | Path | None = None, changes: str | Path | None = None, columns: Columns | None = None,
+    before: str | Path | Sequence[str | Path] | None = None, changes: str | Path | None = None,
+    columns: Columns | None = None,
     encoding: str = "utf-8", max_bad_share: float = 0.01, progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> MapReport:  # fmt: skip
@@ -113,7 +123,8 @@ def map_codes(
         out: file to write atomically; ``None`` for standard output.
         shape: format of the maps; by default that of the ending of ``out``, Usagi's without one. Usagi's and OMOP's
             tables become a workbook in a file ``.xlsx``.
-        before: maps of an earlier release, or the decisions of a review; what they decided stays if it still holds.
+        before: maps of an earlier release, the decisions of a review, or several such files, of which the last that
+            decided about a code counts; what they decided stays if it still holds.
         changes: file for the results of these maps: ``.tsv``, ``.jsonl`` or ``.xlsx``.
         progress: called with the number of codes done and their total.
         options: fields of :class:`~medlink.mapping.options.MapOptions`.
@@ -124,16 +135,18 @@ def map_codes(
         BundleError: the bundle cannot be opened.
     """
     folder = bundle.folder if isinstance(bundle, Bundle) else Path(bundle)
-    read = [path for path in (codes, before, folder) if path is not None]
+    before = [before] if isinstance(before, str | Path) else before or ()
+    read = [codes, *before, folder]
     check_output_paths({"the output": out, "the table of changes": changes}, read)
     shape = _detect_shape(out, shape)
     changes_format = "" if changes is None else "tsv" if is_workbook(changes) else rows_format(changes)
     mapper = Mapper(bundle, **options)
     listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
     _check_decided(codes, listed, mapper)
-    earlier = None if before is None else read_codes(before, mapper.targets)
-    carry = None if earlier is None else EarlierMaps(earlier.maps, mapper.bundle.kb, mapper.among, mapper.targets)
-    report = MapReport(codes=len(listed.maps), notes=[*listed.notes, *(() if earlier is None else earlier.notes)])
+    earlier = [read_codes(path, mapper.targets) for path in before]
+    of_files = [some.maps for some in earlier]
+    carry = EarlierMaps(of_files, mapper.bundle.kb, mapper.among, mapper.targets) if earlier else None
+    report = MapReport(codes=len(listed.maps), notes=[note for some in (listed, *earlier) for note in some.notes])
     system = mapper.options.code_system
     if system is not None and not mapper.code_evidence.knows(mapping.source.code for mapping in listed.maps):
         report.notes.append(f"no code of the list is known in the system {system!r}")
@@ -142,6 +155,9 @@ def map_codes(
     if contradictions := sum(item.contradicts for item in work):
         verb = "decision of the list differs" if contradictions == 1 else "decisions of the list differ"
         report.notes.append(f"{contradictions:,} {verb} from the earlier one: that of the list stays")
+    if carry is not None and carry.contradictions:
+        what = pluralize(carry.contradictions, "code")
+        report.notes.append(f"the earlier files decided differently about {what}: the last file counts")
     sources = [(mapping.source.code, mapping.source.name) for mapping in listed.maps]
     facts = json.dumps([mapper.bundle.versions, mapper.options.to_dict(), sources], sort_keys=True)
     set_id = hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -186,7 +202,7 @@ class _WorkItem:
     def contradicts(self) -> bool:
         """Whether list and earlier release decided otherwise about the same description."""
         same = self.before if self.carried is not None and self.carried.result != SOURCE else None
-        return self.map.decided and same is not None and same.decided and _decision(same) != _decision(self.map)
+        return self.map.decided and same is not None and same.decided and decision_of(same) != decision_of(self.map)
 
     @property
     def holds(self) -> bool:
@@ -203,10 +219,6 @@ class _WorkItem:
         if self.before is None:
             proposal = replace(proposal, comment=self.map.comment, reviewer=self.map.reviewer)
         return proposal if self.carried is None else annotate_proposal(self.carried, proposal)
-
-
-def _decision(mapping: CodeMapping) -> tuple[str, set[str]]:
-    return mapping.status, {target.concept_id for target in mapping.targets}
 
 
 def _maps(

@@ -95,6 +95,31 @@ def test_a_list_that_decides_otherwise_stays_and_is_counted(omop: Bundle, review
     assert report.notes == ["1 decision of the list differs from the earlier one: that of the list stays"]
 
 
+def test_several_earlier_files(omop: Bundle, reviewed: Path) -> None:
+    """A table of a review beside the work list: a proposal hides no decision, and of two decisions the last counts."""
+    work = reviewed / "work.csv"
+    map_codes(omop, reviewed / "codes.csv", out=work)
+    lines = work.read_text("utf-8").splitlines()
+    k6 = next(number for number, line in enumerate(lines) if line.startswith("K6,"))
+    lines[k6] = lines[k6].replace("UNCHECKED", "APPROVED")
+    work.write_text("\n".join([*lines, ""]), "utf-8")
+    for before in (["work.csv", "decisions.tsv"], ["decisions.tsv", "work.csv"]):
+        report = map_codes(
+            omop, reviewed / "codes.csv", before=[reviewed / name for name in before], out=reviewed / "both.csv"
+        )
+        assert (report.kept, report.changes) == (6, {"kept": 6})
+        assert report.notes == []
+    (reviewed / "other.csv").write_text(
+        f"{HEAD}\n{usagi_row('K1', '0', 'IGNORED').replace(',x,', ',Fieber,')}\n", "utf-8"
+    )
+    for before, status in ((["decisions.tsv", "other.csv"], "IGNORED"), (["other.csv", "decisions.tsv"], "APPROVED")):
+        out = reviewed / f"{status}.csv"
+        report = map_codes(omop, reviewed / "codes.csv", before=[reviewed / name for name in before], out=out)
+        with out.open(encoding="utf-8", newline="") as file:
+            assert decided(list(csv.reader(file)))["K1"][0] == status
+        assert report.notes == ["the earlier files decided differently about 1 code: the last file counts"]
+
+
 HEAD = ",".join(USAGI)
 
 
