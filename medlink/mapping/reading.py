@@ -127,6 +127,20 @@ def read_codes(
     return CodeList(tuple(maps.values()), tuple(name for name, _ in added), tuple(notes))
 
 
+def read_decided(path: str | Path, targets: Targets) -> list[CodeMapping]:
+    """Return the decided maps of a file that a person may have edited: Usagi's, or the decisions of a review.
+
+    Any other file has none. Raises InputError if a row of such a file is bad.
+    """
+    try:
+        table = open_table(LineFile(path, Problems(1.0, max_odd_rows=0), allow_empty=True))
+    except InputError:
+        return []  # not a table
+    if not (set(_NEEDED) <= set(table.header) or table.has_columns(COLUMNS)):
+        return []
+    return [mapping for mapping in read_codes(path, targets).maps if mapping.decided]
+
+
 def _merge_rows(first: CodeMapping, second: CodeMapping) -> CodeMapping | None:
     """Join two rows of a code: the targets of equal decisions, else the decided row; ``None`` if both are decided."""
     if first.decided and second.decided and (first.status, first.equivalence) != (second.status, second.equivalence):

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,11 +27,12 @@ from medlink.mapping.carry_over import (
     EarlierMaps,
     annotate_proposal,
     decision_of,
+    description_of,
 )
 from medlink.mapping.codes import MAPS_TO_UNIT, MAPS_TO_VALUE, WIDER, CodeMapping
 from medlink.mapping.options import Columns, Shape
 from medlink.mapping.proposals import BY_CODE, Mapper
-from medlink.mapping.reading import CodeList, read_codes
+from medlink.mapping.reading import CodeList, read_codes, read_decided
 from medlink.mapping.targets import Targets
 from medlink.mapping.writers import NUMBERS, WRITERS, WriterContext, clean_text
 from medlink.processes import MIN_FORKED, gc_disabled, map_in_two
@@ -131,7 +132,8 @@ def map_codes(
 
     Raises:
         InputError: a list cannot be read, or a decision in it is for a concept that the bundle does not have.
-        ConfigError: an option is unknown or out of range, or an output cannot be written.
+        ConfigError: an option is unknown or out of range; or an output cannot be written, or would replace decisions of
+            a person.
         BundleError: the bundle cannot be opened.
     """
     folder = bundle.folder if isinstance(bundle, Bundle) else Path(bundle)
@@ -144,6 +146,7 @@ def map_codes(
     listed = read_codes(codes, mapper.targets, columns=columns, encoding=encoding, max_bad_share=max_bad_share)
     _check_decided(codes, listed, mapper)
     earlier = [read_codes(path, mapper.targets) for path in before]
+    _check_overwritten(out, [one for some in (listed, *earlier) for one in some.maps], mapper.targets)
     of_files = [some.maps for some in earlier]
     carry = EarlierMaps(of_files, mapper.bundle.kb, mapper.among, mapper.targets) if earlier else None
     report = MapReport(codes=len(listed.maps), notes=[note for some in (listed, *earlier) for note in some.notes])
@@ -259,6 +262,25 @@ def _check_decided(path: str | Path, listed: CodeList, mapper: Mapper) -> None:
         message += f"not have ({pluralize(len(unknown), 'such target')} in the list)"
         remedy = "correct the concept; if it was decided with an earlier bundle, give the file with before=..., and a "
         raise InputError(message, path=path, remedy=f"{remedy}list without decisions")
+
+
+def _check_overwritten(out: str | Path | None, kept: Iterable[CodeMapping], targets: Targets) -> None:
+    """Raise if the output would replace decisions of a person that neither the list nor ``before`` has."""
+    if out is None or not Path(out).is_file():
+        return
+
+    def key(mapping: CodeMapping) -> tuple[object, ...]:
+        return *description_of(mapping.source), *decision_of(mapping), mapping.equivalence
+
+    try:
+        decided = read_decided(out, targets)
+    except InputError as error:
+        message = f"may have decisions of a person, but line {error.line} cannot be read: {error.message}"
+        raise ConfigError(message, path=out, remedy="name another output") from error
+    known = {key(mapping) for mapping in kept if mapping.decided}
+    if lost := sum(key(mapping) not in known for mapping in decided):
+        message = f"has {pluralize(lost, 'decision')} of a person, which the output would replace"
+        raise ConfigError(message, path=out, remedy="name another output, and give this file with before=...")
 
 
 def _detect_shape(out: str | Path | None, shape: Shape | None) -> Shape:

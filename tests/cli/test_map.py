@@ -61,6 +61,20 @@ def test_maps_of_an_earlier_release(demo_path: Path, codes: Path, tmp_path: Path
     assert len(changes.read_text("utf-8").splitlines()) == 3
 
 
+def test_decisions_in_the_output(
+    demo_path: Path, codes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "work.csv"
+    run(demo_path, codes, *COLUMNS, "-o", out)
+    undecided = out.rename(tmp_path / "first.csv")
+    out.write_text(undecided.read_text("utf-8").replace("UNCHECKED", "APPROVED", 1), "utf-8")
+    words = ("map", demo_path, codes, *COLUMNS, "--encoding", "latin-1")
+    error = runner.error_of(capsys, *words, "-o", out)
+    assert error.endswith("Remedy: name another output, and give this file with --before.\n")
+    done = runner.run(*words, "-o", tmp_path / "o.csv", "--before", out, "--before", undecided)
+    assert "  kept: 1" in done.stderr.splitlines()
+
+
 def test_no_word_of_a_list_is_printed(demo_path: Path, tmp_path: Path) -> None:
     (tmp_path / "codes.csv").write_text("code,name\nK1,Geheimwort\n,Geheimwort\nK2\n", encoding="utf-8")
     done = run(demo_path, tmp_path / "codes.csv", "-o", tmp_path / "o.csv", "--max-bad-share", "0.9")

@@ -9,7 +9,7 @@ import pytest
 
 from medlink.curation.decisions import HEADER
 from medlink.curation.review import Review
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
 from medlink.kb.decision_table import ACCEPT, CODE, NONE, REJECT, Decision, format_cells
 from medlink.mapping import map_codes
@@ -118,6 +118,39 @@ def test_several_earlier_files(omop: Bundle, reviewed: Path) -> None:
         with out.open(encoding="utf-8", newline="") as file:
             assert decided(list(csv.reader(file)))["K1"][0] == status
         assert report.notes == ["the earlier files decided differently about 1 code: the last file counts"]
+
+
+@pytest.mark.parametrize("status", ["APPROVED", "IGNORED", "FLAGGED"])
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_an_output_replaces_no_decision(status: str, mark: str, omop: Bundle, reviewed: Path) -> None:
+    out = reviewed / "save.csv"
+    map_codes(omop, reviewed / "codes.csv", out=out)
+    map_codes(omop, reviewed / "codes.csv", out=out)  # proposals are renewed
+    saved = out.read_text("utf-8").replace("UNCHECKED", status, 1).replace(",", mark)
+    out.write_text(saved, "utf-8")
+    message = (
+        r"save\.csv: has 1 decision of a person, which the output would replace\. "
+        r"Remedy: name another output, and give this file with before="
+    )
+    with pytest.raises(ConfigError, match=message):
+        map_codes(omop, reviewed / "codes.csv", out=out)
+    assert out.read_text("utf-8") == saved
+    (reviewed / "copy.csv").write_text(saved, "utf-8")
+    # the decision is in the earlier file, then in the list
+    for codes, before in (("codes.csv", reviewed / "copy.csv"), ("copy.csv", None)):
+        assert map_codes(omop, reviewed / codes, out=out, before=before).kept == 1
+        assert status in out.read_text("utf-8")
+
+
+def test_a_table_of_decisions_is_not_replaced(omop: Bundle, reviewed: Path) -> None:
+    with pytest.raises(ConfigError, match=r"decisions\.tsv: has 5 decisions of a person"):
+        map_codes(omop, reviewed / "codes.csv", out=reviewed / "decisions.tsv", shape="usagi")
+    (reviewed / "o.csv").write_text(f"{HEAD}\n{usagi_row('K', '2', 'MAYBE')}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"may have decisions of a person, but line 2 cannot be read: mappingStatus"):
+        map_codes(omop, reviewed / "codes.csv", out=reviewed / "o.csv")
+    for text in ("", "just text\n", '{"a": 1}\n', "code,name\nK1,x\n"):
+        (reviewed / "o.csv").write_text(text, "utf-8")
+        assert map_codes(omop, reviewed / "codes.csv", out=reviewed / "o.csv").codes == 6
 
 
 HEAD = ",".join(USAGI)
