@@ -79,7 +79,9 @@ def _write_usagi(file: TextIO, context: WriterContext, maps: Iterable[CodeMappin
         ranked = BETWEEN.join(f"{written(c.concept_id)} {c.preferred_name} ({c.score:.2f})" for c in mapping.candidates)
         link = mapping.link if mapping.candidates or not mapping.decided else ""
         qualifiers = ", ".join(mapping.qualifiers.unusual) if mapping.qualifiers else ""
-        extra = [source.unit, source.language, *(added.get(title, "") for title in context.added)]
+        # a run on the written file reads each row in its language, whatever its options
+        language = source.language or context.options.language or ""
+        extra = [source.unit, language, *(added.get(title, "") for title in context.added)]
         extra += [link, mapping.evidence, ranked, qualifiers, *[mapping.change] * context.carried]
         frequency = str(-1 if source.frequency is None else source.frequency)
         first = [clean_text(source.code), clean_text(source.name), frequency, ";".join(source.assigned)]

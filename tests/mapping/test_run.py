@@ -102,6 +102,21 @@ def test_another_unit_is_another_test(omop: Bundle, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("language", [None, "es"])
+def test_a_saved_file_states_the_language_of_each_row(language: str | None, omop: Bundle, tmp_path: Path) -> None:
+    """A run on it gives the same proposals without the option, and with another language."""
+    names = ("Fieber", "Z.n. Herzanfall", "V.a. Fieber", "Hb g/dl", "Herzanfall li.", "fever,en", "ausente,es")
+    rows = [f"K{number},{name}{',' * (',' not in name)}" for number, name in enumerate(names)]
+    (tmp_path / "list.csv").write_text("\n".join(["code,name,language", *rows, ""]), "utf-8")
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    map_codes(omop, tmp_path / "list.csv", out=first, language="de")
+    map_codes(omop, first, out=second, language=language)
+    assert first.read_text("utf-8") == second.read_text("utf-8")
+    with first.open(encoding="utf-8", newline="") as file:
+        languages = {row["sourceCode"]: row["ADD_INFO:language"] for row in csv.DictReader(file)}
+    assert [languages[f"K{number}"] for number in range(7)] == ["de"] * 5 + ["en", "es"]
+
+
 def test_all_targets_of_a_code_must_hold(omop: Bundle, tmp_path: Path) -> None:
     before = [row("K1", "Irgendwas", "9", "Fever"), row("K1", "Irgendwas", "5", "Old attack")]
     _, changes = carry_over(omop, tmp_path, ["K1,Irgendwas"], before)
